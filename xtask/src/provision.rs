@@ -5,6 +5,7 @@
 
 mod gguf;
 mod llama_server;
+mod mcp_servers;
 mod postgres;
 mod scripted_model;
 
@@ -49,6 +50,15 @@ const PROVISIONS: &[Provision] = &[
         variables: &[
             ("TEST_NEURAXIS_POSTGRES", postgres::PROGRAMS),
             ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
+        ],
+    },
+    Provision {
+        name: "MCP servers",
+        is_ready: mcp_servers::is_ready,
+        install: mcp_servers::install,
+        variables: &[
+            ("TEST_NEURAXIS_MCP_NODE", mcp_servers::NODE),
+            ("TEST_NEURAXIS_MCP_PYTHON", mcp_servers::PYTHON),
         ],
     },
 ];

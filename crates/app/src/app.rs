@@ -15,6 +15,7 @@ use crate::approval_key::{self, ApprovalKeyError};
 use crate::config::{Config, ConfigError, Origin};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
+use crate::mcp::McpServers;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
@@ -32,9 +33,12 @@ pub struct App {
     pub orchestrator: Orchestrator,
     /// What a user should know before the first answer, a sentence each.
     pub notices: Vec<String>,
+    /// Those of them that are about MCP servers.
+    pub server_notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
     opened: OpenStore,
+    servers: McpServers,
 }
 
 /// Wires an [`App`] as a configuration says, with what a program brings of its own.
@@ -43,7 +47,16 @@ pub struct AppBuilder<'a> {
     environment: &'a Environment,
     tape: Tape,
     store: Option<OpenStore>,
+    servers: Servers,
     extend: Vec<Extension<'a>>,
+}
+
+/// Whether the MCP servers of the configuration are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Servers {
+    #[default]
+    Started,
+    Left,
 }
 
 /// Adds to an engine what no configuration says.
@@ -58,6 +71,7 @@ impl App {
             environment,
             tape: Tape::Off,
             store: None,
+            servers: Servers::default(),
             extend: Vec::new(),
         }
     }
@@ -68,8 +82,21 @@ impl App {
         self.opened.outlives_the_process()
     }
 
-    /// Finishes what is being written and brings the store into order, when all runs are over. Not needed for safety.
+    /// Ends the MCP servers, and waits for that: some seconds at the most.
+    pub async fn stop_servers(&self) {
+        self.servers.shutdown().await;
+    }
+
+    /// Returns what happened to the MCP servers that a user should know and was not told yet, a sentence each, and forgets it.
+    #[must_use]
+    pub fn take_server_notices(&self) -> Vec<String> {
+        self.servers.take_notices()
+    }
+
+    /// Ends the MCP servers, finishes what is being written and brings the store into order, when all runs are over. Not
+    /// needed for safety.
     pub async fn close(&self) {
+        self.stop_servers().await;
         self.opened.close().await;
     }
 }
@@ -95,6 +122,13 @@ impl<'a> AppBuilder<'a> {
     #[must_use]
     pub fn store(mut self, store: OpenStore) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Starts no MCP server, for what needs none of their tools.
+    #[must_use]
+    pub const fn without_servers(mut self) -> Self {
+        self.servers = Servers::Left;
         self
     }
 
@@ -130,7 +164,12 @@ impl<'a> AppBuilder<'a> {
             Tape::Record(file) => Some(environment.working_dir().join(file)),
             Tape::Off | Tape::Replay(_) => None,
         };
-        let mut builder = Orchestrator::builder();
+        // They come up while models are looked for.
+        let servers = match self.servers {
+            Servers::Started => McpServers::start(config, environment),
+            Servers::Left => McpServers::default(),
+        };
+        let mut builder = servers.offered_by(Orchestrator::builder());
         // Where what is allowed ends with the process, so may the key.
         if opened.outlives_the_process() {
             let key = approval_key::read(config, environment).map_err(|source| {
@@ -144,7 +183,7 @@ impl<'a> AppBuilder<'a> {
         builder = builder
             .policy(config.policy().clone())
             .root(root(config))
-            .search_tools_above(config.search_above())
+            .search_tools_above(config.tools().search_above())
             .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
@@ -165,10 +204,13 @@ impl<'a> AppBuilder<'a> {
             builder = extend(builder);
         }
         let orchestrator = builder.build()?;
-        let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
+        let server_notices = servers.connected().await;
+        notices.extend_from_slice(&server_notices);
+        let tools = orchestrator.tools();
+        let offered = tools.specs().map(|spec| spec.name.clone());
         let mut known: Vec<ToolName> = offered.collect();
         // Those of a folder that is none of a project are there all the same.
-        let absent = project_tools().filter(|name| orchestrator.tools().tool(name).is_none());
+        let absent = project_tools().filter(|name| tools.tool(name).is_none());
         known.extend(absent);
         notices.extend(config.check_tools(&known)?);
         let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;
@@ -178,8 +220,10 @@ impl<'a> AppBuilder<'a> {
         Ok(App {
             orchestrator,
             notices,
+            server_notices,
             tapes,
             opened,
+            servers,
         })
     }
 }

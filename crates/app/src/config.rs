@@ -6,6 +6,7 @@ pub(crate) mod discovery;
 mod error;
 mod found;
 mod layer;
+mod mcp;
 pub(crate) mod models;
 mod named;
 mod origin;
@@ -25,7 +26,6 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::{Role, ToolName};
-use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_tools::OwnFiles;
 use neuraxis_web::WebConfig;
 use toml::Table;
@@ -35,6 +35,7 @@ pub use discovery::{DiscoveryConfig, usual_key_variables};
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
 use layer::Layer;
+pub use mcp::{McpConfig, McpFault, McpServerSection};
 pub use models::ModelConfig;
 use models::Providers;
 pub use named::AbsentTools;
@@ -69,8 +70,8 @@ pub struct Config {
     server: ServerConfig,
     tools: ToolsConfig,
     web: WebConfig,
+    mcp: McpConfig,
     project_root: PathBuf,
-    search_above: u32,
     policy: Policy,
     found: Option<FoundFile>,
     too_wide_root: Option<&'static str>,
@@ -108,6 +109,7 @@ impl Config {
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
         web::check_key(&layers)?;
+        let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
         ignored.extend(loosening);
@@ -131,15 +133,12 @@ impl Config {
             models,
             server: sections.server,
             web: sections.web,
+            mcp,
             discovery: sections.discovery,
             store,
             approval_key_file,
             tools: sections.tools,
             project_root,
-            search_above: sections
-                .tools
-                .search_above
-                .unwrap_or(OrchestratorBuilder::SEARCH_TOOLS_ABOVE),
             policy,
             found,
             too_wide_root,
@@ -179,16 +178,22 @@ impl Config {
         &self.tools
     }
 
+    /// Returns the section `[mcp]`.
+    #[must_use]
+    pub const fn mcp(&self) -> &McpConfig {
+        &self.mcp
+    }
+
+    /// Returns where the section of an MCP server stands.
+    #[must_use]
+    pub fn mcp_origin(&self, name: &str) -> Origin {
+        mcp::origin_of(&self.layers, name)
+    }
+
     /// Returns the folder that the file tools are confined to.
     #[must_use]
     pub fn project_root(&self) -> &Path {
         &self.project_root
-    }
-
-    /// Returns with how many tools more than which an agent searches them.
-    #[must_use]
-    pub const fn search_above(&self) -> u32 {
-        self.search_above
     }
 
     /// Tells whether the tools that work in [that folder](Self::project_root) are offered. They are not where it holds
@@ -252,6 +257,10 @@ impl Config {
         let mut own = OwnFiles::default();
         let models = self.models.values();
         for file in models.filter_map(|model| model.api_key_file.as_ref()) {
+            own = own.secret(environment.working_dir().join(file));
+        }
+        let servers = self.mcp.servers.values();
+        for file in servers.filter_map(|server| server.token_file.as_ref()) {
             own = own.secret(environment.working_dir().join(file));
         }
         if let Some(file) = approval_key::file(self, environment) {

@@ -30,6 +30,7 @@ mod approval_key;
 mod config;
 mod discover;
 mod environment;
+mod mcp;
 mod names;
 mod providers;
 mod store;
@@ -40,20 +41,22 @@ mod web;
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
-    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,
-    Origin, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting, template,
-    usual_key_variables,
+    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, McpConfig,
+    McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources, StoreConfig,
+    ToolsConfig, shown_setting, template, usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
     PassedOver, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
+pub use mcp::start_mcp_server;
+pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use providers::{Provider, ProviderConfig};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
-pub use trust::{Trust, TrustError, TrustList};
+pub use trust::{PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

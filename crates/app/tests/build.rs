@@ -91,12 +91,8 @@ async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
 #[tokio::test]
 async fn all_tools_of_this_build_are_there() {
     let app = build(&[]).await.unwrap();
-    let names: Vec<&str> = app
-        .orchestrator
-        .tools()
-        .specs()
-        .map(|spec| spec.name.as_str())
-        .collect();
+    let tools = app.orchestrator.tools();
+    let names: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -322,7 +318,8 @@ async fn a_session_in_a_file_goes_on_with_the_next_process() {
 #[tokio::test]
 async fn pages_can_be_fetched_and_the_web_is_searched_only_if_a_service_is_configured() {
     let names = |app: &App| -> Vec<String> {
-        let specs = app.orchestrator.tools().specs();
+        let tools = app.orchestrator.tools();
+        let specs = tools.specs();
         specs.map(|spec| spec.name.to_string()).collect()
     };
     let without = names(&build(&[]).await.unwrap());

@@ -55,7 +55,8 @@ async fn call(app: &App, tool: &str, arguments: Value) -> Result<String, ToolErr
     let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
     let call = ToolCallId::from_text("call_1");
     let context = ToolContext::new(turn, call, EffectId { run, number: 1 });
-    let tool = app.orchestrator.tools().tool(&tool.parse().unwrap());
+    let tools = app.orchestrator.tools();
+    let tool = tools.tool(&tool.parse().unwrap());
     let arguments = JsonText::from_text(arguments.to_string());
     let output = tool.unwrap().call(arguments, context).await?;
     Ok(output.value.as_str().to_owned())

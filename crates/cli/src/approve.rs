@@ -9,6 +9,7 @@ mod arguments;
 mod dialog;
 mod editor;
 mod elsewhere;
+mod form;
 mod person;
 mod show;
 mod subject;
@@ -20,7 +21,9 @@ use std::sync::Arc;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
 use neuraxis::engine::ToolCatalog;
-use neuraxis::ports::{Approver, ApproverReply, CancellationToken, TurnContext, async_trait};
+use neuraxis::ports::{
+    self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
@@ -63,9 +66,31 @@ pub(crate) struct Prompter {
 
 /// A question and the way back.
 #[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) ask: AskApproval,
-    reply: oneshot::Sender<ApproverReply>,
+pub(crate) enum Question {
+    /// Whether a call may run.
+    Call {
+        /// The call.
+        ask: Box<AskApproval>,
+        /// The way back.
+        reply: oneshot::Sender<ApproverReply>,
+    },
+    /// What a tool wants to know in the middle of a call.
+    Form {
+        /// What it asks.
+        question: ports::Question,
+        /// The way back.
+        reply: oneshot::Sender<QuestionReply>,
+    },
+}
+
+impl Question {
+    /// Tells whether nobody waits for the answer any more.
+    fn is_withdrawn(&self) -> bool {
+        match self {
+            Self::Call { reply, .. } => reply.is_closed(),
+            Self::Form { reply, .. } => reply.is_closed(),
+        }
+    }
 }
 
 /// Tells whether somebody sits here who can be asked.
@@ -110,12 +135,27 @@ pub(crate) fn prompter(
 impl Approver for PromptingApprover {
     async fn decide(&self, ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         let (reply, answer) = oneshot::channel();
-        let ask = ask.clone();
-        if self.questions.send(Question { ask, reply }).await.is_err() {
+        let ask = Box::new(ask.clone());
+        let question = Question::Call { ask, reply };
+        if self.questions.send(question).await.is_err() {
             return ApproverReply::Nobody;
         }
         // A prompter that is gone answers nothing: the call is denied.
         answer.await.unwrap_or(ApproverReply::Nobody)
+    }
+
+    async fn answer(&self, question: &ports::Question) -> QuestionReply {
+        let (reply, answer) = oneshot::channel();
+        let question = question.clone();
+        if self
+            .questions
+            .send(Question::Form { question, reply })
+            .await
+            .is_err()
+        {
+            return QuestionReply::Declined;
+        }
+        answer.await.unwrap_or(QuestionReply::Declined)
     }
 }
 
@@ -150,22 +190,28 @@ impl Prompter {
         };
         loop {
             match questions.recv().await {
-                Some(question) if question.reply.is_closed() => {}
+                Some(question) if question.is_withdrawn() => {}
                 Some(question) => return question,
                 None => return std::future::pending().await,
             }
         }
     }
 
-    /// Puts a question to the person and brings the answer back. Returns what it was; nothing if the question was settled
-    /// elsewhere before.
+    /// Puts a question to the person and brings the answer back. Returns what was answered about a call; nothing if that
+    /// was settled elsewhere before, or it was a tool that asked.
     pub(crate) async fn put(
         &self,
         question: Question,
         run: &RunHandle,
         tools: &ToolCatalog,
     ) -> Result<Option<Answer>, CommandError> {
-        let Question { ask, reply } = question;
+        let (ask, reply) = match question {
+            Question::Call { ask, reply } => (ask, reply),
+            Question::Form { question, reply } => {
+                put_form(question, reply).await?;
+                return Ok(None);
+            }
+        };
         let elsewhere = elsewhere::settled(run, &ask);
         tokio::pin!(elsewhere);
         let is_settled = CancellationToken::new();
@@ -217,6 +263,33 @@ impl Prompter {
         }
         Ok(Some(answer))
     }
+}
+
+/// Puts the question of a tool to the person, unless it is withdrawn.
+async fn put_form(
+    question: ports::Question,
+    mut reply: oneshot::Sender<QuestionReply>,
+) -> Result<(), CommandError> {
+    let is_withdrawn = CancellationToken::new();
+    let seen = is_withdrawn.clone();
+    let mut answered = tokio::task::spawn_blocking(move || {
+        forget_what_was_typed();
+        form::ask(&question, &mut person::Terminal::asked(seen))
+    });
+    let answered = tokio::select! {
+        answered = &mut answered => answered,
+        () = reply.closed() => {
+            is_withdrawn.cancel();
+            answered.await
+        }
+    };
+    let answered = answered.map_err(anyhow::Error::new);
+    let answer = answered.and_then(|answer| answer.map_err(anyhow::Error::new));
+    let answer = answer
+        .map_err(|error| CommandError::failed(error.context("cannot ask at the terminal")))?;
+    // A call that was given up needs no answer any more.
+    let _ = reply.send(answer);
+    Ok(())
 }
 
 impl From<Answer> for ApproverReply {

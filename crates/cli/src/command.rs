@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod lease_progress;
 mod lookup;
+mod mcp;
 pub(crate) mod models;
 mod policy;
 mod runs;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Runs(runs::Runs),
     Tools(tools::Tools),
     Agents(agents::Agents),
+    Mcp(mcp::Mcp),
     Policy(policy::Policy),
     Models(models::Models),
     Doctor(doctor::Doctor),
@@ -57,6 +59,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Runs(runs) => runs.run(&setup).await,
         Command::Agents(agents) => agents.run(&setup),
         Command::Tools(tools) => tools.run(&setup).await,
+        Command::Mcp(mcp) => mcp.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,
         Command::Doctor(doctor) => doctor.run(&setup).await,

@@ -102,10 +102,22 @@ impl Loaded {
         App::builder(&self.config, &self.environment)
     }
 
-    /// Wires an engine for what concerns no session: its store keeps nothing, whatever is configured.
+    /// Wires an engine for what concerns no session and none of the tools of MCP servers: its store keeps nothing, whatever is
+    /// configured, and no server is started.
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
         self.say_what_is_ignored();
-        Ok(self.app().store(OpenStore::in_memory()).build().await?)
+        let app = self.app().store(OpenStore::in_memory());
+        Ok(app.without_servers().build().await?)
+    }
+
+    /// Wires an engine for what concerns no session, with all tools there are. Says which are missing.
+    pub(crate) async fn app_of_tools(&self) -> Result<App, CommandError> {
+        self.say_what_is_ignored();
+        let app = self.app().store(OpenStore::in_memory()).build().await?;
+        for notice in &app.server_notices {
+            Progress::new().notice(notice);
+        }
+        Ok(app)
     }
 
     /// Opens the store, for what needs no engine.

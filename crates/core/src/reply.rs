@@ -96,6 +96,7 @@ impl Reply {
             finish: ReplyFinish::Stop,
             usage: Usage::UNKNOWN,
             model,
+            advice: None,
         }
     }
 

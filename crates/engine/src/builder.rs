@@ -10,12 +10,13 @@ use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, ModelHook, SessionStore, Tool, ToolHook, ToolRunner,
-    TraceSink,
+    ToolSource, TraceSink,
 };
 
 use crate::agent::Agent;
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
+use crate::catalogs::Catalogs;
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
 use crate::long_result::ResultBounds;
@@ -34,6 +35,7 @@ pub struct OrchestratorBuilder {
     wiring: Wiring,
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
+    sources: Vec<Arc<dyn ToolSource>>,
     agents: Vec<(Agent, Use)>,
     /// The tools that a program's conditions are about.
     asked_about: Vec<Arc<str>>,
@@ -84,6 +86,15 @@ impl OrchestratorBuilder {
         let server = server.into();
         let tools = tools.into_iter().map(|tool| (Arc::clone(&server), tool));
         self.foreign.extend(tools);
+        self
+    }
+
+    /// Adds a server whose tools come and go while the process runs, such as an MCP server. They are taken as
+    /// [`foreign_tools`](Self::foreign_tools) are; one that cannot be (its name is another's, say) is left out and warned of
+    /// in the log. A run keeps working with the tools that there are when it starts.
+    #[must_use]
+    pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
         self
     }
 
@@ -377,7 +388,8 @@ impl OrchestratorBuilder {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
         };
-        Ok(Engine::new(self.wiring, catalog, approval_key))
+        let catalogs = Catalogs::new(catalog, self.sources);
+        Ok(Engine::new(self.wiring, catalogs, approval_key))
     }
 }
 

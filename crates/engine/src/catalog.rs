@@ -13,12 +13,16 @@ use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
     AgentName, JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
 };
-use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
+use neuraxis_ports::{
+    CancellationToken, Isolation, Persistence, Person, Tool, ToolContext, ToolError,
+};
 use serde_json::Value;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::answer::FINAL_ANSWER;
 use crate::long_result::read_output::ReadOutput;
+use crate::question_time::QuestionTime;
 use crate::tool_search::FIND_TOOLS;
 
 /// How many faults of a call's arguments a message names.
@@ -27,6 +31,8 @@ const MAX_FAULTS: usize = 3;
 /// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
 #[derive(Clone, Default)]
 pub struct ToolCatalog {
+    /// How often tools that come and go changed before it was made.
+    version: u64,
     /// What is known of each.
     specs: Vec<ToolSpec>,
     by_name: BTreeMap<Arc<str>, Arc<Entry>>,
@@ -153,6 +159,14 @@ impl ToolCatalog {
         names.join(", ")
     }
 
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) const fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
     pub(crate) fn all_specs(&self) -> &[ToolSpec] {
         &self.specs
     }
@@ -184,8 +198,9 @@ impl ToolCatalog {
         }
     }
 
-    /// Runs a call that was checked, for as long as it may take. Whatever the tool does, an outcome comes back, however long
-    /// its value or its error is: a run cuts what is too long for a model, and keeps the rest.
+    /// Runs a call that was checked, for as long as it may take, and as long as a person takes to answer its questions.
+    /// Whatever the tool does, an outcome comes back, however long its value or its error is: a run cuts what is too long
+    /// for a model, and keeps the rest.
     ///
     /// # Cancel safety
     ///
@@ -193,9 +208,11 @@ impl ToolCatalog {
     pub async fn run(
         tool: Arc<dyn Tool>,
         arguments: JsonText,
-        ctx: ToolContext,
+        mut ctx: ToolContext,
         timeout: Duration,
     ) -> ToolOutcome {
+        let questions = QuestionTime::of(ctx.person);
+        ctx.person = Person::behind(Arc::clone(&questions) as Arc<_>);
         let cancellation = ctx.cancellation.clone();
         let call = isolated(tool, arguments, ctx);
         tokio::pin!(call);
@@ -206,14 +223,15 @@ impl ToolCatalog {
             Poll::Ready(result) => Ok(result),
             Poll::Pending => tokio::select! {
                 biased;
-                result = tokio::time::timeout(timeout, &mut call) => result,
+                result = &mut call => Ok(result),
+                () = time_up(&questions, timeout) => Err(TimeUp),
                 () = stop.0.cancelled() => {
                     return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
                 }
             },
         };
         match result {
-            Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
+            Err(TimeUp) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
             Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
             Ok(Ok(Err(error))) => {
                 let failure = match error.persistence {
@@ -243,6 +261,17 @@ impl fmt::Debug for ToolCatalog {
         f.debug_list()
             .entries(self.specs().map(|spec| spec.name.as_str()))
             .finish()
+    }
+}
+
+/// A call that took too long.
+struct TimeUp;
+
+/// Waits until a call that begins now has had its time.
+async fn time_up(questions: &QuestionTime, timeout: Duration) {
+    let started = Instant::now();
+    while let Some(look) = questions.next_look(started, timeout) {
+        sleep_until(look).await;
     }
 }
 

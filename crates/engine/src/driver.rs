@@ -32,6 +32,7 @@ use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::request::Delivery;
@@ -66,6 +67,8 @@ pub(crate) struct RunScope {
 /// One run at work.
 pub(crate) struct Driver {
     engine: Arc<Engine>,
+    /// The tools there were when the run was set to work.
+    catalog: Arc<ToolCatalog>,
     scope: RunScope,
     tree: RunTree,
     /// A handle of its own, so that appending borrows no more than it needs.
@@ -168,6 +171,7 @@ impl Driver {
             }),
             scope,
             work: UnderWay::new(engine.shutdown.clone()),
+            catalog: engine.catalog(),
             engine,
             inbox,
             end,

@@ -25,6 +25,7 @@ use crate::agent::{AgentHooks, InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
+use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
 use crate::long_result::ResultBounds;
 use crate::request::RequestError;
@@ -99,7 +100,7 @@ pub(crate) struct Engine {
     /// The roles that have a model of their own.
     pub(crate) roles: Vec<Role>,
     pub(crate) health: SharedHealth,
-    pub(crate) catalog: ToolCatalog,
+    pub(crate) catalogs: Catalogs,
     pub(crate) approval_key: ApprovalKey,
     pub(crate) tool_permits: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
@@ -119,13 +120,13 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(wiring: Wiring, catalog: ToolCatalog, approval_key: ApprovalKey) -> Self {
+    pub(crate) fn new(wiring: Wiring, catalogs: Catalogs, approval_key: ApprovalKey) -> Self {
         let shutdown = CancellationToken::new();
         let permits = wiring.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             roles: wiring.models.keys().cloned().collect(),
             health: SharedHealth::default(),
-            catalog,
+            catalogs,
             approval_key,
             tool_permits: Arc::new(Semaphore::new(permits)),
             tasks: TaskTracker::new(),
@@ -135,13 +136,18 @@ impl Engine {
         }
     }
 
+    /// Returns the tools of this moment. A run keeps those that it starts with.
+    pub(crate) fn catalog(&self) -> Arc<ToolCatalog> {
+        self.catalogs.current(&self.policy)
+    }
+
     /// Says which tools cannot run here.
     pub(crate) fn tool_warnings(&self) -> Vec<ToolWarning> {
         let approving = match self.approver.can_answer() {
             true => Approving::Somebody,
             false => Approving::Nobody,
         };
-        tool_warnings(&self.policy, self.catalog.specs(), approving)
+        tool_warnings(&self.policy, self.catalog().specs(), approving)
     }
 
     /// Returns who looks at the tool calls of an agent, in this order.

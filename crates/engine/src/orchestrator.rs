@@ -175,8 +175,8 @@ impl Orchestrator {
     #[must_use]
     pub fn tool_offer(&self, decision: &Decision, message: &str) -> ToolOffer {
         let engine = &self.parts.engine;
-        let tools = decision.tools.iter();
-        let specs = tools.filter_map(|name| Some(engine.catalog.tool(name)?.spec().clone()));
+        let (catalog, tools) = (engine.catalog(), decision.tools.iter());
+        let specs = tools.filter_map(|name| Some(catalog.tool(name)?.spec().clone()));
         let mut agent = engine.policy.main_agent(decision, specs.collect());
         engine.narrow_requests(&mut agent, message);
         ToolOffer::of(&agent)
@@ -222,10 +222,10 @@ impl Orchestrator {
         &self.parts.engine.policy
     }
 
-    /// Returns the tools there are.
+    /// Returns the tools there are now. Those of a [source](crate::OrchestratorBuilder::tool_source) may be others later.
     #[must_use]
-    pub fn tools(&self) -> &ToolCatalog {
-        &self.parts.engine.catalog
+    pub fn tools(&self) -> Arc<ToolCatalog> {
+        self.parts.engine.catalog()
     }
 
     /// Returns the tools that cannot run, whatever is asked for, with why and what to do about it. Only the policy, the tools

@@ -44,6 +44,8 @@ pub use neuraxis_deepseek as deepseek;
 pub use neuraxis_engine as engine;
 #[cfg(feature = "llama")]
 pub use neuraxis_llama as llama;
+#[cfg(feature = "mcp")]
+pub use neuraxis_mcp as mcp;
 #[cfg(feature = "memory")]
 pub use neuraxis_memory as memory;
 #[cfg(feature = "offline")]
@@ -75,6 +77,11 @@ pub use neuraxis_engine::{
 };
 #[cfg(feature = "typed")]
 pub use neuraxis_engine::{Typed, TypedError};
+
+/// The page about MCP servers, compiled with the tests of this crate.
+#[cfg(all(doctest, feature = "mcp", feature = "memory", feature = "offline"))]
+#[doc = include_str!("../../../docs/mcp.md")]
+struct Mcp;
 
 /// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
 #[cfg(doctest)]

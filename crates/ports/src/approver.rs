@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use neuraxis_core::{ApprovalDecision, AskApproval};
 
+use crate::question::{Question, QuestionReply};
 use crate::tool::TurnContext;
 
 /// Somebody who can be asked whether a call may run.
@@ -21,6 +22,12 @@ pub trait Approver: Debug + Send + Sync + 'static {
     /// and building an orchestrator warns of tools that therefore never run.
     fn can_answer(&self) -> bool {
         true
+    }
+
+    /// Answers a question that a tool asks in the middle of a call, such as one of an MCP server. Declines, unless somebody
+    /// says otherwise.
+    async fn answer(&self, _question: &Question) -> QuestionReply {
+        QuestionReply::Declined
     }
 }
 

@@ -32,12 +32,14 @@ mod ids;
 mod llm;
 mod model_hook;
 mod provider;
+mod question;
 mod request_context;
 mod secret;
 mod store;
 mod tool;
 mod tool_hook;
 mod tool_runner;
+mod tool_source;
 mod trace;
 mod web_search;
 
@@ -55,6 +57,7 @@ pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
 };
+pub use question::{Field, FieldChoice, FieldKind, Person, Question, QuestionReply, Required};
 pub use request_context::RequestContext;
 pub use secret::Secret;
 pub use store::{
@@ -69,5 +72,6 @@ pub use tool::{
 };
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
+pub use tool_source::ToolSource;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};
 pub use web_search::{SearchHit, WebSearch, WebSearchError};

@@ -13,6 +13,7 @@ use neuraxis_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::question::Person;
 use crate::request_context::RequestContext;
 
 /// Something a model can call.
@@ -119,6 +120,8 @@ pub struct ToolContext {
     pub cancellation: CancellationToken,
     /// Where progress and partial output go.
     pub progress: Progress,
+    /// Whom it can ask in the middle of the call. Waiting for an answer does not count toward the tool's time.
+    pub person: Person,
 }
 
 impl ToolContext {
@@ -133,6 +136,7 @@ impl ToolContext {
             attempt: Attempt(1),
             cancellation: CancellationToken::new(),
             progress: Progress::default(),
+            person: Person::default(),
         }
     }
 }

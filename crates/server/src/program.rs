@@ -86,9 +86,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let server = server.with_limits(limits(&config));
-    tokio::spawn(async move { app.orchestrator.runs().keep_recovering(RECOVERY).await });
+    let runs = app.orchestrator.runs();
+    tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
     announce(&server.url());
-    server.serve(stop).await?;
+    let served = server.serve(stop).await;
+    app.stop_servers().await;
+    served?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::future;
 use std::sync::{Mutex, PoisonError};
 
 use neuraxis_core::{ApprovalDecision, AskApproval, GrantScope, JsonText};
-use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
+use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnContext, async_trait};
 
 /// Gives answers in order and remembers the questions. Out of answers, it says that nobody can answer.
 ///
@@ -19,6 +19,8 @@ pub struct ScriptedApprover {
     answers: Mutex<VecDeque<Answer>>,
     asks: Mutex<Vec<AskApproval>>,
     turns: Mutex<Vec<TurnContext>>,
+    answer: Option<QuestionReply>,
+    questions: Mutex<Vec<Question>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,21 @@ impl ScriptedApprover {
         self.push(Answer::Silence)
     }
 
-    /// Returns the questions so far.
+    /// Answers every question of a tool with this; declines them otherwise.
+    #[must_use]
+    pub fn answering(mut self, reply: QuestionReply) -> Self {
+        self.answer = Some(reply);
+        self
+    }
+
+    /// Returns what tools asked so far.
+    #[must_use]
+    pub fn questions(&self) -> Vec<Question> {
+        let questions = self.questions.lock();
+        questions.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the calls that were asked about so far.
     #[must_use]
     pub fn asks(&self) -> Vec<AskApproval> {
         self.asks
@@ -128,5 +144,14 @@ impl Approver for ScriptedApprover {
             Some(Answer::Silence) => future::pending().await,
             None => ApproverReply::Nobody,
         }
+    }
+
+    async fn answer(&self, question: &Question) -> QuestionReply {
+        let mut questions = self
+            .questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        questions.push(question.clone());
+        self.answer.clone().unwrap_or(QuestionReply::Declined)
     }
 }

@@ -17,8 +17,8 @@ use neuraxis_core::{
 use neuraxis_ports::{
     Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
     ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
-    LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, ReplyStream, RunFilter,
-    RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
+    LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question, QuestionReply,
+    ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
     SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
     TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
 };
@@ -113,6 +113,7 @@ mock! {
     #[async_trait]
     impl Approver for Approver {
         async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
+        async fn answer(&self, question: &Question) -> QuestionReply;
     }
 }
 

@@ -32,6 +32,39 @@ pub struct Change {
     is_cut: bool,
 }
 
+/// Describes what is said of an MCP server.
+fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
+    let server = shown(server);
+    match names {
+        ["command"] => (
+            0,
+            format!(
+                "starts a program as you, MCP server {server}: {}",
+                cut(text)
+            ),
+        ),
+        ["args" | "cwd"] => (
+            0,
+            format!("says how the program of MCP server {server} is started"),
+        ),
+        ["url"] => {
+            let url = secret::without_secrets(text);
+            (
+                1,
+                format!(
+                    "lets MCP server {server} hear of your conversations: {}",
+                    cut(&url)
+                ),
+            )
+        }
+        ["pass_env", ..] => (1, format!("tells your variables to MCP server {server}")),
+        ["token_env" | "token_file" | "headers_env", ..] => {
+            (1, format!("tells a secret of yours to MCP server {server}"))
+        }
+        _ => (4, format!("changes how MCP server {server} is used")),
+    }
+}
+
 impl Change {
     /// Tells whether the key or the value is longer than what is shown of it: then nobody can decide by that.
     #[must_use]
@@ -45,6 +78,7 @@ impl Change {
         let text = value.as_str().unwrap_or_default();
         let (danger, meaning) = match names {
             ["models", role, rest @ ..] => of_model(role, rest, text, &Keys { role, whole, own }),
+            ["mcp", "servers", server, rest @ ..] => of_mcp_server(server, rest, text),
             ["tools", "root"] => (2, format!("lets tools read and write in {}", cut(text))),
             ["tools", ..] => (3, "changes the tools".to_owned()),
             ["web", "allow_hosts"] => (

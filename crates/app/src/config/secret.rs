@@ -32,7 +32,10 @@ pub(crate) fn without_secrets(url: &str) -> String {
 /// a password.
 #[must_use]
 pub fn shown_setting(key: &str, value: &str) -> String {
-    let is_of_headers = matches!(key.rsplit('.').next(), Some("headers" | "headers_env"));
+    let is_of_headers = matches!(
+        key.rsplit('.').next(),
+        Some("headers" | "headers_env" | "env")
+    );
     if is_of_headers || value.trim_start().starts_with('{') {
         return HIDDEN.to_owned();
     }
@@ -41,6 +44,9 @@ pub fn shown_setting(key: &str, value: &str) -> String {
 
 /// Returns the value of a key as it may be shown.
 pub(crate) fn shown(key: &str, value: &str) -> String {
+    if key.starts_with("mcp.servers.") {
+        return shown_of_mcp(key, value);
+    }
     let mut names = key.split('.');
     let hidden = || HIDDEN.to_owned();
     let (section, below) = (names.next(), names.nth(1));
@@ -57,6 +63,22 @@ pub(crate) fn shown(key: &str, value: &str) -> String {
         "api_key_env" if is_variable_name(value) => value.to_owned(),
         name if name.starts_with("api_key") => hidden(),
         _ => value.to_owned(),
+    }
+}
+
+/// Returns the value of a key of an MCP server as it may be shown: its variables and headers may be secrets, and arguments
+/// that look like one.
+fn shown_of_mcp(key: &str, value: &str) -> String {
+    let is_hidden = match key.rsplit('.').next().unwrap_or(key) {
+        "url" => return without_secrets(value),
+        "token_env" | "pass_env" => !is_variable_name(value),
+        "args" => may_be_key(value) && !value.contains('/'),
+        _ if key.contains(".headers_env.") => !is_variable_name(value),
+        _ => key.contains(".env.") || key.contains(".headers."),
+    };
+    match is_hidden {
+        true => HIDDEN.to_owned(),
+        false => value.to_owned(),
     }
 }
 

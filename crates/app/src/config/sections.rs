@@ -10,13 +10,14 @@ use neuraxis_brainstem::{
     PriceConfig, RuleConfig, TaintConfig, TrustConfig,
 };
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
-use neuraxis_engine::ResultBounds;
+use neuraxis_engine::{OrchestratorBuilder, ResultBounds};
 use neuraxis_web::WebConfig;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
 use super::discovery::DiscoveryConfig;
+use super::mcp::McpConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -30,6 +31,7 @@ pub(super) struct Sections {
     pub(super) tools: ToolsConfig,
     pub(super) server: ServerConfig,
     pub(super) web: WebConfig,
+    pub(super) mcp: McpConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,
@@ -82,7 +84,7 @@ pub struct ToolsConfig {
     pub root: Option<PathBuf>,
     /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
     /// others; 50 if left out.
-    pub search_above: Option<u32>,
+    search_above: Option<u32>,
     /// The most bytes of a result that a model reads, at least 4,096: the rest is kept beside the run, to be read in pages.
     /// 65,536 if left out.
     #[serde(deserialize_with = "result_bytes")]
@@ -93,6 +95,13 @@ pub struct ToolsConfig {
 }
 
 impl ToolsConfig {
+    /// Returns with how many tools more than which an agent searches them.
+    #[must_use]
+    pub fn search_above(&self) -> u32 {
+        let usual = OrchestratorBuilder::SEARCH_TOOLS_ABOVE;
+        self.search_above.unwrap_or(usual)
+    }
+
     /// Returns how long results of tools may be.
     #[must_use]
     pub fn result_bounds(&self) -> ResultBounds {

@@ -50,7 +50,7 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
-        let above = Value::Integer(self.search_above.into());
+        let above = Value::Integer(self.tools.search_above().into());
         self.add(&mut list, "tools.search_above".to_owned(), &above);
         let bounds = self.tools.result_bounds();
         for (key, bytes) in [
@@ -61,6 +61,10 @@ impl Config {
             self.add(&mut list, key.to_owned(), &bytes);
         }
         self.add(&mut list, "web".to_owned(), &web::table(&self.web));
+        for (name, server) in &self.mcp.servers {
+            let table = Value::Table(server.table());
+            self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);
+        }
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
         if let Some(plan) = &self.server.plan {

@@ -1,6 +1,7 @@
 //! Tests of merging, of strictness and of origins.
 
 mod complaints;
+mod mcp;
 mod project;
 mod web;
 

@@ -115,7 +115,8 @@ pub(crate) fn in_variable(variable: &str, environment: &Environment) -> Option<S
     (!value.is_empty()).then(|| Secret::new(value))
 }
 
-fn from_file(path: &Path) -> Result<Secret, KeyError> {
+/// Reads a key from a file that nobody else may read.
+pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
     let unreadable = |source| KeyError::Unreadable {
         path: path.to_owned(),
         source,

@@ -38,7 +38,7 @@ pub enum TrustError {
         file: PathBuf,
     },
     /// The file holds something else.
-    #[error("{} does not hold the folders that you trust; remove it", file.display())]
+    #[error("{} does not hold what you trust; remove it", file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -83,7 +83,8 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
         // Of several processes each has its own draft; the last one to rename counts.
-        let draft = folder.join(format!(".trust.toml.{}", std::process::id()));
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let draft = folder.join(format!(".{name}.{}", std::process::id()));
         // A draft of a process that died under the same number.
         let _ = fs::remove_file(&draft);
         let mut options = OpenOptions::new();

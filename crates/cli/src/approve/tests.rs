@@ -445,8 +445,77 @@ async fn a_question_that_was_withdrawn_is_not_put() {
     let open = approver.decide(&second, &turn);
     let (reply, ()) = tokio::join!(open, async {
         let question = prompter.next().await;
-        assert_eq!(&*question.ask.name, "second");
-        let _ = question.reply.send(YES.into());
+        let Question::Call { ask, reply } = question else {
+            panic!("{question:?}");
+        };
+        assert_eq!(&*ask.name, "second");
+        let _ = reply.send(YES.into());
     });
     assert!(matches!(reply, ApproverReply::Decided { .. }));
+}
+
+fn asked_by_a_server() -> ports::Question {
+    let choice = |value: &str, title: &str| ports::FieldChoice {
+        value: value.to_owned(),
+        title: title.to_owned(),
+    };
+    let mut pages = ports::Field::new(
+        "pages",
+        ports::FieldKind::Integer {
+            min: Some(1),
+            max: Some(9),
+        },
+    );
+    pages.required = ports::Required::Yes;
+    let sizes = vec![choice("s", "Small"), choice("l", "Large")];
+    ports::Question::new("shop", "Which\u{1b}[2J one?\u{202e}")
+        .field(pages)
+        .field(ports::Field::new("size", ports::FieldKind::OneOf(sizes)))
+        .field(ports::Field::new("gift", ports::FieldKind::Boolean))
+}
+
+fn filled_in(lines: &[&str]) -> (QuestionReply, String) {
+    let mut person = Scripted::default();
+    person.lines = lines
+        .iter()
+        .map(|line| Line::Text((*line).to_owned()))
+        .collect();
+    let reply = form::ask(&asked_by_a_server(), &mut person).unwrap();
+    (reply, person.screen)
+}
+
+#[test]
+fn a_question_of_a_server_is_asked_field_by_field_and_sent_after_a_yes() {
+    let (reply, screen) = filled_in(&["", "x", "12", "3", "7", "2", "", "y"]);
+    let answer = JsonText::from_text(r#"{"pages":3,"size":"l"}"#);
+    assert_eq!(reply, QuestionReply::Answered(answer), "{screen}");
+    for said in [
+        "MCP server shop asks you",
+        "It has to be filled in.",
+        "That is no whole number.",
+        "It may be 9 at the most.",
+        "Answer with a number from 1 to 2.",
+        "2. Large",
+        "send this to shop?",
+    ] {
+        assert!(screen.contains(said), "{said} in {screen}");
+    }
+    assert!(
+        !screen.contains('\u{1b}') && !screen.contains('\u{202e}'),
+        "{screen}"
+    );
+}
+
+#[test]
+fn nothing_but_a_clear_yes_sends_anything_to_a_server() {
+    for lines in [
+        &["3", "1", "n", ""] as &[_],
+        &["3", "1", "n", "maybe"],
+        &["."],
+        &["3", "."],
+        &[],
+    ] {
+        let (reply, screen) = filled_in(lines);
+        assert_eq!(reply, QuestionReply::Declined, "{screen}");
+    }
 }

@@ -24,6 +24,7 @@ mod killed;
 mod layers;
 mod long_results;
 mod machine;
+mod mcp;
 mod model_faults;
 #[cfg(unix)]
 mod person;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 
 /// The tools, and what a call of each may change.
-const TOOLS: [(&str, &str); 13] = [
+const TOOLS: [(&str, &str); 14] = [
     ("current_time", "read-only"),
     ("calculate", "read-only"),
     ("ask_user", "read-only"),

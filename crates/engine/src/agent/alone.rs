@@ -148,7 +148,8 @@ impl Agent {
         said: Option<&str>,
     ) -> RunSpec {
         let name = self.name();
-        let specs = engine.catalog.all_specs();
+        let catalog = engine.catalog();
+        let specs = catalog.all_specs();
         let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
         let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
         let mut agent = agent.unwrap_or_else(plain);

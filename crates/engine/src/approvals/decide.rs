@@ -171,7 +171,7 @@ impl Approvals {
         else {
             return Ok(());
         };
-        let tools = &self.parts.engine.catalog;
+        let tools = self.parts.engine.catalog();
         match tools.check(&waiting.request.name, arguments) {
             // A tool that this process does not have is checked where it is.
             Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),

@@ -120,7 +120,7 @@ impl Driver {
         let open = self.tree.open_calls();
         let call = open.into_iter().find(|call| call.tool_call_id == *id)?;
         let hooks = self.tool_hooks(call.agent);
-        let tool = self.engine.catalog.tool(&call.name.parse().ok()?)?;
+        let tool = self.catalog.tool(&call.name.parse().ok()?)?;
         let turn = self.turn_context(call.agent, self.tree.turn_of(call.agent));
         let hooked = HookedCall::new(turn, id.clone(), tool.spec().clone(), call.arguments);
         (!hooks.is_empty()).then_some((hooks, hooked))
@@ -132,7 +132,7 @@ impl Driver {
         let offered = offered
             .iter()
             .find(|tool| tool.name.as_str() == &*call.name)?;
-        let tool = self.engine.catalog.tool(&offered.name)?;
+        let tool = self.catalog.tool(&offered.name)?;
         let turn = self.turn_context(vet.agent, vet.turn);
         let (id, arguments) = (call.tool_call_id.clone(), call.arguments.clone());
         Some(HookedCall::new(turn, id, tool.spec().clone(), arguments))

@@ -33,7 +33,7 @@ pub(super) struct Fitting {
 impl Driver {
     /// Returns the tool that runs a call; the one that reads long results with what this run may read.
     pub(super) fn tool(&self, run: &RunTool) -> Option<Arc<dyn Tool>> {
-        let tool = self.engine.catalog.tool(&run.name)?;
+        let tool = self.catalog.tool(&run.name)?;
         let session = self.scope.session_id.clone();
         let is_reader = run.name.as_str() == READ_OUTPUT;
         Some(match (session, self.journal.store()) {

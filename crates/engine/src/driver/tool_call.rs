@@ -11,7 +11,9 @@ use neuraxis_core::{
     AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
     ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
-use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook};
+use neuraxis_ports::{
+    HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
+};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
@@ -137,6 +139,7 @@ impl Driver {
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
         ctx.progress = Progress::to(reports);
+        ctx.person = Person::behind(Arc::clone(&self.engine.approver));
         ctx
     }
 }

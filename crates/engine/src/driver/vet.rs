@@ -14,7 +14,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
-use crate::catalog::ToolCallError;
+use crate::catalog::{ToolCallError, ToolCatalog};
 use crate::driver::Driver;
 use crate::driver::hooks::narrowed;
 use crate::driver::journal::Journal;
@@ -97,7 +97,7 @@ impl Driver {
                 Err(message) => Vetting::Invalid { message },
             };
         }
-        let tool = match self.engine.catalog.check(&call.name, &call.arguments) {
+        let tool = match self.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,
             Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,
             Err(ToolCallError::InvalidArguments(message)) => return Vetting::Invalid { message },
@@ -131,6 +131,7 @@ impl Driver {
         };
         let lookup = Lookup {
             engine: Arc::clone(&self.engine),
+            catalog: Arc::clone(&self.catalog),
             journal: Arc::clone(&self.journal),
             decision,
             taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
@@ -203,6 +204,7 @@ fn judged<'a>(
 /// What it takes to judge calls once more, with what people allowed for the session.
 struct Lookup {
     engine: Arc<Engine>,
+    catalog: Arc<ToolCatalog>,
     journal: Arc<Journal>,
     decision: Arc<Decision>,
     taint: Taint,
@@ -236,7 +238,7 @@ impl Lookup {
             let Ok(name) = call.name.parse() else {
                 continue;
             };
-            let Some(tool) = self.engine.catalog.tool(&name) else {
+            let Some(tool) = self.catalog.tool(&name) else {
                 continue;
             };
             *vetting = self.judge(tool.spec(), call, &mut remembered, &mut given);

@@ -87,8 +87,10 @@ impl Runs {
             .policy
             .decides_alike(&request.channel, plan)
         {
+            let tools = self.parts.engine.catalog();
             let decide = || self.decide_with(request, RequestFacts::default());
-            return self.parts.governed.decision(request, plan, decide);
+            let governed = &self.parts.governed;
+            return governed.decision(request, plan, &tools, decide);
         }
         let facts = self.facts(request, session).await?;
         Ok(Arc::new(self.decide_with(request, facts)?))
@@ -100,8 +102,9 @@ impl Runs {
         facts: RequestFacts<'_>,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
+        let tools = engine.catalog();
         let mut asked = Request::new(&request.mode, &request.channel, &request.message)
-            .with_tools(engine.catalog.all_specs())
+            .with_tools(tools.all_specs())
             .with_spent(facts.session, facts.day)
             .with_roles(facts.roles.unwrap_or(&engine.roles));
         if let Some(agent) = &request.agent {
@@ -122,8 +125,9 @@ impl Runs {
         request: &UserRequest,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
+        let tools = engine.catalog();
         let mut asked = Request::new(&request.mode, &request.channel, &request.message)
-            .with_tools(engine.catalog.all_specs())
+            .with_tools(tools.all_specs())
             .with_roles(&engine.roles);
         if let Some(agent) = &request.agent {
             asked = asked.with_agent(agent);
@@ -227,13 +231,14 @@ impl Runs {
             request: &request.context,
             now: engine.clock.now(),
         };
-        let offered = self.parts.governed.tools(&engine.catalog, &decision.tools);
+        let catalog = engine.catalog();
+        let offered = self.parts.governed.tools(&catalog, &decision.tools);
         let mut agent = engine.policy.main_agent(&decision, offered.specs);
         if engine.policy.instructs_itself(&decision) {
             engine.instruct(&mut agent, &context);
         }
         let mut root = engine.completed(agent);
-        let specs = engine.catalog.all_specs();
+        let specs = catalog.all_specs();
         let agents = engine.sub_agents(&root, specs, Some(&decision), &context);
         engine.fit_to_all(&mut root, &decision);
         let mut used = agents.values().flat_map(|agent| agent.tools.iter());

@@ -2,7 +2,7 @@
 //! runs that are offered the same.
 //!
 //! Modes, channels, agents and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
-//! them: so there are only so many of either, and none is forgotten.
+//! them: so there are only so many of either, and none is forgotten until there are other tools.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,8 @@ pub(crate) struct Governed(Mutex<Tables>);
 
 #[derive(Debug, Default)]
 struct Tables {
+    /// The version of the catalog that they are about.
+    version: u64,
     /// By mode, channel and agent, which stand in the decision, and by plan.
     decisions: Vec<(Option<PlanName>, Arc<Decision>)>,
     tools: Vec<OfferedTools>,
@@ -41,9 +43,10 @@ impl Governed {
         &self,
         request: &UserRequest,
         plan: Option<&PlanName>,
+        catalog: &ToolCatalog,
         decide: impl FnOnce() -> Result<Decision, E>,
     ) -> Result<Arc<Decision>, E> {
-        let mut tables = self.lock();
+        let mut tables = self.about(catalog);
         let is_it = |(of_plan, decision): &&(Option<PlanName>, Arc<Decision>)| {
             decision.mode == request.mode
                 && decision.channel == request.channel
@@ -62,7 +65,7 @@ impl Governed {
 
     /// Returns the named tools of a catalog, in the order of the names.
     pub(super) fn tools(&self, catalog: &ToolCatalog, names: &[ToolName]) -> OfferedTools {
-        let mut tables = self.lock();
+        let mut tables = self.about(catalog);
         let is_it = |tools: &&OfferedTools| tools.specs.iter().map(|spec| &spec.name).eq(names);
         if let Some(tools) = tables.tools.iter().find(is_it) {
             return tools.clone();
@@ -78,6 +81,18 @@ impl Governed {
             tables.tools.push(tools.clone());
         }
         tools
+    }
+
+    /// Returns what was made of these tools, and forgets what was made of others.
+    fn about(&self, catalog: &ToolCatalog) -> MutexGuard<'_, Tables> {
+        let mut tables = self.lock();
+        if tables.version != catalog.version() {
+            *tables = Tables {
+                version: catalog.version(),
+                ..Tables::default()
+            };
+        }
+        tables
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
@@ -110,11 +125,11 @@ mod tests {
 
     #[test]
     fn one_decision_is_made_for_each_mode_and_plan_and_none_for_what_is_refused() {
-        let governed = Governed::default();
+        let (governed, catalog) = (Governed::default(), ToolCatalog::default());
         let [small, large] = ["small", "large"].map(|name| PlanName::new(name.to_owned()));
         let of = |mode, plan| {
             governed
-                .decision(&request(mode), plan, || made(mode))
+                .decision(&request(mode), plan, &catalog, || made(mode))
                 .unwrap()
         };
         let first = of("one", None);
@@ -122,7 +137,7 @@ mod tests {
         for (mode, plan) in [("two", None), ("one", Some(&small)), ("one", Some(&large))] {
             assert!(!Arc::ptr_eq(&first, &of(mode, plan)), "{mode} {plan:?}");
         }
-        let refused = governed.decision(&request("other"), None, || Err(()));
+        let refused = governed.decision(&request("other"), None, &catalog, || Err(()));
         assert_eq!(refused.err(), Some(()));
         assert_eq!(governed.lock().decisions.len(), 4);
         assert_eq!(of("other", None).mode.as_str(), "other", "asked again");

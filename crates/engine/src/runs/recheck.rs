@@ -126,7 +126,8 @@ impl Runs {
             };
         }
         let name = call.name.parse::<ToolName>().ok();
-        let tool = name.and_then(|name| self.parts.engine.catalog.tool(&name));
+        let catalog = self.parts.engine.catalog();
+        let tool = name.and_then(|name| catalog.tool(&name));
         let verdict = match (tool, decision) {
             (None, _) => deny("There is no such tool here."),
             (_, None) => deny("Its log holds no decision of governance."),
@@ -212,8 +213,9 @@ impl Runs {
     fn offers_files(&self, spec: &RunSpec) -> bool {
         let agents = std::iter::once(&spec.root).chain(spec.agents.values());
         let mut offered = agents.flat_map(|agent| agent.tools.iter());
+        let catalog = self.parts.engine.catalog();
         offered.any(|offered| {
-            let tool = self.parts.engine.catalog.tool(&offered.name);
+            let tool = catalog.tool(&offered.name);
             tool.is_some_and(|tool| works_on_files(tool.spec()))
         })
     }

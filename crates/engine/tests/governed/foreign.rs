@@ -79,8 +79,10 @@ async fn only_local_configuration_can_trust_it_and_its_results_stay_what_they_ar
     let ran = world.calls(Mode::MODERATE, &[("shop__list", "{}")]).await;
     assert_eq!(tool.count(), 1);
     assert!(ran.results()[0].untrusted, "its text is still a stranger's");
-    let specs = world.orchestrator.tools().specs();
-    let mut listed = specs.filter(|spec| spec.name.as_str() == "shop__list");
+    let tools = world.orchestrator.tools();
+    let mut listed = tools
+        .specs()
+        .filter(|spec| spec.name.as_str() == "shop__list");
     assert!(!listed.next().unwrap().annotations.open_world);
 }
 

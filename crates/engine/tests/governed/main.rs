@@ -13,4 +13,5 @@ mod retries;
 mod support;
 mod taint;
 mod threats;
+mod tool_source;
 mod verdicts;

@@ -229,11 +229,8 @@ fn told(records: &[Arc<Record>]) -> Told {
 fn check(policy: &Policy, world: &World, ran: &Ran) -> Result<usize, TestCaseError> {
     let told = told(&ran.records);
     for (id, name, arguments, taint) in &told.started {
-        let tool = world
-            .orchestrator
-            .tools()
-            .specs()
-            .find(|it| it.name.as_str() == name);
+        let tools = world.orchestrator.tools();
+        let tool = tools.specs().find(|it| it.name.as_str() == name);
         let call = Call::new(tool.unwrap(), arguments)
             .with_taint(taint)
             .with_root("/project");

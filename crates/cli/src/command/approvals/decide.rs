@@ -162,7 +162,7 @@ async fn meant(
     }
     let columns = terminal::width(std::io::stderr());
     let tools = app.orchestrator.tools();
-    let shown = show::in_full((&waiting, &records), tools, root, columns);
+    let shown = show::in_full((&waiting, &records), &tools, root, columns);
     let mut stderr = anstream::stderr();
     stderr.write_all(shown.as_bytes())?;
     match confirm::says_yes(prompt)? {

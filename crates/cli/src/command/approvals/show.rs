@@ -38,7 +38,7 @@ impl Show {
         for waiting in &waiting {
             let records = app.orchestrator.sessions().records(waiting.run_id).await?;
             let tools = app.orchestrator.tools();
-            shown.push(in_full((waiting, &records), tools, root, columns));
+            shown.push(in_full((waiting, &records), &tools, root, columns));
         }
         output.styled(&shown.join("\n"))?;
         Ok(())

@@ -42,7 +42,8 @@ pub(in crate::command) async fn show(
     attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
-    let asking = (&mut attended.prompter, app.orchestrator.tools());
+    let tools = app.orchestrator.tools();
+    let asking = (&mut attended.prompter, tools.as_ref());
     if let Err(error) = view.follow(handle, events, asking, interrupt).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
@@ -58,6 +59,9 @@ pub(in crate::command) async fn show(
         Err(why) => return Err(left(handle, why)),
     };
     view.finish(&result)?;
+    for notice in app.take_server_notices() {
+        view.notice(&notice);
+    }
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }

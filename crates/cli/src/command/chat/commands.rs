@@ -109,8 +109,8 @@ impl Conversation {
             let none = format!("{}/{} offers no tools", self.channel, self.mode);
             return Ok(self.output.line(&none)?);
         }
-        let specs = self.app.orchestrator.tools().specs();
-        let offered = specs.filter(|spec| offered.contains(&spec.name));
+        let tools = self.app.orchestrator.tools();
+        let offered = tools.specs().filter(|spec| offered.contains(&spec.name));
         let lines: String = offered
             .map(|spec| {
                 let summary = spec.description.split(". ").next().unwrap_or_default();

@@ -10,8 +10,8 @@ use neuraxis::ports::StoreError;
 use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
-    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place, tool_specs,
-    usual_key_variables,
+    FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
+    tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -31,10 +31,38 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.push(approvals(config, environment));
     checks.push(project(config));
     checks.extend(tools(config, environment));
+    checks.extend(mcp_servers(config, environment));
     #[cfg(target_os = "linux")]
     checks.extend(sandbox());
     checks.push(terminal());
     checks
+}
+
+/// Tells of the MCP servers, without starting them.
+fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
+    let check = |outcome, detail: String| Check::new(SUBJECT, "MCP servers", outcome, detail);
+    let servers = &config.mcp().servers;
+    if servers.is_empty() {
+        let detail = "none is configured (`neuraxis mcp add` adds one)";
+        return vec![check(Outcome::Ok, detail.to_owned())];
+    }
+    let of = |(name, section): (&String, &McpServerSection)| {
+        if !section.enabled {
+            return check(Outcome::Skipped, format!("{name} is not enabled"));
+        }
+        match section.resolved(name, environment) {
+            Ok(_) => check(
+                Outcome::Ok,
+                format!("{name}; `neuraxis mcp test {name}` tries it"),
+            ),
+            Err(fault) => {
+                let at = config.mcp_origin(name);
+                check(Outcome::Failed, format!("{name} is not started: {fault}"))
+                    .fix(format!("see {at}"))
+            }
+        }
+    };
+    servers.iter().map(of).collect()
 }
 
 /// Tells of a configuration that cannot be read.

@@ -124,7 +124,8 @@ impl Explain {
         let root = loaded.config.project_root().display().to_string();
         let judged = tool.map(|tool| {
             let name = tool.name.as_str();
-            let checked = app.orchestrator.tools().check(name, &arguments);
+            let tools = app.orchestrator.tools();
+            let checked = tools.check(name, &arguments);
             let outcome = match checked {
                 Err(error) if are_given => Err(error.to_string()),
                 _ => {

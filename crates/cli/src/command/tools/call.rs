@@ -40,7 +40,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        let app = loaded.app_without_sessions().await?;
+        let app = loaded.app_of_tools().await?;
         let arguments = JsonText::from_text(self.arguments);
         let catalog = app.orchestrator.tools();
         let tool = match catalog.check(&self.name, &arguments) {
@@ -55,6 +55,7 @@ impl Call {
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
         progress.hide();
+        app.close().await;
         if !outcome.is_done()
             && let Some(signal) = interrupt.happened()
         {

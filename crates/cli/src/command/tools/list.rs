@@ -26,12 +26,13 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        let app = loaded.app_without_sessions().await?;
+        let app = loaded.app_of_tools().await?;
         if let Some(why) = loaded.config.why_no_project_tools() {
             Progress::new().notice(&why);
         }
-        let specs = app.orchestrator.tools().specs();
-        Output::new().list(self.format, specs, in_text, in_json)?;
+        let tools = app.orchestrator.tools();
+        app.close().await;
+        Output::new().list(self.format, tools.specs(), in_text, in_json)?;
         Ok(())
     }
 }

@@ -1,0 +1,307 @@
+//! How a server is reached, and how much of it is used.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::ContentHash;
+use neuraxis_ports::Secret;
+use url::{Host, Url};
+
+/// The most characters of a server's name: its tools are named `NAME__TOOL`, and no name has more than 64.
+const MAX_NAME: usize = 32;
+
+/// One server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct McpServerConfig {
+    /// Its name here: 1 to 32 of `A-Z a-z 0-9 _ -`, without two underscores in a row.
+    pub name: Arc<str>,
+    /// Where it is.
+    pub reach: Reach,
+    /// The tools of it that are used, by the names that it gives them; all, if there is no list.
+    pub tools: Option<Vec<String>>,
+    /// How long it may take until it is connected and has named its tools; 60 seconds by default.
+    pub start_timeout: Duration,
+    /// How long a call may take; the run's own limit by default.
+    pub call_timeout: Option<Duration>,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Reach {
+    /// A program that is started here and spoken to over its standard input and output.
+    Stdio(StdioConfig),
+    /// A service that is spoken to over streamable HTTP.
+    Http(HttpConfig),
+}
+
+/// A program that is started.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StdioConfig {
+    /// The program: a path, or a name that is looked for in the variable `PATH` of `env`.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// All variables it gets: nothing of this process is passed on beside them.
+    pub env: BTreeMap<String, Secret>,
+    /// Where it works; the working directory of this process by default.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A service that is asked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HttpConfig {
+    /// Its address: `https:`, or `http:` where nothing secret is sent or on this machine.
+    pub url: String,
+    /// What is sent as `Authorization: Bearer …`, to this address and no other.
+    pub token: Option<Secret>,
+    /// More headers that are sent with each request.
+    pub headers: BTreeMap<String, Secret>,
+}
+
+/// What is wrong with a [`McpServerConfig`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigFault {
+    /// Its name cannot be part of a tool's.
+    #[error(
+        "{name:?} cannot name a server: 1 to 32 of A-Z a-z 0-9 _ -, without two underscores in a row or one at its end"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// There is no program to start.
+    #[error("command is empty: name the program of the server")]
+    NoCommand,
+    /// The address is none.
+    #[error("url is no address of a server ({reason}): write it like https://example.org/mcp")]
+    Url {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What is secret would be sent in the clear.
+    #[error(
+        "url begins with http: and is not on this machine, so that the token or the headers would be sent in the clear; use https:"
+    )]
+    Clear,
+    /// This build speaks no TLS.
+    #[error("url begins with https:, and this program was built without the feature tls")]
+    NoTls,
+    /// A header cannot be sent.
+    #[error(
+        "headers.{name} cannot be sent: its name or its value has characters that no header may have"
+    )]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// The token cannot be sent.
+    #[error("the token has characters that no header may have")]
+    Token,
+}
+
+impl McpServerConfig {
+    /// A server of this name that is reached so, with all its tools.
+    pub fn new(name: impl Into<Arc<str>>, reach: Reach) -> Self {
+        Self {
+            name: name.into(),
+            reach,
+            tools: None,
+            start_timeout: Duration::from_secs(60),
+            call_timeout: None,
+        }
+    }
+
+    /// Finds what would keep the server from being used, before anything is started.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigFault`] that names the key. No secret is in it.
+    pub fn check(&self) -> Result<(), ConfigFault> {
+        if !is_name(&self.name) {
+            return Err(ConfigFault::Name {
+                name: self.name.to_string(),
+            });
+        }
+        match &self.reach {
+            Reach::Stdio(stdio) if stdio.command.trim().is_empty() => Err(ConfigFault::NoCommand),
+            Reach::Stdio(_) => Ok(()),
+            Reach::Http(http) => http.check(),
+        }
+    }
+
+    /// Returns what the server is known by: what is accepted of one program or address does not hold for another that is
+    /// given its name.
+    #[must_use]
+    pub fn identity(&self) -> ContentHash {
+        match &self.reach {
+            Reach::Stdio(stdio) => {
+                let parts = std::iter::once(&stdio.command).chain(&stdio.args);
+                let start = ContentHash::of(b"stdio");
+                parts.fold(start, |hash, part| {
+                    hash.chain(ContentHash::of(part.as_bytes()))
+                })
+            }
+            Reach::Http(http) => {
+                ContentHash::of(b"http").chain(ContentHash::of(http.url.trim().as_bytes()))
+            }
+        }
+    }
+
+    /// Returns what must never be shown, whatever the server says.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        match &self.reach {
+            Reach::Stdio(_) => Vec::new(),
+            Reach::Http(http) => http
+                .token
+                .iter()
+                .chain(http.headers.values())
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+impl StdioConfig {
+    /// A program with these arguments and no variables.
+    pub fn new(
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            command: command.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        }
+    }
+}
+
+impl HttpConfig {
+    /// A service at this address that asks for no token.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            token: None,
+            headers: BTreeMap::new(),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigFault> {
+        let url = self.parsed()?;
+        let is_secret = self.token.is_some() || !self.headers.is_empty();
+        if url.scheme() == "http" && is_secret && !is_loopback(&url) {
+            return Err(ConfigFault::Clear);
+        }
+        if url.scheme() == "https" && !cfg!(feature = "tls") {
+            return Err(ConfigFault::NoTls);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parsed(&self) -> Result<Url, ConfigFault> {
+        let fault = |reason: &str| ConfigFault::Url {
+            reason: reason.to_owned(),
+        };
+        let url = Url::parse(self.url.trim()).map_err(|error| fault(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(fault("it begins with neither http: nor https:"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(fault(
+                "it has a user name or password; use token_env or token_file",
+            ));
+        }
+        Ok(url)
+    }
+}
+
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+    !name.is_empty()
+        && name.len() <= MAX_NAME
+        && name.bytes().all(is_letter)
+        && !name.contains("__")
+        && !name.ends_with('_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(url: &str) -> Result<(), ConfigFault> {
+        let mut http = HttpConfig::new(url);
+        http.token = Some(Secret::new("t-canary"));
+        McpServerConfig::new("shop", Reach::Http(http)).check()
+    }
+
+    #[test]
+    fn a_token_is_sent_in_the_clear_to_this_machine_alone() {
+        for url in [
+            "https://example.org/mcp",
+            "http://127.0.0.1:1/",
+            "http://[::1]/",
+            "http://localhost/",
+        ] {
+            assert_eq!(http(url), Ok(()), "{url}");
+        }
+        for url in [
+            "http://example.org/mcp",
+            "http://10.0.0.1/",
+            "http://localhost.example.org/",
+        ] {
+            assert_eq!(http(url), Err(ConfigFault::Clear), "{url}");
+        }
+        for url in ["", "file:///etc/passwd", "https://me:t-canary@example.org/"] {
+            let fault = http(url).unwrap_err();
+            assert!(matches!(fault, ConfigFault::Url { .. }), "{url}");
+            assert!(!fault.to_string().contains("canary"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_could_be_taken_for_another_server_s_is_refused() {
+        let reach = || Reach::Stdio(StdioConfig::new("server", [""; 0]));
+        for name in ["a", "every-thing_2", "A1"] {
+            assert_eq!(McpServerConfig::new(name, reach()).check(), Ok(()));
+        }
+        let long = "x".repeat(MAX_NAME + 1);
+        for name in ["", "a__b", "a_", "a b", "a.b", "ä", "a\n", &long] {
+            assert!(
+                McpServerConfig::new(name, reach()).check().is_err(),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_program_or_address_is_another_server() {
+        let of = |reach| McpServerConfig::new("shop", reach).identity();
+        let stdio = |args: &[&str]| of(Reach::Stdio(StdioConfig::new("server", args.to_vec())));
+        let all = [
+            stdio(&[]),
+            stdio(&["a", "b"]),
+            stdio(&["a b"]),
+            of(Reach::Http(HttpConfig::new("https://a/"))),
+            of(Reach::Http(HttpConfig::new("https://b/"))),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all.iter().skip(at + 1).all(|other| other != one));
+        }
+    }
+}

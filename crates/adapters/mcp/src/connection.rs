@@ -1,0 +1,264 @@
+//! One connection to a server: the handshake in whichever era of the protocol it speaks, its tools page by page, its end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+    SubscriptionFilter, Tool,
+};
+use rmcp::service::{
+    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, Peer, QuitReason, RunningService,
+    RunningServiceCancellationToken, ServiceError,
+};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
+
+use crate::config::{McpServerConfig, Reach};
+use crate::definition::LeftOut;
+use crate::error::{ConnectError, MAX_SAID};
+use crate::handler::Handler;
+use crate::http;
+use crate::stdio::{LastWords, Process};
+use crate::text::one_line;
+
+/// The most pages of tools that are asked for.
+const MAX_PAGES: usize = 100;
+
+/// The most tools of a server.
+const MAX_TOOLS: usize = 1_000;
+
+/// How long the end of a connection may take, before its process is ended in another way.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Which way a server is asked what it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// In the way of today first, and then in that of before.
+    Unknown,
+    /// It begins with `initialize`, as servers did until 2025-11-25.
+    Legacy,
+}
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: Peer<RoleClient>,
+    /// The protocol version.
+    pub(crate) version: String,
+    /// What the server calls itself.
+    pub(crate) program: Option<String>,
+    pub(crate) era: Era,
+    pub(crate) last_words: LastWords,
+    ending: Ending,
+    ended: JoinHandle<Result<QuitReason, JoinError>>,
+    listener: Option<AbortHandle>,
+    process: Option<Process>,
+}
+
+/// What ends a connection, with a `Debug` of its own.
+struct Ending(RunningServiceCancellationToken);
+
+impl std::fmt::Debug for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ending")
+    }
+}
+
+impl Connection {
+    /// Starts or reaches a server and agrees with it on a version. Not bounded in time.
+    pub(crate) async fn open(
+        config: &McpServerConfig,
+        handler: impl Fn() -> Handler,
+        era: Era,
+        last_words: &mut LastWords,
+    ) -> Result<Self, ConnectError> {
+        let opened = Self::open_in(config, handler(), era, last_words).await;
+        match opened {
+            // Some do not outlive a question that they do not know.
+            Err(error) if error.is_end() && era == Era::Unknown => {
+                Self::open_in(config, handler(), Era::Legacy, last_words).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_in(
+        config: &McpServerConfig,
+        handler: Handler,
+        era: Era,
+        last_words: &mut LastWords,
+    ) -> Result<Self, ConnectError> {
+        let mode = match era {
+            Era::Legacy => ClientLifecycleMode::Initialize,
+            Era::Unknown => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
+        };
+        let (service, process) = match &config.reach {
+            Reach::Stdio(stdio) => {
+                let (process, lines) =
+                    Process::start(&config.name, stdio, &handler.notices).await?;
+                *last_words = process.last_words();
+                let service = handler.serve_with_lifecycle(lines, mode).await;
+                (service, Some(process))
+            }
+            Reach::Http(address) => {
+                let transport = http::transport(address)?;
+                (handler.serve_with_lifecycle(transport, mode).await, None)
+            }
+        };
+        let said = last_words.said();
+        let service = service.map_err(|error| ConnectError::of_handshake(&error, said))?;
+        let connection = Self::of(service, process, last_words.clone()).await;
+        let is_spoken = |known: &ProtocolVersion| known.as_str() == connection.version;
+        if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {
+            let theirs = connection.version.clone();
+            connection.close().await;
+            return Err(ConnectError::Version { theirs });
+        }
+        Ok(connection)
+    }
+
+    async fn of(
+        service: RunningService<RoleClient, Handler>,
+        process: Option<Process>,
+        last_words: LastWords,
+    ) -> Self {
+        let peer = service.peer().clone();
+        // A list that could not be fetched is none, and not that of before.
+        peer.set_response_cache_config(ClientCacheConfig::disabled())
+            .await;
+        let info = peer.peer_info();
+        let version = info.as_ref().map(|info| info.protocol_version.clone());
+        let is_legacy = version.as_ref().is_none_or(ProtocolVersion::has_initialize);
+        let program = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let program = program.map(|it| one_line(&format!("{} {}", it.name, it.version), 120));
+        let tells = info
+            .as_ref()
+            .and_then(|info| info.capabilities.tools.as_ref());
+        let tells = tells.is_some_and(|tools| tools.list_changed == Some(true));
+        let changed = Arc::clone(&service.service().changed);
+        let listener = (tells && !is_legacy).then(|| {
+            let listening = listen(peer.clone(), changed);
+            tokio::spawn(listening).abort_handle()
+        });
+        Self {
+            peer,
+            version: version.map_or_else(String::new, |it| one_line(&it.to_string(), 40)),
+            program,
+            era: if is_legacy { Era::Legacy } else { Era::Unknown },
+            last_words,
+            ending: Ending(service.cancellation_token()),
+            ended: tokio::spawn(service.waiting()),
+            listener,
+            process,
+        }
+    }
+
+    /// Asks for the tools, page by page, as far as there are not too many. A tool that is none does not spoil the others.
+    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<LeftOut>), ServiceError> {
+        let (mut tools, mut left_out) = (Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+            let request = match &cursor {
+                Some(_) => ListToolsRequest::with_param(params),
+                None => ListToolsRequest::default(),
+            };
+            let request = ClientRequest::ListToolsRequest(request);
+            let next = match self.peer.send_request(request).await? {
+                ServerResult::ListToolsResult(page) => {
+                    tools.extend(page.tools);
+                    page.next_cursor
+                }
+                ServerResult::CustomResult(page) => {
+                    let page = page.0;
+                    let listed = page.get("tools").and_then(|it| it.as_array());
+                    let listed = listed.ok_or(ServiceError::UnexpectedResponse)?;
+                    for tool in listed {
+                        match serde_json::from_value(tool.clone()) {
+                            Ok(tool) => tools.push(tool),
+                            Err(error) => left_out.push(no_tool(tool, &error)),
+                        }
+                    }
+                    let next = page.get("nextCursor").and_then(|it| it.as_str());
+                    next.map(str::to_owned)
+                }
+                // Nothing at all is how some say that there are none.
+                ServerResult::EmptyResult(_) => None,
+                _ => return Err(ServiceError::UnexpectedResponse),
+            };
+            if tools.len() > MAX_TOOLS {
+                tools.truncate(MAX_TOOLS);
+                left_out.push(rest(format!("it has more than {MAX_TOOLS} tools")));
+                return Ok((tools, left_out));
+            }
+            match next {
+                None => return Ok((tools, left_out)),
+                Some(next) if next.is_empty() => return Ok((tools, left_out)),
+                Some(next) if !seen.insert(next.clone()) => {
+                    left_out.push(rest("its list leads back to where it was".to_owned()));
+                    return Ok((tools, left_out));
+                }
+                next => cursor = next,
+            }
+        }
+        left_out.push(rest(format!("its list has more than {MAX_PAGES} pages")));
+        Ok((tools, left_out))
+    }
+
+    /// Waits until the server is gone.
+    pub(crate) async fn ended(&mut self) {
+        // However it ended, it did.
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Ends the connection, and the process that it is to.
+    pub(crate) async fn close(mut self) {
+        if let Some(listener) = self.listener.take() {
+            listener.abort();
+        }
+        self.ending.0.cancel();
+        if !self.ended.is_finished() {
+            // A connection that does not end is left to itself: its process ends.
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended).await;
+        }
+        if let Some(process) = self.process {
+            process.stop().await;
+        }
+    }
+}
+
+fn rest(why: String) -> LeftOut {
+    LeftOut {
+        tool: "(the rest)".to_owned(),
+        why,
+    }
+}
+
+fn no_tool(tool: &serde_json::Value, error: &serde_json::Error) -> LeftOut {
+    let name = tool.get("name").and_then(|name| name.as_str());
+    LeftOut {
+        tool: one_line(name.unwrap_or("(without a name)"), 64),
+        why: format!(
+            "it is not defined as a tool ({})",
+            one_line(&error.to_string(), MAX_SAID)
+        ),
+    }
+}
+
+/// Passes on that the tools changed, where a server has to be asked for that.
+async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
+    let filter = SubscriptionFilter::builder().tools_list_changed().build();
+    let Ok(mut subscription) = peer.listen(filter).await else {
+        return;
+    };
+    while let Ok(Some(_)) = subscription.next().await {
+        changed.notify_one();
+    }
+}

@@ -1,0 +1,218 @@
+//! Makes a question for a person of what a server asks.
+
+use std::sync::Arc;
+
+use neuraxis_core::JsonText;
+use neuraxis_ports::{Field, FieldChoice, FieldKind, Question, Required};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::text::{harmless, one_line};
+
+/// The most fields of a question.
+const MAX_FIELDS: usize = 20;
+
+/// The most values of a field to choose from.
+const MAX_CHOICES: usize = 50;
+
+/// The most characters of a question, and of each of its other texts.
+const MAX_MESSAGE: usize = 2_000;
+const MAX_TEXT: usize = 300;
+
+/// Makes a question of a message and a flat schema.
+///
+/// # Errors
+///
+/// Why it cannot be asked.
+pub(crate) fn question(
+    server: &Arc<str>,
+    message: &str,
+    schema: &impl Serialize,
+) -> Result<Question, String> {
+    let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
+    let none = Map::new();
+    let fields = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&none);
+    if fields.len() > MAX_FIELDS {
+        return Err(format!("it has more than {MAX_FIELDS} fields"));
+    }
+    let required = texts(schema.get("required"));
+    let mut question = Question::new(Arc::clone(server), harmless(message, MAX_MESSAGE));
+    for (name, field) in fields {
+        let field = field.as_object().ok_or("a field is no schema")?;
+        question = question.field(made(name, field, required.contains(&name.as_str()))?);
+    }
+    Ok(question)
+}
+
+fn made(name: &str, schema: &Map<String, Value>, is_required: bool) -> Result<Field, String> {
+    // It goes back as it is, so it must be what a person sees.
+    if one_line(name, MAX_TEXT) != name {
+        return Err("a field has a name that cannot be shown".to_owned());
+    }
+    let text = |key: &str| {
+        schema
+            .get(key)
+            .and_then(Value::as_str)
+            .map(|it| one_line(it, MAX_TEXT))
+    };
+    let mut field = Field::new(name, kind(schema)?);
+    field.title = text("title");
+    field.description = text("description");
+    field.default = match schema.get("default") {
+        None | Some(Value::Null) => None,
+        Some(value) => JsonText::encode(value).ok(),
+    };
+    if is_required {
+        field.required = Required::Yes;
+    }
+    Ok(field)
+}
+
+fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
+    let limit = |key: &str| schema.get(key);
+    if let Some(choices) = choices(schema)? {
+        return Ok(FieldKind::OneOf(choices));
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") => Ok(FieldKind::Text {
+            min: limit("minLength").and_then(Value::as_u64),
+            max: limit("maxLength").and_then(Value::as_u64),
+            format: limit("format")
+                .and_then(Value::as_str)
+                .map(|it| one_line(it, MAX_TEXT)),
+        }),
+        Some("integer") => Ok(FieldKind::Integer {
+            min: limit("minimum").and_then(Value::as_i64),
+            max: limit("maximum").and_then(Value::as_i64),
+        }),
+        Some("number") => Ok(FieldKind::Number {
+            min: limit("minimum").and_then(Value::as_f64),
+            max: limit("maximum").and_then(Value::as_f64),
+        }),
+        Some("boolean") => Ok(FieldKind::Boolean),
+        Some("array") => {
+            let items = schema.get("items").and_then(Value::as_object);
+            let values = items.map(choices).transpose()?.flatten();
+            values
+                .map(FieldKind::AnyOf)
+                .ok_or_else(|| "a list has nothing to choose from".to_owned())
+        }
+        _ => Err("a field is of a kind that is not asked for".to_owned()),
+    }
+}
+
+/// Returns the values that a schema names, each with what people call it.
+fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, String> {
+    let titled = schema
+        .get("oneOf")
+        .or_else(|| schema.get("anyOf"))
+        .and_then(Value::as_array);
+    let choices: Vec<FieldChoice> = if let Some(titled) = titled {
+        let choice = |it: &Value| {
+            let value = it.get("const")?.as_str()?;
+            let title = it.get("title").and_then(Value::as_str).unwrap_or(value);
+            Some(chosen(value, title))
+        };
+        titled.iter().filter_map(choice).collect()
+    } else if schema.contains_key("enum") {
+        let values = texts(schema.get("enum"));
+        let titles = texts(schema.get("enumNames"));
+        let titled = values.iter().enumerate();
+        titled
+            .map(|(at, value)| chosen(value, titles.get(at).unwrap_or(value)))
+            .collect()
+    } else {
+        return Ok(None);
+    };
+    match choices.len() {
+        1..=MAX_CHOICES => Ok(Some(choices)),
+        0 => Err("a field has nothing to choose from".to_owned()),
+        _ => Err(format!("a field has more than {MAX_CHOICES} values")),
+    }
+}
+
+fn chosen(value: &str, title: &str) -> FieldChoice {
+    FieldChoice {
+        value: value.to_owned(),
+        title: one_line(title, MAX_TEXT),
+    }
+}
+
+fn texts(value: Option<&Value>) -> Vec<&str> {
+    let items = value.and_then(Value::as_array);
+    items
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(schema: &Value) -> Result<Question, String> {
+        question(&Arc::from("shop"), "Which\u{1b}[2J one?", schema)
+    }
+
+    #[test]
+    fn a_flat_schema_becomes_fields_in_order() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "title": "Name", "maxLength": 20, "default": "me"},
+                "pages": {"type": "integer", "minimum": 1, "maximum": 9},
+                "gift": {"type": "boolean"},
+                "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
+                "extras": {"type": "array", "items": {"anyOf": [{"const": "r", "title": "Ribbon"}]}},
+            },
+            "required": ["name"],
+        });
+        let question = asked(&schema).unwrap();
+        assert_eq!(&*question.from, "shop");
+        assert_eq!(question.message, "Which[2J one?");
+        let field = |name: &str| question.fields.iter().find(|it| it.name == name).unwrap();
+        assert_eq!(field("name").required, Required::Yes);
+        assert_eq!(field("name").default, Some(JsonText::from_text("\"me\"")));
+        assert_eq!(
+            field("pages").kind,
+            FieldKind::Integer {
+                min: Some(1),
+                max: Some(9)
+            }
+        );
+        assert_eq!(field("gift").kind, FieldKind::Boolean);
+        assert_eq!(
+            field("size").kind,
+            FieldKind::OneOf(vec![chosen("s", "Small"), chosen("l", "Large")])
+        );
+        assert_eq!(
+            field("extras").kind,
+            FieldKind::AnyOf(vec![chosen("r", "Ribbon")])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_not_asked() {
+        for field in [
+            json!({"type": "object"}),
+            json!({"type": "string", "enum": []}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!({}),
+        ] {
+            assert!(asked(&json!({"properties": {"a": field}})).is_err());
+        }
+        let hidden = json!({"properties": {"a\u{202e}b": {"type": "boolean"}}});
+        assert!(asked(&hidden).is_err());
+        let many: Map<String, Value> = (0..=MAX_FIELDS)
+            .map(|at| (at.to_string(), json!({"type": "boolean"})))
+            .collect();
+        assert!(asked(&json!({"properties": many})).is_err());
+        assert!(asked(&json!({})).unwrap().fields.is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! Hears what a server says unasked: progress, log messages, changes, and questions.
+#![expect(
+    deprecated,
+    reason = "the newest revision has no log messages any more, and most servers are older"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use neuraxis_ports::QuestionReply;
+use rmcp::ClientHandler;
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, Implementation, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use tokio::sync::Notify;
+
+use crate::calls::Calls;
+use crate::elicit;
+use crate::error::MAX_SAID;
+use crate::notices::{Notices, ServerNotice};
+use crate::text::one_line;
+
+/// The most log messages of a connection that go to the log.
+const MAX_MESSAGES: u32 = 1_000;
+
+/// What a connection is heard by.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    server: Arc<str>,
+    pub(crate) calls: Arc<Calls>,
+    /// Told when the tools changed.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) notices: Notices,
+    messages: AtomicU32,
+}
+
+impl Handler {
+    pub(crate) fn new(
+        server: Arc<str>,
+        calls: Arc<Calls>,
+        changed: Arc<Notify>,
+        notices: Notices,
+    ) -> Self {
+        Self {
+            server,
+            calls,
+            changed,
+            notices,
+            messages: AtomicU32::new(0),
+        }
+    }
+}
+
+/// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address.
+pub(crate) async fn ask(
+    (server, notices): (&Arc<str>, &Notices),
+    person: Option<neuraxis_ports::Person>,
+    params: ElicitRequestParams,
+) -> ElicitResult {
+    let declined = || ElicitResult::new(ElicitationAction::Decline);
+    let refused = |what: &str| {
+        let server = Arc::clone(server);
+        let what = format!("{what}: declined");
+        notices.tell(ServerNotice::Misbehaves { server, what });
+        declined()
+    };
+    let ElicitRequestParams::FormElicitationParams {
+        message,
+        requested_schema,
+        ..
+    } = params
+    else {
+        return refused("it wants a person to open an address, and only forms are answered");
+    };
+    let Some(person) = person else {
+        return refused("it asks a question, and it is not known whom");
+    };
+    let question = match elicit::question(server, &message, &requested_schema) {
+        Ok(question) => question,
+        Err(why) => {
+            return refused(&format!("it asks a question that cannot be shown ({why})"));
+        }
+    };
+    match person.ask(&question).await {
+        QuestionReply::Answered(answer) => match answer.decode() {
+            Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            Err(_) => declined(),
+        },
+        QuestionReply::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+        _ => declined(),
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        // Without modes, it is forms that are understood.
+        capabilities.elicitation = Some(ElicitationCapability::default());
+        ClientConfig::new(
+            capabilities,
+            Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")),
+        )
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            answer = ask((&self.server, &self.notices), self.calls.person(), request) => Ok(answer),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.calls.report(&params);
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let count = self.messages.fetch_add(1, Ordering::Relaxed);
+        let server = &self.server;
+        if count >= MAX_MESSAGES {
+            if count == MAX_MESSAGES {
+                tracing::warn!(%server, "it sends too many log messages: the rest is dropped");
+            }
+            return;
+        }
+        let text = match &params.data {
+            serde_json::Value::String(text) => one_line(text, MAX_SAID),
+            other => one_line(&other.to_string(), MAX_SAID),
+        };
+        match params.level {
+            LoggingLevel::Debug => tracing::debug!(%server, "{text}"),
+            LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, "{text}"),
+            // What a server takes for an error of its own is none here.
+            _ => tracing::warn!(%server, "{text}"),
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

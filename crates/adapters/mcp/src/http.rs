@@ -1,0 +1,59 @@
+//! Reaches a server over streamable HTTP.
+//!
+//! Nothing is sent anywhere but to the address that is configured: redirects are not followed, and what a server names is
+//! not fetched.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use crate::config::{ConfigFault, HttpConfig, is_loopback};
+use crate::error::ConnectError;
+
+/// How long it may take until a connection stands.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Prepares the way to a server. Nothing is sent yet.
+pub(crate) fn transport(
+    config: &HttpConfig,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, ConnectError> {
+    let url = config.parsed()?;
+    let mut client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .retry(reqwest::retry::never())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(&url) {
+        client = client.no_proxy();
+    }
+    #[cfg(feature = "tls")]
+    if url.scheme() == "http" {
+        // Reading the machine's certificates takes longer than a whole exchange on loopback.
+        client = client.tls_certs_only([]);
+    }
+    let client = client.build().map_err(|error| {
+        // It is about this machine, such as its certificates.
+        ConnectError::Protocol(format!("no connection can be set up: {error}"))
+    })?;
+    let mut headers = HashMap::new();
+    for (name, value) in &config.headers {
+        let fault = || ConfigFault::Header { name: name.clone() };
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| fault())?;
+        let mut value = HeaderValue::try_from(value.expose()).map_err(|_| fault())?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    let mut transport = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+    if let Some(token) = &config.token {
+        HeaderValue::try_from(token.expose()).map_err(|_| ConfigFault::Token)?;
+        transport = transport.auth_header(token.expose());
+    }
+    let transport = transport.custom_headers(headers);
+    Ok(StreamableHttpClientTransport::with_client(
+        client, transport,
+    ))
+}

@@ -1,0 +1,135 @@
+//! What a user should know of a server, kept until somebody asks for it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::definition::LeftOut;
+
+/// The most notices that are kept.
+const MAX_NOTICES: usize = 20;
+
+/// What a user should know of a server. Its text is a sentence without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerNotice {
+    /// It is not connected.
+    NotConnected {
+        /// The server.
+        server: Arc<str>,
+        /// Why.
+        why: String,
+    },
+    /// It did what a server must not do; that was passed over.
+    Misbehaves {
+        /// The server.
+        server: Arc<str>,
+        /// What it did.
+        what: String,
+    },
+    /// Tools are not used.
+    LeftOut {
+        /// The server.
+        server: Arc<str>,
+        /// Which, each with why; the first ones.
+        tools: Vec<LeftOut>,
+        /// How many in all.
+        count: usize,
+    },
+    /// Tools are not offered, because they are not what was accepted.
+    NotAccepted {
+        /// The server.
+        server: Arc<str>,
+        /// Those that changed.
+        changed: Vec<String>,
+        /// Those that are new.
+        new: Vec<String>,
+    },
+    /// What was accepted cannot be read or kept: no tool is offered.
+    NoPins {
+        /// The server.
+        server: Arc<str>,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for ServerNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected { server, why } => {
+                write!(
+                    f,
+                    "MCP server {server} is not connected, and its tools are missing: {why}"
+                )
+            }
+            Self::Misbehaves { server, what } => write!(f, "MCP server {server}: {what}"),
+            Self::LeftOut {
+                server,
+                tools,
+                count,
+            } => {
+                write!(f, "MCP server {server}: {count} left out")?;
+                for (at, it) in tools.iter().enumerate() {
+                    let joint = if at == 0 { ": " } else { "; " };
+                    write!(f, "{joint}{} ({})", it.tool, it.why)?;
+                }
+                Ok(())
+            }
+            Self::NotAccepted {
+                server,
+                changed,
+                new,
+            } => {
+                write!(f, "MCP server {server}")?;
+                if !changed.is_empty() {
+                    let names = changed.join(", ");
+                    write!(
+                        f,
+                        " changed what these tools are since they were accepted: {names}"
+                    )?;
+                }
+                if !new.is_empty() {
+                    let joint = if changed.is_empty() {
+                        " has"
+                    } else {
+                        "; it has"
+                    };
+                    write!(
+                        f,
+                        "{joint} new tools that were not accepted: {}",
+                        new.join(", ")
+                    )?;
+                }
+                write!(
+                    f,
+                    "; they are not offered. `neuraxis mcp test {server}` shows them, and `neuraxis mcp trust {server}` \
+                     accepts them"
+                )
+            }
+            Self::NoPins { server, why } => write!(
+                f,
+                "MCP server {server}: what was accepted of its tools cannot be known, so that none is offered: {why}"
+            ),
+        }
+    }
+}
+
+/// Where notices go: into the log at once, and to whoever asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Notices(Arc<Mutex<Vec<ServerNotice>>>);
+
+impl Notices {
+    /// Tells a user something.
+    pub(crate) fn tell(&self, notice: ServerNotice) {
+        tracing::warn!("{notice}");
+        let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+
+    /// Returns what was told, and forgets it.
+    pub(crate) fn take(&self) -> Vec<ServerNotice> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,229 @@
+//! Makes what a tool returns of what a server answers.
+//!
+//! Text stays text, what has a structure keeps it, images and files go beside it for the model to see. Addresses that a
+//! server names are told and never fetched.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use neuraxis_core::{JsonText, MediaPart, MediaSource, Source, ToolOutput};
+use neuraxis_ports::ToolError;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::{Value, json};
+
+use crate::text::one_line;
+
+/// The most parts beside the text that are handed on.
+const MAX_MEDIA: usize = 8;
+
+/// The most bytes of one of them.
+const MAX_MEDIA_BYTES: usize = 5 * 1024 * 1024;
+
+/// The kinds that models are shown. Of others it is said what they are.
+const SHOWN: [&str; 5] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+];
+
+/// What is said of content that has no form of its own here.
+const UNKNOWN: &str = "[content of an unknown kind: left out]";
+
+/// The most characters of an address or a name.
+const MAX_TEXT: usize = 500;
+
+/// What the parts of an answer come to.
+#[derive(Debug, Default)]
+struct Parts {
+    texts: Vec<String>,
+    media: Vec<MediaPart>,
+    /// The pages among the resources, which an answer may cite.
+    sources: Vec<Source>,
+}
+
+/// Makes an outcome of an answer.
+///
+/// # Errors
+///
+/// What the server says went wrong, for the model to read.
+pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
+    let mut parts = Parts::default();
+    for block in result.content {
+        parts.add(block);
+    }
+    let text = parts.texts.join("\n\n");
+    if result.is_error == Some(true) {
+        let structured = result.structured_content.map(|value| value.to_string());
+        let said = match text.trim().is_empty() {
+            true => structured.unwrap_or_else(|| "the tool failed and does not say why".to_owned()),
+            false => text,
+        };
+        return Err(ToolError::new(said));
+    }
+    let value = match result.structured_content {
+        None => JsonText::string(&text),
+        Some(structured) => structured_value(structured, &text)?,
+    };
+    let output = ToolOutput::new(value);
+    let output = parts.media.into_iter().fold(output, ToolOutput::with_media);
+    Ok(parts
+        .sources
+        .into_iter()
+        .fold(output, ToolOutput::with_source))
+}
+
+/// Puts a text beside what has a structure, unless it says the same once more, as servers do for clients that read only
+/// text.
+fn structured_value(structured: Value, text: &str) -> Result<JsonText, ToolError> {
+    let is_repeated = text.trim().is_empty()
+        || serde_json::from_str::<Value>(text).is_ok_and(|value| value == structured);
+    let value = match is_repeated {
+        true => structured,
+        false => json!({"structured": structured, "text": text}),
+    };
+    Ok(JsonText::encode(&value)?)
+}
+
+impl Parts {
+    fn add(&mut self, block: ContentBlock) {
+        match block {
+            ContentBlock::Text(text) => self.texts.push(text.text),
+            ContentBlock::Image(image) => self.show("image", &image.mime_type, &image.data),
+            ContentBlock::Audio(audio) => self.show("sound", &audio.mime_type, &audio.data),
+            ContentBlock::Resource(embedded) => match embedded.resource {
+                ResourceContents::TextResourceContents { uri, text, .. } => {
+                    if uri.starts_with("https://") || uri.starts_with("http://") {
+                        self.sources.push(Source::new(one_line(&uri, MAX_TEXT)));
+                    }
+                    self.texts
+                        .push(format!("{}:\n{text}", one_line(&uri, MAX_TEXT)));
+                }
+                ResourceContents::BlobResourceContents {
+                    uri,
+                    mime_type,
+                    blob,
+                    ..
+                } => {
+                    let media_type =
+                        mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                    self.texts.push(one_line(&uri, MAX_TEXT));
+                    self.show("file", &media_type, &blob);
+                }
+                _ => self.texts.push(UNKNOWN.to_owned()),
+            },
+            ContentBlock::ResourceLink(link) => {
+                let mut line = format!(
+                    "resource {}: {}",
+                    one_line(link.title.as_deref().unwrap_or(&link.name), MAX_TEXT),
+                    one_line(&link.uri, MAX_TEXT)
+                );
+                if let Some(media_type) = &link.mime_type {
+                    line.push_str(&format!(" ({})", one_line(media_type, MAX_TEXT)));
+                }
+                if let Some(description) = &link.description {
+                    line.push_str(&format!("\n{}", one_line(description, MAX_TEXT)));
+                }
+                self.texts.push(line);
+            }
+            _ => self.texts.push(UNKNOWN.to_owned()),
+        }
+    }
+
+    /// Hands on what models can be shown, and says of the rest what it is.
+    fn show(&mut self, what: &str, media_type: &str, content: &str) {
+        let media_type = media_type.trim().to_ascii_lowercase();
+        let left_out = |why: &str| {
+            format!(
+                "[{what}, {}: left out, {why}]",
+                one_line(&media_type, MAX_TEXT)
+            )
+        };
+        let Ok(bytes) = STANDARD.decode(content.trim()) else {
+            self.texts.push(left_out("it is not base64"));
+            return;
+        };
+        let why = if !SHOWN.contains(&media_type.as_str()) {
+            "its kind cannot be shown".to_owned()
+        } else if bytes.len() > MAX_MEDIA_BYTES {
+            format!("it has {} bytes, more than {MAX_MEDIA_BYTES}", bytes.len())
+        } else if self.media.len() >= MAX_MEDIA {
+            format!("there are more than {MAX_MEDIA}")
+        } else {
+            self.texts
+                .push(format!("[{what}, {media_type}, {} bytes]", bytes.len()));
+            self.media.push(MediaPart {
+                media_type,
+                source: MediaSource::Base64(content.trim().into()),
+            });
+            return;
+        };
+        self.texts.push(left_out(&why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(result: Value) -> Result<ToolOutput, ToolError> {
+        output(serde_json::from_value(result).unwrap())
+    }
+
+    #[test]
+    fn text_stays_text_and_what_has_a_structure_keeps_it() {
+        let text =
+            of(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
+        assert_eq!(text.unwrap().value.as_text(), "a\n\nb");
+        let repeated = of(json!({
+            "content": [{"type": "text", "text": "{\"t\": 1}"}],
+            "structuredContent": {"t": 1},
+        }));
+        assert_eq!(repeated.unwrap().value.as_str(), r#"{"t":1}"#);
+        let both = of(json!({
+            "content": [{"type": "text", "text": "one"}],
+            "structuredContent": {"t": 1},
+        }));
+        assert_eq!(
+            both.unwrap().value.as_str(),
+            r#"{"structured":{"t":1},"text":"one"}"#
+        );
+    }
+
+    #[test]
+    fn what_failed_is_an_error_that_the_model_can_read() {
+        let failed =
+            of(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
+        assert_eq!(failed.unwrap_err().message, "no such city");
+        let silent = of(json!({"content": [], "isError": true}));
+        assert!(silent.unwrap_err().message.contains("does not say why"));
+    }
+
+    #[test]
+    fn images_and_files_go_beside_the_text_and_links_are_told() {
+        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n");
+        let output = of(json!({"content": [
+            {"type": "image", "data": png, "mimeType": "image/png"},
+            {"type": "audio", "data": png, "mimeType": "audio/wav"},
+            {"type": "image", "data": "%%%", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},
+            {"type": "resource", "resource": {"uri": "demo://2", "mimeType": "image/png", "blob": png}},
+            {"type": "resource", "resource": {"uri": "https://a.example/b", "text": "page"}},
+            {"type": "resource_link", "uri": "demo://3", "name": "three", "mimeType": "text/plain"},
+        ]}))
+        .unwrap();
+        assert_eq!(output.media.len(), 2);
+        assert_eq!(output.sources, [Source::new("https://a.example/b")]);
+        let text = output.value.as_text();
+        for said in [
+            "[image, image/png, 8 bytes]",
+            "[sound, audio/wav: left out, its kind cannot be shown]",
+            "[image, image/png: left out, it is not base64]",
+            "demo://1:\nhello",
+            "[file, image/png, 8 bytes]",
+            "resource three: demo://3 (text/plain)",
+        ] {
+            assert!(text.contains(said), "{said} in {text}");
+        }
+    }
+}

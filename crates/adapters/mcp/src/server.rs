@@ -1,0 +1,268 @@
+//! A server whose tools come and go: kept connected in the background, and started anew when it dies.
+//!
+//! Whatever it does, only its own tools suffer.
+
+mod report;
+mod supervise;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use neuraxis_core::ContentHash;
+use neuraxis_ports::{CancellationToken, Secret, Tool, ToolError, ToolSource};
+use rmcp::RoleClient;
+use rmcp::service::Peer;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
+
+use crate::calls::Calls;
+use crate::config::{ConfigFault, McpServerConfig};
+use crate::definition::{Definition, LeftOut};
+use crate::notices::{Notices, ServerNotice};
+use crate::pins::{Accepted, Pins};
+use crate::tool::McpTool;
+pub use report::{ReportedTool, ServerReport, Standing};
+
+/// How long a call waits for a server that is being started anew.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// A server, from its start until it is [shut down](Self::shutdown) or dropped.
+///
+/// It is a [`ToolSource`]: its tools are there once it is connected, and change when it says so.
+pub struct McpServer {
+    shared: Arc<Shared>,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+/// What a server, its tools and its supervisor share.
+pub(crate) struct Shared {
+    pub(crate) config: McpServerConfig,
+    pub(crate) calls: Arc<Calls>,
+    changed: Arc<Notify>,
+    pins: Arc<dyn Pins>,
+    secrets: Vec<Secret>,
+    state: watch::Sender<State>,
+    published: RwLock<Published>,
+    seen: Mutex<Seen>,
+    pub(crate) notices: Notices,
+}
+
+/// How it stands with a server.
+#[derive(Clone)]
+enum State {
+    /// It was not connected yet.
+    Starting,
+    /// It answers.
+    Up(Peer<RoleClient>),
+    /// It does not, and is tried again.
+    Down(Arc<str>),
+    /// It is not used any more.
+    Off(Arc<str>),
+}
+
+/// The tools that are offered.
+#[derive(Default)]
+struct Published {
+    version: u64,
+    tools: Vec<Arc<dyn Tool>>,
+    hashes: BTreeMap<Arc<str>, ContentHash>,
+}
+
+/// What a server said last.
+#[derive(Default)]
+struct Seen {
+    version: String,
+    program: Option<String>,
+    definitions: Vec<(Definition, Standing)>,
+    left_out: Vec<LeftOut>,
+    /// Whether it was never used before this process began to: what it adds later is accepted with the rest.
+    is_first_use: bool,
+}
+
+impl McpServer {
+    /// Begins to connect to a server, in the background. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigFault`], when it cannot be used as it is configured.
+    pub fn start(config: McpServerConfig, pins: Arc<dyn Pins>) -> Result<Arc<Self>, ConfigFault> {
+        config.check()?;
+        let shared = Arc::new(Shared {
+            secrets: config.secrets(),
+            config,
+            calls: Arc::default(),
+            changed: Arc::default(),
+            pins,
+            state: watch::Sender::new(State::Starting),
+            published: RwLock::default(),
+            seen: Mutex::default(),
+            notices: Notices::default(),
+        });
+        let stop = CancellationToken::new();
+        let supervising = supervise::supervise(Arc::clone(&shared), stop.clone());
+        Ok(Arc::new(Self {
+            shared,
+            supervisor: Mutex::new(Some(tokio::spawn(supervising))),
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        }))
+    }
+
+    /// Waits until the server is connected and has named its tools, or until that failed for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not connected, for people. It is tried again in the background, unless that cannot help.
+    pub async fn ready(&self) -> Result<(), String> {
+        let mut state = self.shared.state.subscribe();
+        let settled = state
+            .wait_for(|state| !matches!(state, State::Starting))
+            .await;
+        match settled.as_deref() {
+            Ok(State::Up(_)) => Ok(()),
+            Ok(State::Down(why) | State::Off(why)) => Err(why.to_string()),
+            Ok(State::Starting) | Err(_) => Err("it is not started".to_owned()),
+        }
+    }
+
+    /// Returns what is known of the server.
+    #[must_use]
+    pub fn report(&self) -> ServerReport {
+        self.shared.report()
+    }
+
+    /// Returns what a user should know that was not told yet, and forgets it.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<ServerNotice> {
+        self.shared.notices.take()
+    }
+
+    /// Accepts all definitions as the server has them now, and offers them.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be remembered, for people.
+    pub fn accept(&self) -> Result<(), String> {
+        self.shared.accept()
+    }
+
+    /// Ends the connection and the server's process, and waits for that: at most some seconds, whatever it does.
+    pub async fn shutdown(&self) {
+        self.stop.cancel();
+        let supervisor = lock(&self.supervisor).take();
+        if let Some(supervisor) = supervisor {
+            // One that crashed has dropped what it held.
+            let _ = supervisor.await;
+        }
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("McpServer")
+            .field(&self.shared.config.name)
+            .finish()
+    }
+}
+
+impl ToolSource for McpServer {
+    fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    fn version(&self) -> u64 {
+        self.shared.published().version
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.shared.published().tools.clone()
+    }
+}
+
+impl Shared {
+    /// Returns the connection, and waits a while for one that is made anew.
+    pub(crate) async fn peer(&self) -> Result<Peer<RoleClient>, ToolError> {
+        let server = &self.config.name;
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| matches!(state, State::Up(_) | State::Off(_)));
+        match tokio::time::timeout(MAX_WAIT, settled).await {
+            Ok(Ok(state)) => match &*state {
+                State::Up(peer) => Ok(peer.clone()),
+                _ => Err(ToolError::permanent(format!(
+                    "MCP server {server} is not used any more"
+                ))),
+            },
+            _ => Err(ToolError::temporary(format!(
+                "MCP server {server} is not there: it is being started anew. Nothing was done; try again later or go on \
+                 without it"
+            ))),
+        }
+    }
+
+    /// Tells whether a tool is offered as it was.
+    pub(crate) fn offers(&self, remote: &str, hash: ContentHash) -> bool {
+        self.published().hashes.get(remote) == Some(&hash)
+    }
+
+    /// Returns a text without what must not be shown.
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        let secrets = self.secrets.iter();
+        secrets.fold(text.to_owned(), |text, secret| secret.redact(&text))
+    }
+
+    fn accept(self: &Arc<Self>) -> Result<(), String> {
+        let mut seen = lock(&self.seen);
+        let definitions = seen.definitions.iter();
+        let all: Accepted = definitions
+            .map(|(it, _)| (it.remote.to_string(), it.hash))
+            .collect();
+        self.pins
+            .accept(&self.config.name, self.config.identity(), all)?;
+        for (_, standing) in &mut seen.definitions {
+            *standing = Standing::Offered;
+        }
+        self.publish(&seen.definitions);
+        Ok(())
+    }
+
+    /// Offers the tools that are accepted, if they are others than before.
+    fn publish(self: &Arc<Self>, definitions: &[(Definition, Standing)]) {
+        let offered = definitions
+            .iter()
+            .filter(|(_, standing)| *standing == Standing::Offered);
+        let offered: Vec<&Definition> = offered.map(|(definition, _)| definition).collect();
+        let hashes: BTreeMap<Arc<str>, ContentHash> = offered
+            .iter()
+            .map(|it| (Arc::clone(&it.remote), it.hash))
+            .collect();
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if published.hashes == hashes {
+            return;
+        }
+        let tools = offered.into_iter();
+        let tools = tools.map(|it| Arc::new(McpTool::new(it, self)) as Arc<dyn Tool>);
+        *published = Published {
+            version: published.version + 1,
+            tools: tools.collect(),
+            hashes,
+        };
+    }
+
+    fn published(&self) -> std::sync::RwLockReadGuard<'_, Published> {
+        self.published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,276 @@
+//! Keeps a server connected: connects, asks for its tools, hears of changes, and starts it anew when it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use neuraxis_ports::CancellationToken;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Seen, Shared, Standing, State, lock};
+use crate::connection::{Connection, Era};
+use crate::definition::{self, Definition};
+use crate::error::ConnectError;
+use crate::handler::Handler;
+use crate::notices::ServerNotice;
+use crate::pins::Accepted;
+use crate::stdio::LastWords;
+
+/// The shortest and the longest pause before a server is tried again.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often in a row a server may fail until its tools are withdrawn.
+const MAX_FAILURES: u32 = 5;
+
+/// A server that was there for so long begins anew with the shortest pause.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
+
+/// How long the list of tools may take, once a server is connected.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long is waited after a change, since one seldom comes alone.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How many tools a notice names.
+const NAMED: usize = 5;
+
+/// How often it failed lately.
+struct Failures {
+    count: u32,
+    pauses: ExponentialBackoff,
+}
+
+impl Failures {
+    fn none() -> Self {
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(MIN_PAUSE)
+            .with_max_delay(MAX_PAUSE)
+            .with_jitter()
+            .without_max_times();
+        Self {
+            count: 0,
+            pauses: pauses.build(),
+        }
+    }
+}
+
+/// Keeps a server connected until it is told to stop.
+pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut era = Era::Unknown;
+    let mut failures = Failures::none();
+    loop {
+        let since = Instant::now();
+        let opened = tokio::select! {
+            opened = open(&shared, era) => opened,
+            () = stop.cancelled() => break,
+        };
+        let why = match opened {
+            Ok(connection) => {
+                era = connection.era;
+                match attend(&shared, connection, &stop).await {
+                    Some(why) => why,
+                    None => break,
+                }
+            }
+            Err(error) => {
+                let why = shared.redacted(&error.to_string());
+                if cannot_be_helped(&error) {
+                    shared.publish(&[]);
+                    shared.failed(&why);
+                    shared.state.send_replace(State::Off(why.into()));
+                    return;
+                }
+                why
+            }
+        };
+        if since.elapsed() >= STABLE_AFTER {
+            failures = Failures::none();
+        }
+        failures.count += 1;
+        if failures.count == 1 || failures.count == MAX_FAILURES {
+            shared.failed(&why);
+        }
+        if failures.count >= MAX_FAILURES {
+            shared.publish(&[]);
+        }
+        shared.state.send_replace(State::Down(why.into()));
+        tokio::select! {
+            () = sleep(failures.pauses.next().unwrap_or(MAX_PAUSE)) => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    // The tools know the server, and the server no longer knows them.
+    shared.publish(&[]);
+    let off = "it was shut down".into();
+    shared.state.send_replace(State::Off(off));
+}
+
+/// Tells whether trying again cannot help.
+const fn cannot_be_helped(error: &ConnectError) -> bool {
+    matches!(
+        error,
+        ConnectError::Config(_)
+            | ConnectError::NoProgram { .. }
+            | ConnectError::Version { .. }
+            | ConnectError::Unauthorized
+    )
+}
+
+/// Connects, and asks for the tools, within the time that a start may take.
+async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError> {
+    let config = &shared.config;
+    let handler = || {
+        let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));
+        Handler::new(
+            Arc::clone(&config.name),
+            calls,
+            changed,
+            shared.notices.clone(),
+        )
+    };
+    let mut last_words = LastWords::default();
+    let opening = async {
+        let connection = Connection::open(config, handler, era, &mut last_words).await?;
+        refresh(shared, &connection).await?;
+        Ok::<_, ConnectError>(connection)
+    };
+    let opened = timeout(config.start_timeout, opening).await;
+    let connection = opened.map_err(|_| ConnectError::Silent {
+        within: config.start_timeout,
+        said: last_words.said(),
+    })??;
+    shared
+        .state
+        .send_replace(State::Up(connection.peer.clone()));
+    Ok(connection)
+}
+
+/// Attends to a connection until it ends, and says why; nothing if it was ended from here.
+async fn attend(
+    shared: &Arc<Shared>,
+    mut connection: Connection,
+    stop: &CancellationToken,
+) -> Option<String> {
+    let why = loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break None,
+            () = connection.ended() => {
+                let said = connection.last_words.said();
+                break Some(ConnectError::Ended { said }.to_string());
+            }
+            () = shared.changed.notified() => {
+                sleep(SETTLE).await;
+                match timeout(LIST_TIMEOUT, refresh(shared, &connection)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => break Some(error.to_string()),
+                    Err(_) => break Some("it does not say what its tools are".to_owned()),
+                }
+            }
+        }
+    };
+    let why = why.map(|why| shared.redacted(&why));
+    // Calls that come now wait for the next connection.
+    if let Some(why) = &why {
+        shared.state.send_replace(State::Down(why.as_str().into()));
+    }
+    connection.close().await;
+    why
+}
+
+/// Asks for the tools, and offers those that are accepted.
+async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), ConnectError> {
+    let listed = connection.tools().await;
+    let (tools, mut unusable) =
+        listed.map_err(|error| ConnectError::of_request(&error, connection.last_words.said()))?;
+    let (definitions, left_out) = definition::sorted(&shared.config, tools);
+    unusable.extend(left_out);
+    let mut seen = lock(&shared.seen);
+    let definitions = match standings(shared, &seen, definitions) {
+        Ok((definitions, is_first_use)) => {
+            seen.is_first_use = is_first_use;
+            definitions
+        }
+        Err(why) => {
+            let server = Arc::clone(&shared.config.name);
+            shared.notices.tell(ServerNotice::NoPins { server, why });
+            Vec::new()
+        }
+    };
+    seen.version.clone_from(&connection.version);
+    seen.program.clone_from(&connection.program);
+    seen.definitions = definitions;
+    seen.left_out = unusable;
+    shared.publish(&seen.definitions);
+    tell(shared, &seen);
+    Ok(())
+}
+
+/// Compares definitions with those that were accepted, and accepts those of a server that was never used before. Tells
+/// whether it is such a server.
+fn standings(
+    shared: &Shared,
+    seen: &Seen,
+    definitions: Vec<Definition>,
+) -> Result<(Vec<(Definition, Standing)>, bool), String> {
+    let (name, identity) = (&shared.config.name, shared.config.identity());
+    let accepted = shared.pins.accepted(name, identity)?;
+    let is_first_use = seen.is_first_use || accepted.is_none();
+    let mut accepted = accepted.unwrap_or_default();
+    let before = accepted.len();
+    let stand = |definition: Definition| {
+        let standing = match accepted.get(&*definition.remote) {
+            Some(hash) if *hash == definition.hash => Standing::Offered,
+            Some(_) => Standing::Changed,
+            None if is_first_use => {
+                accepted.insert(definition.remote.to_string(), definition.hash);
+                Standing::Offered
+            }
+            None => Standing::New,
+        };
+        (definition, standing)
+    };
+    let definitions: Vec<_> = definitions.into_iter().map(stand).collect();
+    let is_unknown = !seen.is_first_use && is_first_use;
+    if accepted.len() > before || is_unknown {
+        let accepted: Accepted = accepted;
+        shared.pins.accept(name, identity, accepted)?;
+    }
+    Ok((definitions, is_first_use))
+}
+
+/// Tells of what is not offered.
+fn tell(shared: &Shared, seen: &Seen) {
+    let server = || Arc::clone(&shared.config.name);
+    if !seen.left_out.is_empty() {
+        shared.notices.tell(ServerNotice::LeftOut {
+            server: server(),
+            tools: seen.left_out.iter().take(NAMED).cloned().collect(),
+            count: seen.left_out.len(),
+        });
+    }
+    let of = |wanted: Standing| -> Vec<String> {
+        let definitions = seen.definitions.iter();
+        let such = definitions.filter(|(_, standing)| *standing == wanted);
+        such.map(|(definition, _)| definition.spec.name.to_string())
+            .collect()
+    };
+    let (changed, new) = (of(Standing::Changed), of(Standing::New));
+    if !changed.is_empty() || !new.is_empty() {
+        shared.notices.tell(ServerNotice::NotAccepted {
+            server: server(),
+            changed,
+            new,
+        });
+    }
+}
+
+impl Shared {
+    fn failed(&self, why: &str) {
+        self.notices.tell(ServerNotice::NotConnected {
+            server: Arc::clone(&self.config.name),
+            why: why.to_owned(),
+        });
+    }
+}

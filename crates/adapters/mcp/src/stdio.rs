@@ -1,0 +1,225 @@
+//! Starts a server as a program, and ends it.
+//!
+//! The program gets the variables it is configured with and no others. Its standard error goes to the log. However this
+//! process ends, the program does too: its input is closed, and where it does not care, it is stopped with all it started.
+
+mod lines;
+mod program;
+
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, Command};
+
+use crate::config::StdioConfig;
+use crate::error::{ConnectError, MAX_SAID};
+use crate::notices::Notices;
+use crate::text::one_line;
+pub(crate) use lines::Lines;
+
+/// How long a server may take to end once its input is closed, and once more when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The most lines of a server's standard error that go to the log, of each start of it.
+const MAX_LINES: u32 = 1_000;
+
+/// The most bytes of such a line.
+const MAX_LINE: usize = 2_048;
+
+/// How many of the last of them are kept, for saying why it does not start.
+const LAST_LINES: usize = 3;
+
+/// A server that was started.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// Its number, which is that of its group, too.
+    number: Option<u32>,
+    server: Arc<str>,
+    last_words: LastWords,
+    /// Dropped last.
+    _parent: program::Parent,
+}
+
+/// The last a server wrote to its standard error.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastWords(Arc<Mutex<VecDeque<String>>>);
+
+impl LastWords {
+    pub(crate) fn said(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        lines.join(" / ")
+    }
+
+    fn add(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= LAST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+}
+
+impl Process {
+    /// Starts a server.
+    pub(crate) async fn start(
+        server: &Arc<str>,
+        config: &StdioConfig,
+        notices: &Notices,
+    ) -> Result<(Self, Lines), ConnectError> {
+        let command = command(config)?;
+        let failed = |source| ConnectError::Start {
+            command: config.command.clone(),
+            source,
+        };
+        let (mut child, parent) = program::start(command).await.map_err(failed)?;
+        let piped = || failed(std::io::Error::other("its input and output are not there"));
+        let stdin = child.stdin.take().ok_or_else(piped)?;
+        let stdout = child.stdout.take().ok_or_else(piped)?;
+        let last_words = LastWords::default();
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log(Arc::clone(server), stderr, last_words.clone()));
+        }
+        let process = Self {
+            number: child.id(),
+            child,
+            server: Arc::clone(server),
+            last_words,
+            _parent: parent,
+        };
+        let lines = Lines::new(Arc::clone(server), notices.clone(), stdout, stdin);
+        Ok((process, lines))
+    }
+
+    pub(crate) fn last_words(&self) -> LastWords {
+        self.last_words.clone()
+    }
+
+    /// Ends it, once its input is closed: waits, asks, and stops it at last.
+    pub(crate) async fn stop(mut self) {
+        let mut ends = self.ends().await;
+        if !ends {
+            self.signal(Signal::Term);
+            ends = self.ends().await;
+        }
+        if !ends {
+            tracing::warn!(server = %self.server, "it does not end when asked to: it is stopped");
+        }
+        // What it started may still be there, under the number that was its own just now.
+        self.signal(Signal::Kill);
+        // It may be waited for by nobody else.
+        let _ = self.child.wait().await;
+    }
+
+    async fn ends(&mut self) -> bool {
+        matches!(
+            tokio::time::timeout(GRACE, self.child.wait()).await,
+            Ok(Ok(_))
+        )
+    }
+
+    /// Signals the server and all it started.
+    #[cfg(unix)]
+    fn signal(&self, signal: Signal) {
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        let number = self.number.and_then(|number| i32::try_from(number).ok());
+        if let Some(group) = number.and_then(rustix::process::Pid::from_raw) {
+            // It may have ended just now.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&mut self, signal: Signal) {
+        if matches!(signal, Signal::Kill) {
+            // It may have ended just now.
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Signal {
+    Term,
+    Kill,
+}
+
+/// Whoever drops it without a word wants it gone.
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The number of one that is known to have ended may be another's.
+        if self.child.id().is_some() {
+            self.signal(Signal::Kill);
+        }
+    }
+}
+
+fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
+    let path = config.env.get("PATH").map(|path| path.expose());
+    let program = program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
+        ConnectError::NoProgram {
+            command: config.command.clone(),
+            path: path.map(str::to_owned),
+        }
+    })?;
+    let mut command = program::dying_with_us(&program);
+    command
+        .args(&config.args)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    for (name, value) in &config.env {
+        command.env(name, value.expose());
+    }
+    if let Some(folder) = &config.cwd {
+        command.current_dir(folder);
+    }
+    // What it starts is stopped with it, and Ctrl-C at the terminal is not for it.
+    #[cfg(unix)]
+    command.process_group(0);
+    Ok(command)
+}
+
+/// Writes a server's standard error to the log, line by line. What is too much is read and dropped, so that it never waits.
+async fn log(server: Arc<str>, stderr: ChildStderr, last_words: LastWords) {
+    let mut stderr = BufReader::new(stderr);
+    let mut lines = 0_u32;
+    while let Some(line) = next_line(&mut stderr).await {
+        let line = one_line(&String::from_utf8_lossy(&line), MAX_SAID);
+        if line.trim().is_empty() {
+            continue;
+        }
+        lines = lines.saturating_add(1);
+        match lines.cmp(&MAX_LINES) {
+            std::cmp::Ordering::Less => tracing::info!(%server, "{line}"),
+            std::cmp::Ordering::Equal => {
+                tracing::warn!(%server, "it writes too much to its standard error: the rest is dropped");
+            }
+            std::cmp::Ordering::Greater => {}
+        }
+        last_words.add(line);
+    }
+}
+
+/// Reads a line, of which only so much is kept; nothing at the end.
+async fn next_line(read: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        match read.read_u8().await {
+            Ok(b'\n') => return Some(line),
+            Ok(byte) if line.len() < MAX_LINE => line.push(byte),
+            Ok(_) => {}
+            Err(_) if line.is_empty() => return None,
+            Err(_) => return Some(line),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Messages as lines over the standard input and output of a server.
+//!
+//! A line is checked for its shape before the protocol sees it: what is no message is warned of and dropped, and an answer
+//! that is none fails its call. The number and the size of bad lines are bounded.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+
+use crate::notices::{Notices, ServerNotice};
+use crate::text::one_line;
+
+/// The most bytes of a message. Its images are in it, in base64.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+
+/// How many bad lines in a row are put up with.
+const MAX_BAD_LINES: u32 = 1_000;
+
+/// How much of a bad line is shown.
+const MAX_SHOWN: usize = 120;
+
+/// A transport of lines.
+pub(crate) struct Lines {
+    server: Arc<str>,
+    notices: Notices,
+    stdout: BufReader<ChildStdout>,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    /// What was read of the line so far. It outlives a read that is given up.
+    line: Vec<u8>,
+    /// Whether the line is too long, and so skipped.
+    is_skipping: bool,
+    /// Bad lines since the last good one.
+    bad_lines: u32,
+}
+
+/// What a message has, whatever it is.
+#[derive(Deserialize)]
+struct Shape {
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+    #[serde(default)]
+    result: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+}
+
+impl Lines {
+    pub(crate) fn new(
+        server: Arc<str>,
+        notices: Notices,
+        stdout: ChildStdout,
+        stdin: ChildStdin,
+    ) -> Self {
+        Self {
+            server,
+            notices,
+            stdout: BufReader::new(stdout),
+            stdin: Arc::new(Mutex::new(Some(stdin))),
+            line: Vec::new(),
+            is_skipping: false,
+            bad_lines: 0,
+        }
+    }
+
+    /// Reads to the end of a line; false at the end of all. A line that is too long is skipped, and empty then.
+    async fn next_line(&mut self) -> bool {
+        loop {
+            let Ok(buffer) = self.stdout.fill_buf().await else {
+                return false;
+            };
+            if buffer.is_empty() {
+                return false;
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let piece = buffer
+                .get(..end.unwrap_or(buffer.len()))
+                .unwrap_or_default();
+            if self.line.len() + piece.len() > MAX_MESSAGE {
+                self.line.clear();
+                self.is_skipping = true;
+            }
+            if !self.is_skipping {
+                self.line.extend_from_slice(piece);
+            }
+            let taken = piece.len() + usize::from(end.is_some());
+            self.stdout.consume(taken);
+            if end.is_some() {
+                return true;
+            }
+        }
+    }
+
+    /// Makes a message of the line; nothing if it is none.
+    fn message(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        if std::mem::take(&mut self.is_skipping) {
+            self.warn(&format!("it sent more than {MAX_MESSAGE} bytes at once"));
+            return None;
+        }
+        let line = self.line.trim_ascii();
+        if line.is_empty() {
+            return None;
+        }
+        let shape = match serde_json::from_slice::<Shape>(line) {
+            Ok(shape) => shape,
+            Err(_) => {
+                let shown = one_line(&String::from_utf8_lossy(line), MAX_SHOWN);
+                self.warn(&format!(
+                    "it wrote what is no message of the protocol: {shown}"
+                ));
+                return None;
+            }
+        };
+        let is_answer = shape.method.is_none();
+        let fault = match (shape.result.is_some(), shape.error.is_some()) {
+            (true, true) if is_answer => Some("an answer with both a result and an error"),
+            (false, false) if is_answer => Some("an answer with neither a result nor an error"),
+            _ => None,
+        };
+        let fault = match fault {
+            Some(fault) => fault.to_owned(),
+            None => match serde_json::from_slice(line) {
+                Ok(message) => {
+                    self.bad_lines = 0;
+                    return Some(message);
+                }
+                Err(error) => format!("a message of a wrong form ({error})"),
+            },
+        };
+        self.warn(&format!("it sent {fault}"));
+        // Whoever waits for it hears of it.
+        let id = shape.id.filter(|_| is_answer)?;
+        let fault = format!("the server sent {}", one_line(&fault, MAX_SHOWN));
+        let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, None);
+        Some(JsonRpcMessage::error(error, Some(id)))
+    }
+
+    /// Warns of a bad line: of the first one, and then of fewer and fewer.
+    fn warn(&mut self, what: &str) {
+        self.bad_lines = self.bad_lines.saturating_add(1);
+        if self.bad_lines == 1 {
+            self.notices.tell(ServerNotice::Misbehaves {
+                server: Arc::clone(&self.server),
+                what: what.to_owned(),
+            });
+        } else if self.bad_lines.is_power_of_two() {
+            tracing::warn!(server = %self.server, "{what}");
+        }
+    }
+}
+
+impl Transport<RoleClient> for Lines {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            let Some(stdin) = stdin.as_mut() else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if !self.next_line().await {
+                return None;
+            }
+            let message = self.message();
+            self.line.clear();
+            if message.is_some() {
+                return message;
+            }
+            if self.bad_lines >= MAX_BAD_LINES {
+                tracing::warn!(server = %self.server, "it wrote {MAX_BAD_LINES} bad lines in a row: it is given up");
+                return None;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        drop(self.stdin.lock().await.take());
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Finds a program, starts it, and has it end with this process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// A program of util-linux that has another one stopped when the process that started it ends, in whatever way.
+#[cfg(target_os = "linux")]
+const SETPRIV: &str = "/usr/bin/setpriv";
+
+/// Looks for a program in the folders of a `PATH`, unless it is named with a folder.
+pub(super) fn find(command: &str, path: Option<&str>, folder: Option<&Path>) -> Option<PathBuf> {
+    let command = Path::new(command.trim());
+    if command.components().count() > 1 {
+        let program = folder.map_or_else(|| command.to_owned(), |folder| folder.join(command));
+        return program.is_file().then(|| program);
+    }
+    let folders = std::env::split_paths(path.unwrap_or_default());
+    let mut found = folders.map(|folder| folder.join(command));
+    found.find(|program| is_program(program))
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Prepares the start of a program that ends when this process does, however hard it ends, where the machine can do that.
+/// Elsewhere it is left to notice that its input is closed.
+#[cfg(target_os = "linux")]
+pub(super) fn dying_with_us(program: &Path) -> Command {
+    // Another program of that name, such as that of busybox, may lack what is needed.
+    let is_there = std::fs::symlink_metadata(SETPRIV).is_ok_and(|it| it.is_file());
+    if !is_there {
+        return Command::new(program);
+    }
+    let mut command = Command::new(SETPRIV);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn dying_with_us(program: &Path) -> Command {
+    Command::new(program)
+}
+
+/// Keeps the thread that started a program; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Parent {
+    _keep: mpsc::Sender<()>,
+}
+
+/// Starts a program from a thread that lives as long as what is returned with it: the kernel takes the end of the thread
+/// that started a program for the end of its process, and threads of a runtime come and go.
+pub(super) async fn start(mut command: Command) -> io::Result<(Child, Parent)> {
+    let runtime = Handle::current();
+    let (started, child) = oneshot::channel();
+    let (keep, kept) = mpsc::channel();
+    thread::Builder::new()
+        .name("mcp-server".to_owned())
+        .spawn(move || {
+            let spawned = {
+                let _runtime = runtime.enter();
+                command.spawn()
+            };
+            // Nobody waits for it any more: dropped, it is stopped.
+            if started.send(spawned).is_ok() {
+                // Until the sender is dropped: nothing is ever sent.
+                let _ = kept.recv();
+            }
+        })?;
+    let child = child
+        .await
+        .map_err(|_| io::Error::other("the thread that starts it crashed"))??;
+    Ok((child, Parent { _keep: keep }))
+}

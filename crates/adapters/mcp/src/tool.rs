@@ -1,0 +1,193 @@
+//! A tool of a server, as the engine calls it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec};
+use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    CancelledNotificationParam, ClientRequest, ErrorCode, InputRequest, InputRequiredResult,
+    InputResponses, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde_json::{Map, Value};
+
+use crate::definition::Definition;
+use crate::error::of_service;
+use crate::handler;
+use crate::result;
+use crate::server::Shared;
+
+/// How often a server may ask back within a call.
+const MAX_ROUNDS: usize = 10;
+
+/// How many things it may ask at once.
+const MAX_QUESTIONS: usize = 10;
+
+/// A tool of a server.
+pub(crate) struct McpTool {
+    spec: ToolSpec,
+    remote: Arc<str>,
+    hash: ContentHash,
+    shared: Arc<Shared>,
+}
+
+/// What a server answers to a call.
+enum Answer {
+    Done(CallToolResult),
+    /// It wants to know more first.
+    Asks(InputRequiredResult),
+}
+
+impl McpTool {
+    pub(crate) fn new(definition: &Definition, shared: &Arc<Shared>) -> Self {
+        Self {
+            spec: definition.spec.clone(),
+            remote: Arc::clone(&definition.remote),
+            hash: definition.hash,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    async fn ask(
+        &self,
+        peer: &Peer<RoleClient>,
+        params: CallToolRequestParams,
+        ctx: &ToolContext,
+    ) -> Result<Answer, ToolError> {
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let handle = sent.await.map_err(|error| self.failed(&error))?;
+        let _open = self.shared.calls.open(handle.progress_token.clone(), ctx);
+        let abandoned = CancelOnDrop::of(peer, handle.id.clone());
+        let answer = handle.await_response().await;
+        abandoned.disarm();
+        match answer.map_err(|error| self.failed(&error))? {
+            ServerResult::CallToolResult(result) => Ok(Answer::Done(result)),
+            ServerResult::InputRequiredResult(asks) => Ok(Answer::Asks(asks)),
+            ServerResult::EmptyResult(_) => Ok(Answer::Done(CallToolResult::success(Vec::new()))),
+            ServerResult::CreateTaskResult(_) => Err(self.error(
+                "made a task of it that goes on by itself, which was not asked for: its result will not be known",
+            )),
+            _ => Err(self.error("answered something that is no result of a tool")),
+        }
+    }
+
+    /// Answers what a server wants to know, and returns the call that goes on from there.
+    async fn answered(
+        &self,
+        params: CallToolRequestParams,
+        asks: InputRequiredResult,
+        ctx: &ToolContext,
+    ) -> Result<CallToolRequestParams, ToolError> {
+        let requests = asks.input_requests.unwrap_or_default();
+        if requests.len() > MAX_QUESTIONS {
+            return Err(self.error("asks too many things at once"));
+        }
+        let mut responses = InputResponses::new();
+        for (id, request) in requests {
+            let InputRequest::Elicitation(question) = request else {
+                return Err(self.error("asks for something that it was not offered"));
+            };
+            let server = (&self.shared.config.name, &self.shared.notices);
+            let answer = handler::ask(server, Some(ctx.person.clone()), question.params).await;
+            responses.insert(id, serde_json::to_value(answer)?);
+        }
+        let mut params = params.with_input_responses(responses);
+        params.request_state = asks.request_state;
+        Ok(params)
+    }
+
+    fn error(&self, what: &str) -> ToolError {
+        ToolError::permanent(format!("MCP server {} {what}", self.shared.config.name))
+    }
+
+    /// Says why a call failed. What a server says of it is the model's to read.
+    fn failed(&self, error: &ServiceError) -> ToolError {
+        let server = &self.shared.config.name;
+        let why = self.shared.redacted(&of_service(error));
+        match error {
+            ServiceError::TransportClosed => ToolError::new(format!(
+                "MCP server {server} ended during the call: whether it took effect is not known"
+            )),
+            ServiceError::McpError(refusal) => {
+                let message = format!("MCP server {server} refuses the call: {why}");
+                match refusal.code {
+                    ErrorCode::INVALID_PARAMS
+                    | ErrorCode::INVALID_REQUEST
+                    | ErrorCode::METHOD_NOT_FOUND => ToolError::permanent(message),
+                    _ => ToolError::new(message),
+                }
+            }
+            _ => ToolError::new(format!("MCP server {server} cannot be asked: {why}")),
+        }
+    }
+}
+
+impl fmt::Debug for McpTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("McpTool").field(&self.spec.name).finish()
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments: Map<String, Value> = arguments
+            .decode()
+            .map_err(|_| ToolError::permanent("the arguments are not a JSON object"))?;
+        let peer = self.shared.peer().await?;
+        // It may have changed, or gone, while the run went on with what it began with.
+        if !self.shared.offers(&self.remote, self.hash) {
+            return Err(self
+                .error("does not offer this tool any more, or not as it was when the run began"));
+        }
+        let mut params =
+            CallToolRequestParams::new(self.remote.to_string()).with_arguments(arguments);
+        for _ in 0..MAX_ROUNDS {
+            match self.ask(&peer, params.clone(), &ctx).await? {
+                Answer::Done(result) => return result::output(result),
+                Answer::Asks(asks) => params = self.answered(params, asks, &ctx).await?,
+            }
+        }
+        Err(self.error("keeps asking back"))
+    }
+}
+
+/// Tells a server that nobody waits for an answer any more.
+struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+
+impl CancelOnDrop {
+    fn of(peer: &Peer<RoleClient>, id: RequestId) -> Self {
+        Self(Some((peer.clone(), id)))
+    }
+
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.0.take() else {
+            return;
+        };
+        // Outside of a runtime there is no connection any more.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            let reason = Some("the call was given up".to_owned());
+            let param = CancelledNotificationParam::new(Some(id), reason);
+            let cancelled = CancelledNotification::new(param);
+            // A server that is gone has nothing to give up.
+            let _ = peer.send_notification(cancelled.into()).await;
+        });
+    }
+}

@@ -1,0 +1,319 @@
+//! How servers start, die and end, and what they get of this process.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use neuraxis_core::{JsonText, ProgressSteps};
+use neuraxis_mcp::{HttpConfig, McpServerConfig, MemoryPins, Reach, StdioConfig};
+use neuraxis_ports::{Progress, ProgressSink, Secret, ToolSource};
+use neuraxis_testkit::tool_context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{
+    call, call_in, names, notices, ready, script, script_in, start, start_with, tool, until,
+};
+
+fn lives(process: &str) -> bool {
+    // What was stopped and not waited for yet is a zombie: it does nothing any more.
+    let status = fs::read_to_string(format!("/proc/{}/status", process.trim()));
+    status.is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
+#[tokio::test]
+async fn a_server_gets_its_own_variables_and_none_of_ours() {
+    let mut config = script(r#"call() { text "$(env | sort | tr '\n' ' ')"; }"#);
+    let Reach::Stdio(program) = &mut config.reach else {
+        unreachable!()
+    };
+    program
+        .env
+        .insert("SHOP_KEY".to_owned(), Secret::new("mine"));
+    let server = ready(config).await;
+    let seen = call(&server, "shop__look", "{}")
+        .await
+        .unwrap()
+        .value
+        .as_text();
+    assert!(seen.contains("SHOP_KEY=mine"), "{seen}");
+    assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok());
+    assert!(!seen.contains("CARGO"), "{seen}");
+    let names: Vec<&str> = seen
+        .split(' ')
+        .filter_map(|it| Some(it.split_once('=')?.0))
+        .collect();
+    let known = ["PATH", "PWD", "SHOP_KEY", "SHLVL", "OLDPWD", "_"];
+    assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let dying = r#"call() { case $line in *die*) exit 3 ;; *) text alive ;; esac; }"#;
+    let server = ready(script_in(folder.path(), dying)).await;
+    let look = tool(&server, "shop__look");
+    let error = call(&server, "shop__look", r#"{"a":"die"}"#)
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("not known"), "{}", error.message);
+    assert!(notices(&server).contains("not connected"));
+    // The same tool, of a run that goes on.
+    let again = look.call(JsonText::from_text("{}"), tool_context()).await;
+    assert_eq!(again.unwrap().value.as_text(), "alive");
+    assert_eq!(names(&server), ["shop__look"], "it was there all the time");
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_dying_loses_its_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = r#"if [ -e gone ]; then exit 1; fi
+        call() { touch gone; exit 1; }"#;
+    let server = ready(script_in(folder.path(), once)).await;
+    call(&server, "shop__look", "{}").await.unwrap_err();
+    until("its tools are withdrawn", || server.tools().is_empty()).await;
+    assert!(server.report().trouble.is_some());
+    fs::remove_file(folder.path().join("gone")).unwrap();
+    until("it is back", || !server.tools().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = r#"call() { echo "$id" > called; }
+        other() { echo "$line" >> heard; }"#;
+    let server = ready(script_in(folder.path(), silent)).await;
+    let given_up = tokio::time::timeout(
+        Duration::from_millis(500),
+        call(&server, "shop__look", "{}"),
+    );
+    given_up.await.unwrap_err();
+    let heard = || fs::read_to_string(folder.path().join("heard")).unwrap_or_default();
+    until("it hears of it", || {
+        heard().contains("notifications/cancelled")
+    })
+    .await;
+    let id = fs::read_to_string(folder.path().join("called")).unwrap();
+    let cancelled = format!(r#""requestId":{}"#, id.trim());
+    assert!(heard().contains(&cancelled), "{}", heard());
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_told_of_in_time_and_with_its_last_words() {
+    let mut config = script("echo 'cannot find my key' >&2; begin() { :; }");
+    config.start_timeout = Duration::from_millis(700);
+    let started = Instant::now();
+    let server = start(config);
+    let why = server.ready().await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(why.contains("did not answer within 700ms"), "{why}");
+    assert!(why.contains("cannot find my key"), "{why}");
+    assert!(server.tools().is_empty());
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
+    let mut program = StdioConfig::new("no-such-program", [""; 0]);
+    program
+        .env
+        .insert("PATH".to_owned(), Secret::new("/usr/bin:/bin"));
+    let server = start(McpServerConfig::new("shop", Reach::Stdio(program)));
+    let why = server.ready().await.unwrap_err();
+    assert_eq!(
+        why,
+        r#"there is no program "no-such-program" in PATH (/usr/bin:/bin)"#
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_ends_at_an_unknown_question_is_asked_in_the_older_way() {
+    let strict = r#"refuse() { exit 1; }"#;
+    let server = ready(script(strict)).await;
+    assert_eq!(server.report().protocol, "2025-11-25");
+    assert_eq!(server.report().program.as_deref(), Some("script 1"));
+}
+
+#[tokio::test]
+async fn nothing_of_a_server_survives_its_end_even_if_it_does_not_care() {
+    let folder = tempfile::tempdir().unwrap();
+    let stubborn = r#"trap '' TERM HUP INT
+        echo $$ > own; sleep 1000 & echo $! > child
+        list() { answer '{"tools":[{"name":"look","inputSchema":{}}]}'; }
+        call() { text ok; while :; do sleep 1; done; }"#;
+    let server = ready(script_in(folder.path(), stubborn)).await;
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    let process = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (own, child) = (process("own"), process("child"));
+    assert!(lives(&own) && lives(&child));
+    let started = Instant::now();
+    server.shutdown().await;
+    assert!(started.elapsed() < Duration::from_secs(8));
+    until("both are gone", || !lives(&own) && !lives(&child)).await;
+    assert!(server.tools().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_whose_owner_forgets_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ready(script_in(folder.path(), "echo $$ > own")).await;
+    let own = fs::read_to_string(folder.path().join("own")).unwrap();
+    assert!(lives(&own));
+    drop(server);
+    until("it is gone", || !lives(&own)).await;
+}
+
+#[tokio::test]
+async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_program() {
+    let pins: Arc<MemoryPins> = Arc::default();
+    let described = |what: &str, more: &str| {
+        script(&format!(
+            r#"list() {{ answer '{{"tools":[{{"name":"look","description":"{what}","inputSchema":{{}}}}{more}]}}'; }}"#
+        ))
+    };
+    // The script is an argument: the same program only if it reads its words from elsewhere.
+    let folder = tempfile::tempdir().unwrap();
+    let words = folder.path().join("words");
+    let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
+    let say = |tools: &str| fs::write(&words, format!(r#"{{"tools":[{tools}]}}"#)).unwrap();
+    let look =
+        |what: &str| format!(r#"{{"name":"look","description":"{what}","inputSchema":{{}}}}"#);
+    say(&look("Looks."));
+    let offered = async |config| {
+        let server = start_with(config, pins.clone());
+        server.ready().await.unwrap();
+        let offered = names(&server);
+        server.shutdown().await;
+        (offered, notices(&server))
+    };
+    assert_eq!(offered(reading()).await.0, ["shop__look"]);
+    assert_eq!(offered(reading()).await.0, ["shop__look"]);
+    say(&look("Looks, and tells me."));
+    let (names, told) = offered(reading()).await;
+    assert!(names.is_empty(), "{names:?}");
+    assert!(told.contains("shop__look"), "{told}");
+    say(&format!(
+        "{},{}",
+        look("Looks."),
+        r#"{"name":"more","inputSchema":{}}"#
+    ));
+    let (names, told) = offered(reading()).await;
+    assert_eq!(names, ["shop__look"], "and not what is new");
+    assert!(
+        told.contains("new tools that were not accepted: shop__more"),
+        "{told}"
+    );
+    assert_eq!(offered(described("Another.", "")).await.0, ["shop__look"]);
+}
+
+#[derive(Debug, Default)]
+struct Reports(std::sync::Mutex<Vec<(String, Option<ProgressSteps>)>>);
+
+impl ProgressSink for Reports {
+    fn progress(&self, name: &str, _: Option<&str>, steps: Option<ProgressSteps>) {
+        self.0.lock().unwrap().push((name.to_owned(), steps));
+    }
+
+    fn output(&self, _: &str) {}
+}
+
+#[tokio::test]
+async fn progress_is_shown_where_the_call_is() {
+    let telling = r#"call() { token=${line#*\"progressToken\":}; token=${token%%[,\}]*}
+        printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":3,"message":"looking"}}\n' "$token"
+        sleep 1; text ok; }"#;
+    let server = ready(script(telling)).await;
+    let reports: Arc<Reports> = Arc::default();
+    let mut ctx = tool_context();
+    ctx.progress = Progress::to(reports.clone());
+    call_in(&server, "shop__look", "{}", ctx).await.unwrap();
+    let seen = reports.0.lock().unwrap().clone();
+    let steps = ProgressSteps {
+        done: 1,
+        total: Some(3),
+    };
+    assert_eq!(seen, [("looking".to_owned(), Some(steps))]);
+}
+
+#[tokio::test]
+async fn a_token_goes_to_its_server_and_into_no_error() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard: Arc<std::sync::Mutex<String>> = Arc::default();
+    let hears = heard.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap_or(0);
+            let text = String::from_utf8_lossy(&request[..length]).into_owned();
+            hears.lock().unwrap().push_str(&text);
+            let body = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32020,"message":"you sent t-canary-123 to ?key=h-canary-123"}}"#;
+            let reply = format!(
+                "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    let mut http = HttpConfig::new(format!("http://{address}/mcp"));
+    http.token = Some(Secret::new("t-canary-123"));
+    http.headers
+        .insert("x-key".to_owned(), Secret::new("h-canary-123"));
+    let server = start(McpServerConfig::new("shop", Reach::Http(http)));
+    let why = server.ready().await.unwrap_err();
+    let sent = heard.lock().unwrap().to_ascii_lowercase();
+    assert!(
+        sent.contains("authorization: bearer t-canary-123"),
+        "{sent}"
+    );
+    assert!(sent.contains("x-key: h-canary-123"));
+    assert!(!why.contains("canary"), "{why}");
+    assert!(!notices(&server).contains("canary"));
+    assert!(!format!("{server:?}{:?}", server.report()).contains("canary"));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let address = listener.local_addr().unwrap();
+    let elsewhere = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let other = elsewhere.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let reply = format!(
+                "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{other}/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    let mut config = McpServerConfig::new(
+        "shop",
+        Reach::Http(HttpConfig::new(format!("http://{address}/mcp"))),
+    );
+    config.start_timeout = Duration::from_secs(3);
+    let server = start(config);
+    server.ready().await.unwrap_err();
+    let reached = tokio::time::timeout(Duration::from_millis(200), elsewhere.accept()).await;
+    assert!(reached.is_err(), "the token would have gone there too");
+}
+
+#[tokio::test]
+async fn what_a_server_started_ends_with_it_though_the_server_ended_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let leaving = "sleep 1000 > /dev/null 2>&1 < /dev/null & echo $! > child";
+    let server = ready(script_in(folder.path(), leaving)).await;
+    let child = fs::read_to_string(folder.path().join("child")).unwrap();
+    assert!(lives(&child));
+    let started = Instant::now();
+    server.shutdown().await;
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "it ends by itself"
+    );
+    until("what it started is gone", || !lives(&child)).await;
+}

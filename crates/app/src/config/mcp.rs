@@ -1,0 +1,377 @@
+//! `[mcp.servers.NAME]`: the MCP servers whose tools are offered.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use neuraxis_core::duration_text;
+use neuraxis_mcp::{ConfigFault, HttpConfig, McpServerConfig, Reach, StdioConfig};
+use neuraxis_ports::Secret;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::error::{ConfigError, Fault};
+use super::layer::Layer;
+use super::{Layers, Origin};
+use crate::discover::key_from_file;
+use crate::environment::Environment;
+
+/// The variables that every program needs, and that tell nothing of the user but the name. A server gets these and its own.
+const BASE: [&str; 11] = [
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
+    "USER",
+];
+
+/// What Windows programs need besides.
+#[cfg(windows)]
+const SYSTEM: [&str; 7] = [
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
+];
+#[cfg(not(windows))]
+const SYSTEM: [&str; 0] = [];
+
+/// The keys that say where a server is, and those that say what is told to it.
+const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
+const TOLD: [&str; 6] = [
+    "env",
+    "pass_env",
+    "token_env",
+    "token_file",
+    "headers",
+    "headers_env",
+];
+
+/// `[mcp]`: servers of the Model Context Protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct McpConfig {
+    /// The servers, by the names that their tools begin with.
+    pub servers: BTreeMap<String, McpServerSection>,
+}
+
+/// `[mcp.servers.NAME]`: a program that is started (`command`), or a service that is asked (`url`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct McpServerSection {
+    /// Whether it is used; `true` if left out.
+    pub enabled: bool,
+    /// The program: a path, or a name that is looked for in `PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Variables that it gets besides the few that every program needs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Variables that it gets as they are here, by their names: the place for secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pass_env: Vec<String>,
+    /// Where it works; the working directory if left out. A relative one counts from the file that names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The variable that holds the token, which is sent as `Authorization: Bearer …`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_env: Option<String>,
+    /// The file that holds it. A relative one counts from the file that names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Headers that are sent with each request.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values are in variables, by the names of these.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers_env: BTreeMap<String, String>,
+    /// The tools that are offered, by the names that the server gives them; all, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// How long a program waits for it when it starts, before it goes on without it; `"10s"` if left out.
+    #[serde(with = "duration_text")]
+    pub start_timeout: Duration,
+    /// How long a call may take; as the mode says, if left out.
+    #[serde(
+        with = "duration_text::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub call_timeout: Option<Duration>,
+}
+
+impl Default for McpServerSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+            cwd: None,
+            url: None,
+            token_env: None,
+            token_file: None,
+            headers: BTreeMap::new(),
+            headers_env: BTreeMap::new(),
+            tools: None,
+            start_timeout: Duration::from_secs(10),
+            call_timeout: None,
+        }
+    }
+}
+
+/// Why a server cannot be reached as it is configured, though its section is well-formed. No secret is in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpFault {
+    /// A variable is not set.
+    #[error("{key} names the variable {variable}, which is not set")]
+    NoVariable {
+        /// The key that names it.
+        key: String,
+        /// The variable.
+        variable: String,
+    },
+    /// The file of the token cannot be used.
+    #[error("token_file: {reason}")]
+    NoTokenFile {
+        /// Which file, and why.
+        reason: String,
+    },
+    /// Something that can never work.
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+}
+
+impl McpServerSection {
+    /// Makes what a client needs of the section: reads the variables and the file that it names.
+    ///
+    /// # Errors
+    ///
+    /// A [`McpFault`] that names the key.
+    pub fn resolved(
+        &self,
+        name: &str,
+        environment: &Environment,
+    ) -> Result<McpServerConfig, McpFault> {
+        let reach = match (&self.command, &self.url) {
+            (_, Some(url)) => Reach::Http(self.http(url, environment)?),
+            (command, None) => {
+                let command = command.as_deref().unwrap_or_default();
+                Reach::Stdio(self.stdio(command, environment)?)
+            }
+        };
+        let mut config = McpServerConfig::new(name, reach);
+        config.tools.clone_from(&self.tools);
+        config.call_timeout = self.call_timeout;
+        config.start_timeout = config.start_timeout.max(self.start_timeout);
+        config.check()?;
+        Ok(config)
+    }
+
+    fn stdio(&self, command: &str, environment: &Environment) -> Result<StdioConfig, McpFault> {
+        let mut program = StdioConfig::new(command, &self.args);
+        program.cwd = Some(match &self.cwd {
+            Some(folder) => environment.working_dir().join(folder),
+            None => environment.working_dir().to_owned(),
+        });
+        for name in BASE.iter().chain(&SYSTEM) {
+            if let Some(value) = text(environment, name) {
+                program.env.insert((*name).to_owned(), value);
+            }
+        }
+        for (name, value) in &self.env {
+            program.env.insert(name.clone(), Secret::new(value));
+        }
+        for name in &self.pass_env {
+            let value = variable(environment, "pass_env", name)?;
+            program.env.insert(name.clone(), value);
+        }
+        Ok(program)
+    }
+
+    fn http(&self, url: &str, environment: &Environment) -> Result<HttpConfig, McpFault> {
+        let mut address = HttpConfig::new(url);
+        address.token = match (&self.token_env, &self.token_file) {
+            (Some(name), _) => Some(variable(environment, "token_env", name)?),
+            (None, Some(file)) => Some(token(&environment.working_dir().join(file))?),
+            (None, None) => None,
+        };
+        for (name, value) in &self.headers {
+            address.headers.insert(name.clone(), Secret::new(value));
+        }
+        for (header, name) in &self.headers_env {
+            let key = format!("headers_env.{header}");
+            let value = variable(environment, &key, name)?;
+            address.headers.insert(header.clone(), value);
+        }
+        Ok(address)
+    }
+
+    /// Says what cannot be, whatever the surroundings.
+    fn fault(&self, table: &str) -> Option<Fault> {
+        let fault = |key: &str, expected: &str, found: &str| Fault::WrongType {
+            key: format!("{table}.{key}"),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        };
+        match (&self.command, &self.url) {
+            (None, None) => Some(Fault::MissingKey {
+                table: table.to_owned(),
+                missing: "command\" (a program) or \"url".to_owned(),
+            }),
+            (Some(_), Some(_)) => Some(fault("url", "either command or url", "both")),
+            (Some(_), None) => {
+                let is_set = self.token_env.is_some()
+                    || self.token_file.is_some()
+                    || !self.headers.is_empty()
+                    || !self.headers_env.is_empty();
+                is_set.then(|| {
+                    fault(
+                        "command",
+                        "env or pass_env for what a program is told",
+                        "a token or headers",
+                    )
+                })
+            }
+            (None, Some(_)) if self.token_env.is_some() && self.token_file.is_some() => Some(
+                fault("token_file", "either token_env or token_file", "both"),
+            ),
+            (None, Some(_)) => {
+                let is_set =
+                    !self.env.is_empty() || !self.pass_env.is_empty() || !self.args.is_empty();
+                is_set.then(|| {
+                    fault(
+                        "url",
+                        "headers or a token for what a service is told",
+                        "args, env or pass_env",
+                    )
+                })
+            }
+        }
+    }
+
+    pub(super) fn table(&self) -> Table {
+        // Texts, lists and tables with texts as keys: writing it cannot fail.
+        match Value::try_from(self) {
+            Ok(Value::Table(table)) => table,
+            _ => Table::new(),
+        }
+    }
+}
+
+impl McpConfig {
+    /// Finds what cannot be, and lets paths count from the files that name them.
+    pub(super) fn checked(
+        mut self,
+        layers: &Layers,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        for (name, server) in &mut self.servers {
+            let table = format!("mcp.servers.{name}");
+            if let Some(fault) = server.fault(&table) {
+                return Err(layers.fault_at(&table, fault));
+            }
+            for (key, path) in [
+                ("cwd", &mut server.cwd),
+                ("token_file", &mut server.token_file),
+            ] {
+                if let Some(path) = path {
+                    *path = layers.resolved(environment, &format!("{table}.{key}"), path);
+                }
+            }
+            // What needs no variable is checked at once; the rest when it is used.
+            let sample = server.without_secrets().resolved(name, environment);
+            if let Err(McpFault::Config(fault)) = sample {
+                let fault = Fault::NotToml(format!("{table}: {fault}"));
+                return Err(layers.fault_at(&table, fault));
+            }
+            layers.check_told(&table)?;
+        }
+        Ok(self)
+    }
+}
+
+impl McpServerSection {
+    fn without_secrets(&self) -> Self {
+        Self {
+            pass_env: Vec::new(),
+            token_env: None,
+            token_file: None,
+            headers_env: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+}
+
+impl Layers {
+    fn fault_at(&self, key: &str, fault: Fault) -> ConfigError {
+        ConfigError::Key {
+            at: self.origin_around(key),
+            fault: Box::new(fault),
+        }
+    }
+
+    /// Checks that nothing which the user names goes to a program or an address that the file of the working directory
+    /// names, trusted or not.
+    fn check_told(&self, table: &str) -> Result<(), ConfigError> {
+        let is_of = |key: &str, is_found: bool| {
+            let layer = self.strongest(&format!("{table}.{key}"));
+            layer.is_some_and(|layer| Layer::is_found(layer) == is_found)
+        };
+        let found = WHERE.iter().find(|key| is_of(key, true));
+        let told = TOLD.iter().find(|key| is_of(key, false));
+        match (found, told) {
+            (Some(address), Some(key)) => {
+                let (address, key) = (format!("{table}.{address}"), format!("{table}.{key}"));
+                Err(ConfigError::KeyElsewhere {
+                    at: self.origin_around(&address),
+                    key_at: Box::new(self.origin_around(&key)),
+                    key,
+                    address,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where a server's section stands, for whoever tells of it.
+pub(super) fn origin_of(layers: &Layers, name: &str) -> Origin {
+    layers.origin_around(&format!("mcp.servers.{name}"))
+}
+
+fn text(environment: &Environment, name: &str) -> Option<Secret> {
+    let value = environment.variable(name)?.to_str()?;
+    Some(Secret::new(value))
+}
+
+fn variable(environment: &Environment, key: &str, name: &str) -> Result<Secret, McpFault> {
+    let value = text(environment, name).filter(|value| !value.expose().is_empty());
+    value.ok_or_else(|| McpFault::NoVariable {
+        key: key.to_owned(),
+        // What stands in the place of a name may be the secret itself.
+        variable: match super::secret::is_variable_name(name) {
+            true => name.to_owned(),
+            false => super::secret::HIDDEN.to_owned(),
+        },
+    })
+}
+
+fn token(file: &Path) -> Result<Secret, McpFault> {
+    key_from_file(file).map_err(|error| McpFault::NoTokenFile {
+        reason: match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    })
+}

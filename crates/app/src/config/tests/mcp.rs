@@ -1,0 +1,108 @@
+//! `[mcp]`: what servers get, and what never goes to whom.
+
+use neuraxis_mcp::Reach;
+
+use super::*;
+
+fn own(text: &str) -> Machine {
+    Machine::new().with_file("user/neuraxis.toml", text)
+}
+
+fn reach(machine: &Machine, name: &str) -> Result<Reach, McpFault> {
+    let config = machine.load().unwrap();
+    let server = config.mcp().servers.get(name).unwrap();
+    Ok(server.resolved(name, &machine.environment)?.reach)
+}
+
+#[test]
+fn a_program_gets_what_every_program_needs_and_what_is_named_and_nothing_else() {
+    let machine = own("[mcp.servers.shop]\ncommand = 'sh'\nenv = { WORD = 'w' }\npass_env = ['SHOP_KEY']\ncwd = 'below'")
+        .with_variable("PATH", "/bin")
+        .with_variable("HOME", "/h")
+        .with_variable("SHOP_KEY", "k")
+        .with_variable("OPENAI_API_KEY", "sk-canary")
+        .with_variable("LD_PRELOAD", "/x.so");
+    let Ok(Reach::Stdio(program)) = reach(&machine, "shop") else {
+        panic!("it is a program")
+    };
+    let names: Vec<&str> = program.env.keys().map(String::as_str).collect();
+    assert_eq!(names, ["HOME", "PATH", "SHOP_KEY", "WORD"]);
+    let user = machine.folder.path().join("user/below");
+    assert_eq!(
+        program.cwd,
+        Some(user),
+        "it counts from the file that names it"
+    );
+}
+
+#[test]
+fn a_token_comes_from_a_variable_or_a_file() {
+    let machine = own("[mcp.servers.a]\nurl = 'https://a/'\ntoken_env = 'TOKEN'\nheaders_env = { x-key = 'KEY' }\n\
+                       [mcp.servers.b]\nurl = 'https://b/'\ntoken_file = 'token'\n\
+                       [mcp.servers.c]\nurl = 'https://c/'\ntoken_env = 'sk-canary-0123456789'")
+        .with_file("user/token", "from-file\n")
+        .with_variable("TOKEN", "from-variable")
+        .with_variable("KEY", "k");
+    let token = |name: &str| match reach(&machine, name) {
+        Ok(Reach::Http(http)) => http.token.unwrap().expose().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (token("a").as_str(), token("b").as_str()),
+        ("from-variable", "from-file")
+    );
+    let fault = reach(&machine, "c").unwrap_err().to_string();
+    assert!(!fault.contains("canary"), "{fault}");
+}
+
+#[test]
+fn what_the_user_names_never_goes_to_a_server_that_the_working_directory_names() {
+    let found = "[mcp.servers.shop]\nurl = 'https://evil.example/'";
+    let machine = Machine::new()
+        .with_file(
+            "user/neuraxis.toml",
+            "[mcp.servers.shop]\nurl = 'https://shop.example/'\ntoken_env = 'SHOP_TOKEN'",
+        )
+        .with_file(FOUND, found);
+    let complaint = machine.complaint();
+    assert!(complaint.contains("mcp.servers.shop.url"), "{complaint}");
+    assert!(
+        complaint.contains("would receive the key that mcp.servers.shop.token_env names"),
+        "{complaint}"
+    );
+    let machine = Machine::new()
+        .with_file(
+            "user/neuraxis.toml",
+            "[mcp.servers.shop]\ncommand = 'sh'\nenv = { KEY = 'hunter2' }",
+        )
+        .with_file(FOUND, "[mcp.servers.shop]\ncommand = './evil'");
+    assert!(!machine.complaint().contains("hunter2"));
+    let machine = Machine::new().with_file(
+        FOUND,
+        "[mcp.servers.shop]\nurl = 'https://shop.example/'\ntoken_env = 'T'",
+    );
+    machine.load().unwrap();
+}
+
+#[test]
+fn nothing_secret_of_a_server_is_shown() {
+    let machine = own(
+        "[mcp.servers.a]\ncommand = 'sh'\nargs = ['-c', 'sk-canary-0123456789']\nenv = { KEY = 'canary' }\n\
+                       [mcp.servers.b]\nurl = 'https://b/?key=canary'\nheaders = { x-key = 'canary' }\ntoken_env = 'B_TOKEN'",
+    );
+    let settings = machine.load().unwrap().settings();
+    let shown: Vec<String> = settings
+        .iter()
+        .map(|it| format!("{} = {}", it.key, it.value))
+        .collect();
+    let shown = shown.join("\n");
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(
+        shown.contains("mcp.servers.b.token_env = \"B_TOKEN\""),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("mcp.servers.a.args = [\"-c\", \"***\"]"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,133 @@
+//! Starts the MCP servers that the configuration names.
+//!
+//! All at once, each in the background: one that does not come up in time costs its own tools and a notice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use neuraxis_engine::OrchestratorBuilder;
+use neuraxis_mcp::{McpServer, MemoryPins, Pins};
+
+use crate::config::{Config, McpFault};
+use crate::environment::Environment;
+use crate::trust::PinFile;
+
+/// The servers of an engine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct McpServers {
+    servers: Vec<Started>,
+    /// What a user should know of those that were not even started.
+    notices: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Started {
+    server: Arc<McpServer>,
+    name: String,
+    /// How long is waited for it.
+    patience: Duration,
+}
+
+/// Returns where accepted definitions are remembered; for as long as the process lives, for a user without a data folder.
+fn pins(environment: &Environment) -> Arc<dyn Pins> {
+    match PinFile::of(environment) {
+        Ok(file) => Arc::new(file),
+        Err(_) => Arc::new(MemoryPins::default()),
+    }
+}
+
+/// Begins to connect to one server of the configuration; nothing if there is none of this name. Needs a runtime of tokio.
+///
+/// # Errors
+///
+/// A [`McpFault`], when it cannot be used as it is configured.
+pub fn start_mcp_server(
+    config: &Config,
+    environment: &Environment,
+    name: &str,
+) -> Option<Result<Arc<McpServer>, McpFault>> {
+    let section = config.mcp().servers.get(name)?;
+    let resolved = section.resolved(name, environment);
+    let started = resolved.and_then(|it| Ok(McpServer::start(it, pins(environment))?));
+    Some(started)
+}
+
+impl McpServers {
+    /// Begins to connect to all that are enabled.
+    pub(crate) fn start(config: &Config, environment: &Environment) -> Self {
+        let mut all = Self::default();
+        let enabled = config
+            .mcp()
+            .servers
+            .iter()
+            .filter(|(_, section)| section.enabled);
+        for (name, section) in enabled {
+            match start_mcp_server(config, environment, name) {
+                Some(Ok(server)) => all.servers.push(Started {
+                    server,
+                    name: name.clone(),
+                    patience: section.start_timeout,
+                }),
+                Some(Err(fault)) => {
+                    let at = config.mcp_origin(name);
+                    all.notices
+                        .push(format!("{at}: MCP server {name} is not started: {fault}"));
+                }
+                None => {}
+            }
+        }
+        all
+    }
+
+    /// Lets an engine offer their tools.
+    pub(crate) fn offered_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
+        let servers = self.servers.iter();
+        servers.fold(builder, |builder, it| {
+            builder.tool_source(Arc::clone(&it.server) as Arc<_>)
+        })
+    }
+
+    /// Waits until each is connected, or its time is up. Returns what a user should know.
+    pub(crate) async fn connected(&self) -> Vec<String> {
+        let waiting = self.servers.iter().map(|it| async {
+            let ready = tokio::time::timeout(it.patience, it.server.ready()).await;
+            let mut notices: Vec<String> = it
+                .server
+                .take_notices()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            match ready {
+                Ok(Ok(())) => {}
+                Ok(Err(why)) if notices.is_empty() => {
+                    notices.push(format!("MCP server {} is not connected: {why}", it.name));
+                }
+                Ok(Err(_)) => {}
+                Err(_) => notices.push(format!(
+                    "MCP server {} is not connected after {:?}: its tools are missing until it is \
+                     (mcp.servers.{}.start_timeout)",
+                    it.name, it.patience, it.name
+                )),
+            }
+            notices
+        });
+        let told = join_all(waiting).await;
+        self.notices
+            .iter()
+            .cloned()
+            .chain(told.into_iter().flatten())
+            .collect()
+    }
+
+    /// Returns what a user should know and was not told yet.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        let notices = self.servers.iter().flat_map(|it| it.server.take_notices());
+        notices.map(|notice| notice.to_string()).collect()
+    }
+
+    /// Ends them all, and waits for that.
+    pub(crate) async fn shutdown(&self) {
+        join_all(self.servers.iter().map(|it| it.server.shutdown())).await;
+    }
+}

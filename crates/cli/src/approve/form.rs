@@ -1,0 +1,213 @@
+//! A question of a tool with fields to fill in: who asks is shown first, then it is asked field by field.
+//!
+//! Whatever a server writes is shown in a form in which what stands there is what is seen. Nothing is sent before the person
+//! saw all answers together and agreed.
+
+use std::io;
+
+use neuraxis::core::JsonText;
+use neuraxis::ports::{Field, FieldChoice, FieldKind, Question, QuestionReply, Required};
+use serde_json::{Map, Value};
+
+use super::person::{Line, Person};
+use crate::harmless::{one_line, plain_to_see};
+use crate::wrap::broken;
+
+/// What stands before each line of what a stranger wrote.
+const MARGIN: &str = "  │ ";
+
+/// The most characters of an answer.
+const MAX_ANSWER: usize = 10_000;
+
+/// What became of a field.
+enum Filled {
+    Value(Value),
+    LeftOut,
+    /// The person wants to say nothing at all.
+    Stopped(QuestionReply),
+}
+
+/// Asks a person to fill in the fields of a question. Nothing but a clear yes at the end sends the answers.
+pub(super) fn ask(question: &Question, person: &mut impl Person) -> io::Result<QuestionReply> {
+    person.show(&heading(question, person.width()))?;
+    let mut answers = Map::new();
+    for field in &question.fields {
+        match fill(field, person)? {
+            Filled::Value(value) => {
+                answers.insert(field.name.clone(), value);
+            }
+            Filled::LeftOut => {}
+            Filled::Stopped(reply) => return Ok(reply),
+        }
+    }
+    let from = one_line(&plain_to_see(&question.from));
+    let what = match answers.is_empty() {
+        true => String::new(),
+        false => format!(
+            " {}",
+            plain_to_see(&Value::Object(answers.clone()).to_string())
+        ),
+    };
+    let prompt = format!("send this to {from}?{what} [y/N] ");
+    let said = match person.line(&prompt, "")? {
+        Line::Text(said) => said,
+        Line::Interrupted => return Ok(QuestionReply::Cancelled),
+        Line::End => return Ok(QuestionReply::Declined),
+    };
+    Ok(match said.trim().to_lowercase().as_str() {
+        "y" | "yes" => {
+            QuestionReply::Answered(JsonText::from_text(Value::Object(answers).to_string()))
+        }
+        _ => QuestionReply::Declined,
+    })
+}
+
+fn heading(question: &Question, columns: usize) -> String {
+    let from = one_line(&plain_to_see(&question.from));
+    let message = plain_to_see(&question.message);
+    let lines: String = message
+        .lines()
+        .map(|line| format!("{}\n", broken(&format!("{MARGIN}{line}"), columns, MARGIN)))
+        .collect();
+    format!(
+        "MCP server {from} asks you (give it nothing secret):\n{lines}Enter leaves out what may be left out, a dot alone declines.\n"
+    )
+}
+
+/// Asks for one field until the answer fits.
+fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
+    let shown = |text: &str| one_line(&plain_to_see(text));
+    let name = shown(field.title.as_deref().unwrap_or(&field.name));
+    if let Some(description) = &field.description {
+        person.show(&format!("{MARGIN}{}\n", shown(description)))?;
+    }
+    if let FieldKind::OneOf(choices) | FieldKind::AnyOf(choices) = &field.kind {
+        for (number, choice) in (1..).zip(choices) {
+            person.show(&format!("{MARGIN}{number}. {}\n", shown(&choice.title)))?;
+        }
+    }
+    let default = field
+        .default
+        .as_ref()
+        .map(|value| format!(" [{}]", shown(&value.as_text())));
+    let default = default.unwrap_or_default();
+    let prompt = format!(
+        "{name} ({}){default}: ",
+        wanted(&field.kind, field.required)
+    );
+    loop {
+        let said = match person.line(&prompt, "")? {
+            Line::Text(said) => said,
+            Line::Interrupted => return Ok(Filled::Stopped(QuestionReply::Cancelled)),
+            Line::End => return Ok(Filled::Stopped(QuestionReply::Declined)),
+        };
+        let said = said.trim();
+        if said == "." {
+            return Ok(Filled::Stopped(QuestionReply::Declined));
+        }
+        if said.is_empty() {
+            match (&field.default, field.required) {
+                (Some(value), _) => {
+                    return Ok(value.decode().map_or(Filled::LeftOut, Filled::Value));
+                }
+                (None, Required::No) => return Ok(Filled::LeftOut),
+                (None, Required::Yes) => {
+                    person.show("It has to be filled in.\n")?;
+                    continue;
+                }
+            }
+        }
+        match read(&field.kind, said) {
+            Ok(value) => return Ok(Filled::Value(value)),
+            Err(why) => person.show(&format!("{why}\n"))?,
+        }
+    }
+}
+
+/// Says in a few words what a field takes.
+fn wanted(kind: &FieldKind, required: Required) -> String {
+    let what = match kind {
+        FieldKind::Text {
+            format: Some(format),
+            ..
+        } => one_line(&plain_to_see(format)),
+        FieldKind::Integer { .. } => "whole number".to_owned(),
+        FieldKind::Number { .. } => "number".to_owned(),
+        FieldKind::Boolean => "yes or no".to_owned(),
+        FieldKind::OneOf(_) => "a number above".to_owned(),
+        FieldKind::AnyOf(_) => "numbers above, with commas".to_owned(),
+        _ => "text".to_owned(),
+    };
+    match required {
+        Required::Yes => what,
+        Required::No => format!("{what}, optional"),
+    }
+}
+
+/// Reads what was typed as a value of a field.
+fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
+    match kind {
+        FieldKind::Text { min, max, .. } => {
+            let length = said.chars().count();
+            let count = u64::try_from(length).unwrap_or(u64::MAX);
+            if min.is_some_and(|min| count < min) {
+                return Err(format!("That has {length} characters, too few."));
+            }
+            if length > MAX_ANSWER || max.is_some_and(|max| count > max) {
+                return Err(format!("That has {length} characters, too many."));
+            }
+            Ok(Value::from(said))
+        }
+        FieldKind::Integer { min, max } => {
+            let number: i64 = said
+                .parse()
+                .map_err(|_| "That is no whole number.".to_owned())?;
+            within(number, *min, *max)?;
+            Ok(Value::from(number))
+        }
+        FieldKind::Number { min, max } => {
+            let number: f64 = said.parse().map_err(|_| "That is no number.".to_owned())?;
+            within(number, *min, *max)?;
+            serde_json::Number::from_f64(number)
+                .map(Value::Number)
+                .ok_or_else(|| "That is no number.".to_owned())
+        }
+        FieldKind::Boolean => match said.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Ok(Value::from(true)),
+            "n" | "no" | "false" => Ok(Value::from(false)),
+            _ => Err("Answer yes or no.".to_owned()),
+        },
+        FieldKind::OneOf(choices) => chosen(choices, said),
+        FieldKind::AnyOf(choices) => {
+            let chosen = said.split(',').map(|one| chosen(choices, one.trim()));
+            Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
+        }
+        _ => Err("This cannot be answered here: a dot declines.".to_owned()),
+    }
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    number: T,
+    min: Option<T>,
+    max: Option<T>,
+) -> Result<(), String> {
+    match (min, max) {
+        (Some(min), _) if number < min => Err(format!("It has to be {min} at the least.")),
+        (_, Some(max)) if number > max => Err(format!("It may be {max} at the most.")),
+        _ => Ok(()),
+    }
+}
+
+fn chosen(choices: &[FieldChoice], said: &str) -> Result<Value, String> {
+    let number: Option<usize> = said.parse().ok();
+    let by_number = number.and_then(|number| choices.get(number.checked_sub(1)?));
+    let by_name = || {
+        choices
+            .iter()
+            .find(|it| it.value == said || it.title == said)
+    };
+    let choice = by_number.or_else(by_name);
+    choice
+        .map(|choice| Value::from(choice.value.as_str()))
+        .ok_or_else(|| format!("Answer with a number from 1 to {}.", choices.len()))
+}

@@ -1,0 +1,43 @@
+//! `neuraxis mcp`: the MCP servers whose tools are used, one subcommand a file.
+
+mod add;
+mod edit;
+mod list;
+mod remove;
+mod shown;
+mod test;
+mod trust;
+
+use clap::{Args, Subcommand};
+
+use crate::error::CommandError;
+use crate::setup::Setup;
+
+/// See, add, remove, try and trust MCP servers
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(list::List),
+    Add(add::Add),
+    Remove(remove::Remove),
+    Test(test::Test),
+    Trust(trust::Trust),
+}
+
+impl Mcp {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        match self.command {
+            Command::List(list) => list.run(setup),
+            Command::Add(add) => add.run(setup),
+            Command::Remove(remove) => remove.run(setup),
+            Command::Test(test) => test.run(setup).await,
+            Command::Trust(trust) => trust.run(setup).await,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `neuraxis mcp add`: writes the section of a server into the user's file.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis_app::{McpFault, McpServerSection};
+use toml_edit::{Array, InlineTable, Table, value};
+
+use super::edit::Edited;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp add everything -- npx -y @modelcontextprotocol/server-everything
+  neuraxis mcp add github --pass-env GITHUB_TOKEN --tool search_issues -- github-mcp-server stdio
+  neuraxis mcp add shop --url https://shop.example/mcp --token-env SHOP_TOKEN";
+
+/// Add a server to your own configuration
+///
+/// The section [mcp.servers.NAME] goes into your own neuraxis.toml, or where --config says; all else in that file stays as
+/// it is. The program gets the variables that are named here, PATH, HOME and a few like them, and no others.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Add {
+    /// What its tools begin with: 1 to 32 of A-Z a-z 0-9 _ -
+    name: String,
+
+    /// The program and its arguments, after two hyphens
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        required_unless_present = "url",
+        conflicts_with = "url"
+    )]
+    command: Vec<String>,
+
+    /// The address of a service, in place of a program
+    #[arg(long)]
+    url: Option<String>,
+
+    /// A variable that the program gets
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "url")]
+    env: Vec<(String, String)>,
+
+    /// A variable that the program gets as it is here: the way for secrets
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pass_env: Vec<String>,
+
+    /// The variable that holds the token of the service
+    #[arg(long, value_name = "NAME", requires = "url")]
+    token_env: Option<String>,
+
+    /// A header that the service is sent
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
+    header: Vec<(String, String)>,
+
+    /// One of its tools that is offered; all, if none is named
+    #[arg(long = "tool", value_name = "TOOL")]
+    tools: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Add {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = setup.environment()?;
+        // What can be checked is checked before anything is written. A variable may be set later.
+        if let Err(fault @ McpFault::Config(_)) = self.section().resolved(&self.name, &environment)
+        {
+            return Err(CommandError::usage(fault));
+        }
+        let mut file = Edited::open(setup, &environment)?;
+        let path = file.path().display().to_string();
+        if !file
+            .add(&self.name, self.table())
+            .map_err(CommandError::configuration)?
+        {
+            let error = anyhow!("{path} has a server named {} already", self.name);
+            let hint = format!("remove it first: neuraxis mcp remove {}", self.name);
+            return Err(CommandError::usage(error).hint(hint));
+        }
+        file.save().map_err(CommandError::failed)?;
+        Output::new().line(&format!("added {} to {path}", self.name))?;
+        Progress::new().notice(&format!("try it with `neuraxis mcp test {}`", self.name));
+        Ok(())
+    }
+
+    fn section(&self) -> McpServerSection {
+        let mut section = McpServerSection::default();
+        let mut command = self.command.iter().cloned();
+        section.command = command.next();
+        section.args = command.collect();
+        section.url.clone_from(&self.url);
+        section.headers = self.header.iter().cloned().collect();
+        section
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        let list = |items: &[String]| value(items.iter().collect::<Array>());
+        let pairs = |pairs: &[(String, String)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()));
+            value(pairs.collect::<InlineTable>())
+        };
+        if let Some((command, args)) = self.command.split_first() {
+            table.insert("command", value(command));
+            if !args.is_empty() {
+                table.insert("args", list(args));
+            }
+        }
+        if let Some(url) = &self.url {
+            table.insert("url", value(url));
+        }
+        if let Some(name) = &self.token_env {
+            table.insert("token_env", value(name));
+        }
+        for (key, items) in [("env", &self.env), ("headers", &self.header)] {
+            if !items.is_empty() {
+                table.insert(key, pairs(items));
+            }
+        }
+        for (key, items) in [("pass_env", &self.pass_env), ("tools", &self.tools)] {
+            if !items.is_empty() {
+                table.insert(key, list(items));
+            }
+        }
+        table
+    }
+}

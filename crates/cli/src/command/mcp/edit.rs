@@ -1,0 +1,113 @@
+//! Changes the section of a server in a file, and leaves all else in it as it is, comments included.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use neuraxis_app::Environment;
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::error::CommandError;
+use crate::setup::Setup;
+
+/// A file of configuration that is being changed.
+pub(super) struct Edited {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+impl Edited {
+    /// Opens the user's own file, or that which --config names. One that is not there is begun.
+    pub(super) fn open(setup: &Setup, environment: &Environment) -> Result<Self, CommandError> {
+        let path = match (setup.file(), environment.config_dir()) {
+            (Some(file), _) => environment.working_dir().join(file),
+            (None, Some(folder)) => folder.join("neuraxis.toml"),
+            (None, None) => {
+                let error = anyhow!("there is no folder for your configuration");
+                return Err(CommandError::usage(error).hint("name a file with --config FILE"));
+            }
+        };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                let error = anyhow!(error).context(format!("cannot read {}", path.display()));
+                return Err(CommandError::configuration(error));
+            }
+        };
+        // What stands there may be a secret: only the place is told.
+        let document = text.parse::<DocumentMut>().map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+            let error = anyhow!(
+                "{}:{line}: this is not TOML: {}",
+                path.display(),
+                error.message()
+            );
+            CommandError::configuration(error)
+        })?;
+        Ok(Self { path, document })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds the section of a server. False, if there is one of this name.
+    pub(super) fn add(&mut self, name: &str, section: Table) -> anyhow::Result<bool> {
+        let servers = self.servers()?;
+        if servers.contains_key(name) {
+            return Ok(false);
+        }
+        servers.insert(name, Item::Table(section));
+        Ok(true)
+    }
+
+    /// Removes the section of a server. False, if there is none of this name.
+    pub(super) fn remove(&mut self, name: &str) -> anyhow::Result<bool> {
+        Ok(self.servers()?.remove(name).is_some())
+    }
+
+    fn servers(&mut self) -> anyhow::Result<&mut Table> {
+        let table = |item: &'static str| {
+            move || {
+                anyhow!(
+                    "{item} is there, and is no table of its own lines: write the section by hand"
+                )
+            }
+        };
+        let implicit = || {
+            let mut table = Table::new();
+            table.set_implicit(true);
+            Item::Table(table)
+        };
+        let mcp = self.document.entry("mcp").or_insert_with(implicit);
+        let mcp = mcp.as_table_mut().ok_or_else(table("mcp"))?;
+        let servers = mcp.entry("servers").or_insert_with(implicit);
+        servers.as_table_mut().ok_or_else(table("mcp.servers"))
+    }
+
+    /// Returns what the file would hold.
+    pub(super) fn text(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// Writes the file anew, whole or not at all. Links are followed, and who may read it stays.
+    pub(super) fn save(&self) -> anyhow::Result<()> {
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let written = || -> io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+            draft.write_all(self.text().as_bytes())?;
+            if let Ok(metadata) = fs::metadata(&path) {
+                draft.as_file().set_permissions(metadata.permissions())?;
+            }
+            draft.as_file().sync_all()?;
+            draft.persist(&path)?;
+            Ok(())
+        };
+        written().with_context(|| format!("cannot write {}", path.display()))
+    }
+}

@@ -1,0 +1,89 @@
+//! `neuraxis mcp list`: which servers are configured, without starting any.
+
+use clap::{Args, ValueEnum};
+use neuraxis_app::{McpServerSection, shown_setting};
+use serde_json::json;
+
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp list
+  neuraxis mcp list --format json | jq -r '.[].name'";
+
+/// List the servers that are configured
+///
+/// None is started: `neuraxis mcp test NAME` does that.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct List {
+    /// What to print: a line or two a server, or a JSON array
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The form of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// A JSON array
+    Json,
+}
+
+impl List {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let servers = &loaded.config.mcp().servers;
+        let text = match self.format {
+            Format::Text if servers.is_empty() => {
+                "no MCP server is configured; `neuraxis mcp add NAME -- COMMAND …` adds one\n"
+                    .to_owned()
+            }
+            Format::Text => {
+                let lines = servers.iter().map(|(name, section)| {
+                    let off = if section.enabled {
+                        ""
+                    } else {
+                        " (not enabled)"
+                    };
+                    let at = loaded.config.mcp_origin(name);
+                    format!(
+                        "{name}{off}\n    {}\n    {at}\n",
+                        one_line(&place(name, section))
+                    )
+                });
+                lines.collect()
+            }
+            Format::Json => {
+                let list = servers.iter().map(|(name, section)| {
+                    json!({
+                        "name": name,
+                        "enabled": section.enabled,
+                        "place": place(name, section),
+                        "tools": section.tools,
+                        "origin": loaded.config.mcp_origin(name).to_string(),
+                    })
+                });
+                format!("{:#}\n", list.collect::<serde_json::Value>())
+            }
+        };
+        Output::new().text(&text)?;
+        Ok(())
+    }
+}
+
+/// Says where a server is, without what may be secret.
+fn place(name: &str, section: &McpServerSection) -> String {
+    let shown = |key: &str, value: &str| shown_setting(&format!("mcp.servers.{name}.{key}"), value);
+    if let Some(url) = &section.url {
+        return shown("url", url);
+    }
+    let command = section.command.iter().cloned();
+    let args = section.args.iter().map(|arg| shown("args", arg));
+    command.chain(args).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,47 @@
+//! `neuraxis mcp remove`: takes the section of a server out of the user's file.
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::edit::Edited;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp remove everything";
+
+/// Remove a server from your own configuration
+///
+/// All else in that file stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Remove {
+    /// The server
+    name: String,
+}
+
+impl Remove {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = setup.environment()?;
+        let mut file = Edited::open(setup, &environment)?;
+        let path = file.path().display().to_string();
+        if !file
+            .remove(&self.name)
+            .map_err(CommandError::configuration)?
+        {
+            let error = anyhow!("{path} has no server named {:?}", self.name);
+            let config = setup.config(&environment)?;
+            // It may be that of a trusted folder, or of a variable.
+            let hint = match config.mcp().servers.contains_key(&self.name) {
+                true => format!("it stands elsewhere: {}", config.mcp_origin(&self.name)),
+                false => "`neuraxis mcp list` says which there are, and where".to_owned(),
+            };
+            return Err(CommandError::usage(error).hint(hint));
+        }
+        file.save().map_err(CommandError::failed)?;
+        Output::new().line(&format!("removed {} from {path}", self.name))?;
+        Ok(())
+    }
+}

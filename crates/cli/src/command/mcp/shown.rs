@@ -1,0 +1,120 @@
+//! Starts a server to look at it, and says what it is.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use neuraxis::core::ToolSpec;
+use neuraxis_app::{Config, McpServer, ReportedTool, ServerReport, Standing, start_mcp_server};
+
+use crate::error::CommandError;
+use crate::harmless::{one_line, plain_to_see};
+use crate::progress::Progress;
+use crate::setup::Loaded;
+
+/// Connects to a server of the configuration.
+pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServer>, CommandError> {
+    let Some(started) = start_mcp_server(&loaded.config, &loaded.environment, name) else {
+        let known: Vec<&str> = loaded
+            .config
+            .mcp()
+            .servers
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let known = match known.is_empty() {
+            true => "none is configured".to_owned(),
+            false => format!("the servers are: {}", known.join(", ")),
+        };
+        let error = anyhow!("there is no MCP server named {name:?}; {known}");
+        return Err(
+            CommandError::usage(error).hint("`neuraxis mcp add NAME -- COMMAND …` adds one")
+        );
+    };
+    let at = loaded.config.mcp_origin(name);
+    let server =
+        started.map_err(|fault| CommandError::configuration(anyhow!("{at:#}: {fault}")))?;
+    let mut progress = Progress::new();
+    progress.activity(&format!("connecting to {name}"));
+    let ready = server.ready().await;
+    progress.hide();
+    match ready {
+        Ok(()) => Ok(server),
+        Err(why) => {
+            server.shutdown().await;
+            let why = one_line(&why);
+            Err(CommandError::failed(anyhow!(
+                "MCP server {name} is not connected: {why}"
+            )))
+        }
+    }
+}
+
+/// Says what a server is, and how its tools count.
+pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> String {
+    let program = report
+        .program
+        .as_deref()
+        .map(|it| format!(", {}", one_line(it)));
+    let program = program.unwrap_or_default();
+    let mut text = format!("{name}: protocol {}{program}\n", one_line(&report.protocol));
+    for tool in &report.tools {
+        text.push_str(&of_tool(
+            tool,
+            &config.policy().trusted(tool.claimed.clone()),
+        ));
+    }
+    for left_out in &report.left_out {
+        let (tool, why) = (one_line(&left_out.tool), one_line(&left_out.why));
+        text.push_str(&format!("{tool} (left out: {why})\n"));
+    }
+    if report.tools.is_empty() {
+        text.push_str("it offers no tools\n");
+    }
+    text
+}
+
+/// Says what a tool is. Its class is the one that counts, and not what the server says.
+fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
+    let standing = match tool.standing {
+        Standing::Offered => "",
+        Standing::Changed => ", changed: not offered",
+        _ => ", new: not offered",
+    };
+    let claim = match tool.claimed.class == counted.class {
+        true => String::new(),
+        false => format!(", says it is {}", tool.claimed.class),
+    };
+    let summary = plain_to_see(&counted.description);
+    let summary = summary.split(". ").next().unwrap_or_default();
+    let summary = one_line(summary.trim_end_matches('.'));
+    format!(
+        "{} ({}{claim}{standing})\n    {summary}\n",
+        counted.name, counted.class
+    )
+}
+
+/// Shows all of the definitions that are not accepted: what a person decides by.
+pub(super) fn not_accepted(report: &ServerReport) -> String {
+    let waiting = report
+        .tools
+        .iter()
+        .filter(|tool| tool.standing != Standing::Offered);
+    let shown = waiting.map(|tool| {
+        let spec = &tool.claimed;
+        let what = match tool.standing {
+            Standing::Changed => "changed",
+            _ => "new",
+        };
+        let description = plain_to_see(&spec.description);
+        let lines: String = description
+            .lines()
+            .map(|line| format!("  │ {line}\n"))
+            .collect();
+        let parameters = plain_to_see(spec.parameters.as_str());
+        format!(
+            "{} ({what}), says it is {}\n{lines}  │ {parameters}\n",
+            spec.name, spec.class
+        )
+    });
+    shown.collect()
+}

@@ -1,0 +1,90 @@
+//! `neuraxis mcp test`: connects to a server and shows what it offers.
+
+use clap::{Args, ValueEnum};
+use neuraxis_app::Standing;
+use serde_json::json;
+
+use super::shown::{connected, in_text};
+use super::trust;
+use crate::confirm::is_somebody_there;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp test everything
+  neuraxis mcp test everything --format json | jq -r '.tools[].name'";
+
+/// Connect to a server, and show what it offers and how it counts
+///
+/// A tool counts as what [trust] says, whatever its server says, and without a word there as one that changes things for
+/// good and reaches outside this machine. Tools that changed since you accepted them are not offered; where you sit at a
+/// terminal you are asked about them.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Test {
+    /// The server, one of those that `neuraxis mcp list` names
+    name: String,
+
+    /// What to print: a line or two a tool, or a JSON object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The form of what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// A JSON object
+    Json,
+}
+
+impl Test {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let server = connected(&loaded, &self.name).await?;
+        let report = server.report();
+        let text = match self.format {
+            Format::Text => in_text(&self.name, &report, &loaded.config),
+            Format::Json => {
+                let policy = loaded.config.policy();
+                let tools = report.tools.iter().map(|tool| {
+                    let counted = policy.trusted(tool.claimed.clone());
+                    json!({
+                        "name": counted.name,
+                        "description": counted.description,
+                        "class": counted.class,
+                        "claimed_class": tool.claimed.class,
+                        "annotations": counted.annotations,
+                        "offered": tool.standing == Standing::Offered,
+                        "parameters": counted.parameters,
+                    })
+                });
+                let left_out = report.left_out.iter();
+                let left_out = left_out.map(|it| json!({"tool": it.tool, "why": it.why}));
+                let whole = json!({
+                    "server": self.name,
+                    "protocol": report.protocol,
+                    "program": report.program,
+                    "tools": tools.collect::<serde_json::Value>(),
+                    "left_out": left_out.collect::<serde_json::Value>(),
+                });
+                format!("{whole:#}\n")
+            }
+        };
+        Output::new().text(&text)?;
+        let waits = report
+            .tools
+            .iter()
+            .any(|tool| tool.standing != Standing::Offered);
+        let asked = match waits && is_somebody_there() {
+            true => trust::ask(&self.name, &server),
+            false => Ok(()),
+        };
+        server.shutdown().await;
+        asked
+    }
+}

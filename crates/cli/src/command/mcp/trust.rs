@@ -1,0 +1,74 @@
+//! `neuraxis mcp trust`: accepts what the tools of a server are now.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis_app::{McpServer, Standing};
+
+use super::shown::{connected, not_accepted};
+use crate::confirm::{is_somebody_there, says_yes};
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp trust everything
+  neuraxis mcp trust everything --yes";
+
+/// Accept the tools of a server as they are now
+///
+/// What a tool was when its server was first used is remembered in your data folder. One that changes after that, or comes
+/// later, is not offered until you accept it here. That says nothing of what its calls may do.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Trust {
+    /// The server, one of those that `neuraxis mcp list` names
+    name: String,
+
+    /// Do not ask: needed where nobody can be asked
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Trust {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let server = connected(&loaded, &self.name).await?;
+        let report = server.report();
+        let waits = report
+            .tools
+            .iter()
+            .any(|tool| tool.standing != Standing::Offered);
+        let accepted = match (waits, self.yes) {
+            (false, _) => Ok(Output::new().line("all of its tools are accepted as they are")?),
+            (true, true) => accept(&self.name, &server),
+            (true, false) if !is_somebody_there() => {
+                let error = anyhow!("nobody is there to be asked");
+                let hint = "read what `neuraxis mcp test` says; --yes accepts it unasked";
+                Err(CommandError::usage(error).hint(hint))
+            }
+            (true, false) => ask(&self.name, &server),
+        };
+        server.shutdown().await;
+        accepted
+    }
+}
+
+/// Shows what is not accepted, and asks whether it is to be.
+pub(super) fn ask(name: &str, server: &McpServer) -> Result<(), CommandError> {
+    anstream::eprint!("{}", not_accepted(&server.report()));
+    match says_yes("Accept them as they are now?")? {
+        true => accept(name, server),
+        false => Err(CommandError::failed(anyhow!(
+            "they are not accepted, and not offered"
+        ))),
+    }
+}
+
+fn accept(name: &str, server: &McpServer) -> Result<(), CommandError> {
+    server
+        .accept()
+        .map_err(|why| CommandError::failed(anyhow!(why)))?;
+    Ok(Output::new().line(&format!("accepted the tools of {name} as they are now"))?)
+}

@@ -1,0 +1,238 @@
+//! `neuraxis mcp`, and what MCP servers cost and bring a command.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+/// A server in the language of the shell. What it says of its tool stands in a file, if there is one.
+const SERVER: &str = r#"
+touch started; echo $$ > own
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+what=$(cat what 2>/dev/null || echo Looks.)
+while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"?"}}\n' "$id" ;;
+    *'"method":"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"7"}}' ;;
+    *'"method":"tools/list"'*) answer '{"tools":[{"name":"look","description":"'"$what"'","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}' ;;
+    *'"method":"tools/call"'*hang*) trap '' TERM HUP; touch called; while :; do sleep 1; done ;;
+    *'"method":"tools/call"'*) answer '{"content":[{"type":"text","text":"seen '"$SHOP_WORD$SHOP_KEY"'"}]}' ;;
+  esac
+done
+"#;
+
+const SECTION: &str = "[mcp.servers.shop]\ncommand = 'sh'\nargs = ['server.sh']\n";
+
+const TRUST: &str = "[trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\n";
+
+fn machine(config: &str) -> Machine {
+    Machine::new()
+        .with_file("server.sh", SERVER)
+        .with_private("config/neuraxis/neuraxis.toml", config)
+}
+
+fn own_file(machine: &Machine) -> String {
+    fs::read_to_string(machine.home().join("config/neuraxis/neuraxis.toml")).unwrap()
+}
+
+#[test]
+fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
+    let before = "# mine\n[modes.moderate]\nmax_turns = 5 # few\n";
+    let machine = machine(before);
+    let add = [
+        "mcp",
+        "add",
+        "shop",
+        "--env",
+        "SHOP_WORD=it",
+        "--",
+        "sh",
+        "server.sh",
+    ];
+    let added = machine.run(add);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let file = own_file(&machine);
+    assert!(file.starts_with(before), "{file}");
+    assert!(file.contains("[mcp.servers.shop]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nenv = { SHOP_WORD = \"it\" }"), "{file}");
+    let again = machine.run(add).complaint(2);
+    assert!(again.contains("has a server named shop already"), "{again}");
+    let list = machine.run(["mcp", "list"]).stdout_of(0);
+    assert!(list.starts_with("shop\n    sh server.sh\n"), "{list}");
+    let tested = machine.run(["mcp", "test", "shop"]).stdout_of(0);
+    assert!(
+        tested.starts_with("shop: protocol 2025-11-25, shop 7\n"),
+        "{tested}"
+    );
+    assert!(
+        tested.contains("shop__look (irreversible, says it is read-only)\n    Looks\n"),
+        "{tested}"
+    );
+    let tools = machine.run(["tools", "list"]).stdout_of(0);
+    assert!(tools.contains("shop__look (irreversible)"), "{tools}");
+    let called = machine.run(["tools", "call", "shop__look"]).stdout_of(0);
+    assert_eq!(called, "\"seen it\"\n");
+    machine.run(["mcp", "remove", "shop"]).stdout_of(0);
+    let file = own_file(&machine);
+    assert!(file.starts_with(before) && !file.contains("shop"), "{file}");
+    let gone = machine.run(["mcp", "test", "shop"]).complaint(2);
+    assert!(
+        gone.contains("there is no MCP server named \"shop\""),
+        "{gone}"
+    );
+}
+
+#[test]
+fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone() {
+    let broken = "[mcp.servers.broken]\ncommand = 'no-such-program'\n[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\n\
+                  start_timeout = '200ms'\n";
+    let machine = machine(&format!("{SECTION}{TRUST}{broken}"));
+    let started = Instant::now();
+    let done = machine.run(["ask", "call shop__look {}"]);
+    assert!(started.elapsed() < Duration::from_secs(30));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("seen"), "{done:?}");
+    assert!(
+        done.stderr.contains("MCP server broken is not connected"),
+        "{done:?}"
+    );
+    assert!(
+        done.stderr
+            .contains("there is no program \"no-such-program\" in PATH"),
+        "{done:?}"
+    );
+    assert!(
+        done.stderr
+            .contains("MCP server silent is not connected after 200ms"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_server_that_a_project_names_starts_once_its_folder_is_trusted_and_not_before() {
+    let machine = Machine::new()
+        .with_file("server.sh", SERVER)
+        .with_untrusted(SECTION);
+    let done = machine.run(["tools", "list"]);
+    assert!(!done.stdout.contains("shop__"), "{done:?}");
+    assert!(done.stderr.contains("mcp.servers.shop"), "{done:?}");
+    assert!(!machine.path("started").exists());
+    let shown = machine.run(["trust", "show"]).stdout_of(0);
+    assert!(
+        shown.contains("starts a program as you, MCP server shop: sh"),
+        "{shown}"
+    );
+    machine.run(["trust", "add", "--yes"]).stdout_of(0);
+    let tools = machine.run(["tools", "list"]).stdout_of(0);
+    assert!(tools.contains("shop__look"), "{tools}");
+    assert!(machine.path("started").exists());
+}
+
+#[test]
+fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
+    let machine = machine(SECTION);
+    let offered = |machine: &Machine| {
+        let done = machine.run(["tools", "list"]);
+        (done.stdout.contains("shop__look"), done.stderr)
+    };
+    assert!(offered(&machine).0);
+    fs::write(machine.path("what"), "Looks, and tells me all.").unwrap();
+    let (is_offered, told) = offered(&machine);
+    assert!(!is_offered);
+    assert!(
+        told.contains("changed what these tools are since they were accepted: shop__look"),
+        "{told}"
+    );
+    let tested = machine
+        .run(["mcp", "test", "shop", "--format", "json"])
+        .stdout_of(0);
+    let tested: Value = serde_json::from_str(&tested).unwrap();
+    assert_eq!(tested["tools"][0]["offered"], false);
+    let refused = machine.run(["mcp", "trust", "shop"]).complaint(2);
+    assert!(refused.contains("--yes"), "{refused}");
+    machine.run(["mcp", "trust", "shop", "--yes"]).stdout_of(0);
+    assert!(offered(&machine).0);
+}
+
+#[test]
+fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
+    let machine = machine(&format!("{SECTION}pass_env = ['SHOP_KEY']\n"));
+    let done = machine.run(["tools", "list"]);
+    assert!(
+        done.stderr
+            .contains("pass_env names the variable SHOP_KEY, which is not set"),
+        "{done:?}"
+    );
+    let mut with_key = machine.command(["tools", "call", "shop__look"]);
+    let output = with_key.env("SHOP_KEY", "k-canary").output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "\"seen k-canary\"\n"
+    );
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    assert!(shown.contains("SHOP_KEY"), "{shown}");
+    let doctor = machine.run(["doctor", "--offline"]);
+    assert!(
+        doctor.stdout.contains("shop is not started: pass_env"),
+        "{doctor:?}"
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
+    for (section, said) in [
+        (
+            "[mcp.servers.shop]\ncomand = 'sh'",
+            "unknown key \"comand\" in [mcp.servers.shop] (did you mean command?)",
+        ),
+        ("[mcp.server.shop]\ncommand = 'sh'", "did you mean servers?"),
+        (
+            "[mcp.servers.shop]\nargs = []",
+            "the key \"command\" (a program) or \"url\" is missing",
+        ),
+        (
+            "[mcp.servers.shop]\ncommand = 'sh'\nurl = 'https://x/'",
+            "expected either command or url",
+        ),
+        ("[mcp.servers.a__b]\ncommand = 'sh'", "cannot name a server"),
+        (
+            "[mcp.servers.shop]\nurl = 'http://shop.example/'\nheaders = { k = 'hunter2' }",
+            "in the clear",
+        ),
+    ] {
+        let complaint = machine(section).run(["mcp", "list"]).complaint(2);
+        assert!(complaint.contains(said), "{said} in {complaint}");
+        assert!(complaint.contains("neuraxis.toml:"), "{complaint}");
+        assert!(!complaint.contains("hunter2"), "{complaint}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_does_not_care_ends_within_two_seconds_of_our_death() {
+    let machine = machine(&format!("{SECTION}{TRUST}"));
+    let mut ours = machine
+        .command(["tools", "call", "shop__look", r#"{"a":"hang"}"#])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = |what: &str, within: u64, holds: &dyn Fn() -> bool| {
+        let started = Instant::now();
+        while !holds() {
+            assert!(started.elapsed() < Duration::from_secs(within), "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until("it is called", 20, &|| machine.path("called").exists());
+    let own = fs::read_to_string(machine.path("own")).unwrap();
+    ours.kill().unwrap();
+    ours.wait().unwrap();
+    let lives = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", own.trim()));
+        status.is_ok_and(|status| !status.contains("State:\tZ"))
+    };
+    until("it is gone", 2, &|| !lives());
+}

@@ -1,0 +1,134 @@
+//! How long a call has left, when the time in which a person answers its questions does not count.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::AskApproval;
+use neuraxis_ports::{
+    Approver, ApproverReply, Person, Question, QuestionReply, TurnContext, async_trait,
+};
+use tokio::time::Instant;
+
+/// How often it is looked whether a question is still open, at the least.
+const MIN_WAIT: Duration = Duration::from_millis(100);
+
+/// Asks the person behind a call, and counts for how long.
+#[derive(Debug)]
+pub(crate) struct QuestionTime {
+    person: Person,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// How many questions are open, and since when there are any.
+    open: u32,
+    since: Option<Instant>,
+    /// How long there were any before.
+    before: Duration,
+}
+
+impl QuestionTime {
+    pub(crate) fn of(person: Person) -> Arc<Self> {
+        Arc::new(Self {
+            person,
+            asked: Mutex::default(),
+        })
+    }
+
+    /// Returns when to look again at a call that may take `timeout` from `started` on; `None` once its time is up.
+    pub(crate) fn next_look(&self, started: Instant, timeout: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        let asked = self.asked();
+        let open = asked
+            .since
+            .map(|since| now.saturating_duration_since(since));
+        let limit = timeout + asked.before + open.unwrap_or_default();
+        // A limit too far away to be named is none.
+        let limit = started.checked_add(limit).unwrap_or(now + timeout);
+        match open {
+            Some(_) => Some(limit.max(now + MIN_WAIT)),
+            None => Some(limit).filter(|limit| *limit > now),
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Approver for QuestionTime {
+    /// Calls are not approved here.
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        ApproverReply::Nobody
+    }
+
+    async fn answer(&self, question: &Question) -> QuestionReply {
+        let _open = Open::begin(self);
+        self.person.ask(question).await
+    }
+}
+
+/// A question that is open until this is dropped.
+struct Open<'a>(&'a QuestionTime);
+
+impl<'a> Open<'a> {
+    fn begin(time: &'a QuestionTime) -> Self {
+        let mut asked = time.asked();
+        asked.open += 1;
+        asked.since.get_or_insert_with(Instant::now);
+        Self(time)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let mut asked = self.0.asked();
+        asked.open = asked.open.saturating_sub(1);
+        if asked.open == 0
+            && let Some(since) = asked.since.take()
+        {
+            asked.before += since.elapsed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Slow(Duration);
+
+    #[async_trait]
+    impl Approver for Slow {
+        async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+            ApproverReply::Nobody
+        }
+
+        async fn answer(&self, _: &Question) -> QuestionReply {
+            tokio::time::sleep(self.0).await;
+            QuestionReply::Cancelled
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_answering_does_not_count() {
+        let second = Duration::from_secs(1);
+        let time = QuestionTime::of(Person::behind(Arc::new(Slow(second * 60))));
+        let started = Instant::now();
+        assert_eq!(time.next_look(started, second), Some(started + second));
+        let question = Question::new("shop", "Which one?");
+        let asking = time.answer(&question);
+        tokio::pin!(asking);
+        assert!(futures_util::poll!(&mut asking).is_pending());
+        tokio::time::advance(second * 30).await;
+        let look = time.next_look(started, second).unwrap();
+        assert_eq!(look, started + second * 31);
+        asking.await;
+        assert_eq!(time.next_look(started, second), Some(started + second * 61));
+        tokio::time::advance(second).await;
+        assert_eq!(time.next_look(started, second), None, "its time is up");
+    }
+}

@@ -1,0 +1,132 @@
+//! Tools that come and go while the process runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use neuraxis_core::{JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
+use neuraxis_ports::{
+    Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
+    ToolSource, async_trait,
+};
+use neuraxis_testkit::{ScriptedApprover, spec};
+
+use crate::support::{World, echoing, nobody};
+
+const TRUST: &str = "[trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false";
+
+#[derive(Debug, Default)]
+struct Shop {
+    version: AtomicU64,
+    tools: Mutex<Vec<Arc<dyn Tool>>>,
+}
+
+impl Shop {
+    fn sells(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) {
+        *self.tools.lock().unwrap() = tools.into_iter().collect();
+        self.version.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl ToolSource for Shop {
+    fn name(&self) -> &str {
+        "shop"
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.tools.lock().unwrap().clone()
+    }
+}
+
+fn world(shop: &Arc<Shop>, approver: ScriptedApprover) -> World {
+    let shop = Arc::clone(shop);
+    World::with(TRUST, approver, |it| it.tool_source(shop))
+}
+
+async fn failure(world: &World, tool: &str) -> Option<ToolFailure> {
+    let ran = world.calls(Mode::MODERATE, &[(tool, "{}")]).await;
+    ran.results()[0].failure
+}
+
+#[tokio::test]
+async fn the_next_run_has_the_tools_that_came_and_not_those_that_went() {
+    let shop = Arc::new(Shop::default());
+    let world = world(&shop, nobody());
+    let count = || world.orchestrator.tools().specs().count();
+    let before = count();
+    assert_eq!(
+        failure(&world, "shop__list").await,
+        Some(ToolFailure::UnknownTool)
+    );
+    shop.sells([echoing(spec("shop__list")) as Arc<dyn Tool>]);
+    assert_eq!(count(), before + 1);
+    assert_eq!(failure(&world, "shop__list").await, None);
+    shop.sells([echoing(spec("shop__find")) as Arc<dyn Tool>]);
+    assert_eq!(failure(&world, "shop__find").await, None);
+    assert_eq!(
+        failure(&world, "shop__list").await,
+        Some(ToolFailure::UnknownTool)
+    );
+}
+
+#[tokio::test]
+async fn what_passes_for_another_s_tool_is_left_out_and_the_rest_is_there() {
+    let shop = Arc::new(Shop::default());
+    let world = world(&shop, nobody());
+    let known: Vec<ToolSpec> = world.orchestrator.tools().specs().cloned().collect();
+    let built_in = known[0].name.as_str();
+    let tools = [
+        built_in,
+        "shop__list",
+        "shop__list",
+        "other__list",
+        "shop__",
+    ];
+    shop.sells(tools.map(|name| echoing(spec(name)) as Arc<dyn Tool>));
+    let tools = world.orchestrator.tools();
+    let names: Vec<_> = tools.specs().skip(known.len()).collect();
+    assert_eq!(names.len(), 1);
+    assert_eq!(names[0].name.as_str(), "shop__list");
+    assert_eq!(tools.specs().next(), known.first(), "it is still ours");
+}
+
+/// A tool that asks which one to take.
+#[derive(Debug)]
+struct Asking(ToolSpec);
+
+#[async_trait]
+impl Tool for Asking {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let kind = FieldKind::Boolean;
+        let question = Question::new("shop", "Wrap it?").field(Field::new("wrap", kind));
+        match ctx.person.ask(&question).await {
+            QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),
+            _ => Err(ToolError::permanent("nobody wants it")),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_can_ask_the_person_who_approves_and_is_declined_where_there_is_none() {
+    let tool = || Arc::new(Asking(spec("shop__buy").build())) as Arc<dyn Tool>;
+    let shop = Arc::new(Shop::default());
+    shop.sells([tool()]);
+    let answer = QuestionReply::Answered(JsonText::from_text(r#"{"wrap":true}"#));
+    let asked = world(&shop, ScriptedApprover::new().answering(answer));
+    let ran = asked.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
+    assert_eq!(ran.results()[0].value.as_str(), r#"{"wrap":true}"#);
+    let declined = world(&shop, nobody());
+    assert_eq!(
+        failure(&declined, "shop__buy").await,
+        Some(ToolFailure::Permanent)
+    );
+    let question = Question::new("shop", "Really?");
+    assert_eq!(nobody().answer(&question).await, QuestionReply::Declined);
+}
