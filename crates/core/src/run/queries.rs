@@ -126,8 +126,8 @@ impl RunTree {
     /// [call](Self::tools) where it [searches](AgentSpec::search) them.
     #[must_use]
     pub fn offered_tools(&self, agent: AgentId) -> &[ToolSpec] {
-        let offered = self.agent(agent).and_then(|agent| agent.offered.as_ref());
-        offered.map_or_else(|| self.tools(agent), |tools| tools)
+        let offered = self.agent(agent).and_then(|agent| agent.offered.as_deref());
+        offered.unwrap_or_else(|| self.tools(agent))
     }
 
     /// Returns what an agent of this run was started with.

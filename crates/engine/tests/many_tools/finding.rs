@@ -86,7 +86,6 @@ fn tokens(tools: &[ToolSpec]) -> u64 {
 
 #[tokio::test]
 #[ignore = "prints figures for docs/performance.md, and measures time"]
-#[expect(clippy::print_stdout, reason = "it is what this is for")]
 async fn figures() {
     let tools = definitions();
     println!("all {} definitions: {} tokens", tools.len(), tokens(&tools));
