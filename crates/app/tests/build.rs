@@ -108,7 +108,8 @@ async fn all_tools_of_this_build_are_there() {
             "write_file",
             "apply_patch",
             "run_command",
-            "research"
+            "research",
+            "read_output"
         ]
     );
 }

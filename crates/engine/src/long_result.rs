@@ -6,6 +6,7 @@
 
 mod cut;
 mod json;
+pub(crate) mod reach;
 pub(crate) mod read_output;
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ fn a_question_to_an_agent_runs_by_its_settings() {
         .iter()
         .map(|tool| &tool["name"])
         .collect();
-    assert_eq!(tools, ["current_time", "research"]);
+    assert_eq!(tools, ["current_time", "research", "read_output"]);
     assert_eq!(events[1]["requested_agent"], "helper", "{}", events[1]);
 }
 

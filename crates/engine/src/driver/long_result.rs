@@ -7,7 +7,8 @@ use neuraxis_ports::{LongOutput, StoreError, Tool};
 
 use crate::driver::Driver;
 use crate::driver::journal::Journal;
-use crate::long_result::read_output::{Reach, ReadOutput};
+use crate::long_result::reach::Reach;
+use crate::long_result::read_output::ReadOutput;
 use crate::long_result::{Fate, LongResult, ResultBounds};
 
 /// From which size on a value is taken apart on a thread that may be busy for a while.

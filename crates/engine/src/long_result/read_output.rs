@@ -1,19 +1,16 @@
 //! The tool by which a model reads what was cut out of a long result: in pages, or by the lines that a pattern fits.
 //!
-//! It is in the catalog of every engine with sessions, where it says only what it is. A run gives it its reach: it reads the
-//! outputs of its own session, and those of the session that this one was branched off from.
-
-use std::sync::Arc;
+//! It is in the catalog of every engine with sessions, where it says only what it is. A run gives it its [reach](super::reach).
 
 use neuraxis_core::{
-    InvalidId, JsonText, READ_OUTPUT, RecordBody, RunId, Seq, SessionId, ToolCallId, ToolClass,
-    ToolOutput, ToolSignal, ToolSpec, uuid::Uuid,
+    InvalidId, JsonText, READ_OUTPUT, RunId, ToolCallId, ToolClass, ToolOutput, ToolSignal,
+    ToolSpec,
 };
-use neuraxis_ports::{
-    OutputPage, OutputPlace, SessionStore, StoreError, Tool, ToolContext, ToolError, async_trait,
-};
+use neuraxis_ports::{OutputPage, OutputPlace, Tool, ToolContext, ToolError, async_trait};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+
+use super::reach::Reach;
 
 /// How many bytes are searched at a time.
 const SEARCHED_BYTES: usize = 256 * 1024;
@@ -23,9 +20,6 @@ const MAX_LINE_CHARS: usize = 400;
 
 /// How much a compiled pattern may take: one that counts to a million would take more.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
-
-/// How many forks may lie between a session and the one whose output it reads.
-const MAX_FORKS: usize = 32;
 
 const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call: call it with the arguments that stand \
     where the result was cut. A page has `next_offset` if more follows. With a `pattern` it finds lines instead.";
@@ -38,15 +32,6 @@ pub(crate) struct ReadOutput {
     spec: ToolSpec,
     /// What it may read; nothing outside a run.
     reach: Option<Reach>,
-}
-
-/// What a call may read, and how much at a time.
-#[derive(Debug)]
-pub(crate) struct Reach {
-    pub(crate) store: Arc<dyn SessionStore>,
-    pub(crate) session: SessionId,
-    /// The most bytes of its result.
-    pub(crate) most: usize,
 }
 
 /// Describes the tool `read_output`, for whoever checks what a policy says about tools without an engine.
@@ -153,69 +138,6 @@ impl Reach {
         Ok(output)
     }
 
-    /// Returns the run of a call, if this session may read it. Of everything else nothing is said, not even that it exists.
-    async fn run_of(&self, call: &ToolCallId) -> Result<RunId, ToolError> {
-        let run = run_in(call).ok_or_else(|| unknown(call))?;
-        match self.is_within(run).await {
-            Ok(true) => Ok(run),
-            Ok(false) => Err(unknown(call)),
-            Err(error) => Err(of_store(&error)),
-        }
-    }
-
-    /// Tells whether a run is one of the session, or of the sessions that it goes on from.
-    async fn is_within(&self, run: RunId) -> Result<bool, StoreError> {
-        let found = match self.store.run(run).await {
-            Err(StoreError::NoSuchRun(_)) => return Ok(false),
-            found => found?.session,
-        };
-        let mut session = self.session.clone();
-        for _ in 0..MAX_FORKS {
-            if session == found {
-                return Ok(true);
-            }
-            match self.origin(&session).await? {
-                Some(origin) => session = origin,
-                None => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns the session that one was branched off from: its first run says of which run.
-    async fn origin(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
-        let runs = self.store.runs(session).await?;
-        let Some(first) = runs.first() else {
-            return Ok(None);
-        };
-        let records = self.store.records(first.run_id, Seq(0)).await?;
-        let fork = match records.first().map(|record| &record.body) {
-            Some(RecordBody::RunStarted(started)) => started.spec.forked_from.clone(),
-            _ => None,
-        };
-        let Some(fork) = fork else {
-            return Ok(None);
-        };
-        match self.store.run(fork.run_id).await {
-            Err(StoreError::NoSuchRun(_)) => Ok(None),
-            found => Ok(Some(found?.session)),
-        }
-    }
-
-    async fn at(
-        &self,
-        run: RunId,
-        call: &ToolCallId,
-        from: OutputPlace,
-        most: usize,
-    ) -> Result<OutputPage, ToolError> {
-        let page = self.store.output_page(run, call, from, most).await;
-        page.map_err(|error| match error {
-            StoreError::NoSuchRun(_) | StoreError::NoSuchOutput { .. } => unknown(call),
-            error => of_store(&error),
-        })
-    }
-
     async fn page(
         &self,
         run: RunId,
@@ -311,24 +233,6 @@ impl Reach {
         };
         Ok((JsonText::encode(&shown)?, page.head.untrusted))
     }
-}
-
-/// Returns the run whose call an id names; `None` for an id that no loop made.
-fn run_in(call: &ToolCallId) -> Option<RunId> {
-    let (run, _) = call.as_str().strip_prefix("call_")?.split_once('_')?;
-    Uuid::try_parse(run).ok().map(RunId)
-}
-
-fn unknown(call: &ToolCallId) -> ToolError {
-    let call: String = call.as_str().chars().take(64).collect();
-    ToolError::permanent(format!(
-        "no long output of call {call:?} is kept in this session: give the call that the marker names"
-    ))
-}
-
-fn of_store(error: &StoreError) -> ToolError {
-    tracing::warn!(%error, "a long output could not be read");
-    ToolError::temporary("the store cannot be read at this moment; try again")
 }
 
 /// Returns the lines of a page that are whole, or the part of one that is longer than the page, and where to go on.

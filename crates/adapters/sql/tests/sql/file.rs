@@ -74,6 +74,7 @@ async fn a_file_of_every_schema_version_is_read_whole() {
         "schema-3.db",
         "schema-4.db",
         "schema-5.db",
+        "schema-6.db",
     ] {
         let folder = tempfile::tempdir().unwrap();
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
