@@ -13,7 +13,8 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    AfterCall, AfterModel, BeforeModel, HookedRequest, ModelHook, RunLog as _, async_trait,
+    AfterCall, AfterModel, BeforeModel, HookedReply, HookedRequest, ModelHook, RunLog as _,
+    async_trait,
 };
 use neuraxis_testkit::{
     Act, Script, ScriptedAdvisor, ScriptedModel, ScriptedModelHook, ScriptedTool, ScriptedToolHook,
@@ -419,7 +420,7 @@ async fn an_answer_of_a_form_is_looked_at_and_changed_where_it_is_delivered() {
     assert_eq!(heard.result.reply, r#"{"city":"Delft"}"#);
     let replies = program.hook.replies();
     assert_eq!(replies[1].text(), r#"{"city":"Gouda"}"#);
-    let answers: Vec<_> = replies.iter().map(|reply| reply.is_answer()).collect();
+    let answers: Vec<_> = replies.iter().map(HookedReply::is_answer).collect();
     assert_eq!(answers, [false, true]);
     assert_replays(&heard.records());
 }
