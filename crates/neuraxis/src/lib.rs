@@ -42,6 +42,8 @@ pub use neuraxis_deepseek as deepseek;
 pub use neuraxis_engine as engine;
 #[cfg(feature = "llama")]
 pub use neuraxis_llama as llama;
+#[cfg(feature = "mcp-server")]
+pub use neuraxis_mcp_server as mcp_server;
 #[cfg(feature = "memory")]
 pub use neuraxis_memory as memory;
 #[cfg(feature = "offline")]
