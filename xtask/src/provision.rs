@@ -5,6 +5,7 @@
 
 mod gguf;
 mod llama_server;
+mod mcp_client;
 mod postgres;
 mod scripted_model;
 
@@ -50,6 +51,12 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_POSTGRES", postgres::PROGRAMS),
             ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
         ],
+    },
+    Provision {
+        name: "the TypeScript client of MCP",
+        is_ready: mcp_client::is_ready,
+        install: mcp_client::install,
+        variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
     },
 ];
 

@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod lease_progress;
 mod lookup;
+mod mcp;
 pub(crate) mod models;
 mod policy;
 mod runs;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Tools(tools::Tools),
     Agents(agents::Agents),
     Policy(policy::Policy),
+    Mcp(mcp::Mcp),
     Models(models::Models),
     Doctor(doctor::Doctor),
     Config(config::Config),
@@ -58,6 +60,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Agents(agents) => agents.run(&setup),
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
+        Command::Mcp(mcp) => mcp.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,
         Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),

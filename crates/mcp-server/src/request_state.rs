@@ -13,8 +13,8 @@ pub(crate) struct RequestStates(Option<RequestStateCodec>);
 impl RequestStates {
     pub(crate) fn new() -> Self {
         let mut key = [0_u8; 32];
-        let is_random = getrandom::fill(&mut key).is_ok();
-        Self(is_random.then(|| RequestStateCodec::try_new(key).ok()?)))
+        let random = getrandom::fill(&mut key).ok();
+        Self(random.and_then(|()| RequestStateCodec::try_new(key).ok()))
     }
 
     /// Seals which run waits, for calls of the same tool by the same owner.

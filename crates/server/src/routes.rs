@@ -7,20 +7,30 @@ use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, get, on, post};
+use neuraxis::mcp_server::HttpService;
 
 use crate::limits::Limited;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{guard, turns};
+use crate::{guard, mcp, turns};
 
 /// Returns what answers requests.
-pub(crate) fn routes(limited: Limited) -> Router {
+pub(crate) fn routes(limited: Limited, clients: HttpService) -> Router {
+    let of_protocol = MethodFilter::POST
+        .or(MethodFilter::GET)
+        .or(MethodFilter::DELETE);
     let readiness = Readiness::new(FromRef::from_ref(&limited));
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
+        .route(
+            "/mcp",
+            on(of_protocol, move |request| {
+                mcp::answer(clients.clone(), request)
+            }),
+        )
         .with_state(limited)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)

@@ -17,6 +17,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use neuraxis::Orchestrator;
+use neuraxis::mcp_server::HttpService;
+use neuraxis::ports::CancellationToken;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
@@ -53,6 +55,9 @@ const LEAVING: Duration = Duration::from_secs(2);
 
 /// How long connections may take after that, to send what is left.
 const DRAINING: Duration = Duration::from_secs(1);
+
+/// How long answers may take on their way before the streams of MCP clients end.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -129,7 +134,10 @@ impl Server {
             limits,
             ..
         } = self;
-        let router = routes(Limited::new(orchestrator.clone(), &limits));
+        let limited = Limited::new(orchestrator.clone(), &limits);
+        let streams = CancellationToken::new();
+        let clients = HttpService::new(limited.for_mcp(), streams.clone());
+        let router = routes(limited, clients);
         let sweeping = Sweeping::start(orchestrator.clone());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
@@ -148,6 +156,11 @@ impl Server {
         let (ended, (), ()) = tokio::join!(
             async {
                 let ended = end(&orchestrator, how).await;
+                // Streams that wait for what may come would never end by themselves. Answers go first.
+                tokio::spawn(async move {
+                    sleep(LAST_ANSWERS).await;
+                    streams.cancel();
+                });
                 // It is waited for below, whatever happens.
                 let _ = over.send(());
                 ended

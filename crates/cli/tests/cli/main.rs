@@ -23,6 +23,7 @@ mod interrupt;
 mod killed;
 mod layers;
 mod machine;
+mod mcp;
 mod model_faults;
 #[cfg(unix)]
 mod person;
