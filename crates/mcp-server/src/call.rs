@@ -5,46 +5,29 @@
 //! client. Clients of the era of `initialize` are then asked by a request of ours; those of 2026-07-28 get the questions as
 //! the result of their call, and bring the answers with the next one.
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+mod ask;
+mod follow;
+mod given_up;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
 use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
-use neuraxis_engine::{
-    Approvals, DecideLater, Events, OrchestratorResult, ResumeError, RunHandle, Runs, UserRequest,
-    WaitingApproval,
-};
+use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext, StoreError};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ElicitRequest, ErrorData, InputRequest,
-    InputRequiredResult, InputResponses, JsonObject, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
-use tokio::runtime::Handle;
-use tokio::time::timeout;
 
+use self::follow::{Followed, Stopped, lost};
+use self::given_up::{GIVEN_UP, GivenUp};
 use crate::offers::Offer;
-use crate::outcome::{failed, of_run, refusal, with_causes};
+use crate::outcome::{failed, of_run, refusal};
 use crate::progress::Progress;
 use crate::server::McpServer;
 use crate::shown::words;
 use crate::{arguments, question};
-
-mod ask;
-
-/// How long a client may take what was not told it yet of a run that has ended.
-const LAST_PROGRESS: Duration = Duration::from_secs(1);
-
-/// How long a run that was given up may take to end: it only has to record that it did.
-const ENDING: Duration = Duration::from_secs(5);
-
-/// Why a run is given up.
-const GIVEN_UP: &str = "the MCP client cancelled the call or went away";
 
 /// A call that is being answered.
 pub(crate) struct Call<'a> {
@@ -67,20 +50,6 @@ enum Asking {
     ByRequest,
     /// By the result of the call; the next call brings the answers.
     InResult,
-}
-
-/// A run that is followed to where it ends or asks.
-struct Followed {
-    events: Option<Events>,
-    result: BoxFuture<'static, Result<OrchestratorResult, String>>,
-}
-
-/// Why a call has no result of its run.
-enum Stopped {
-    /// The client wants none.
-    GivenUp,
-    /// There is none, and why.
-    Failed(String),
 }
 
 impl<'a> Call<'a> {
@@ -237,61 +206,6 @@ impl<'a> Call<'a> {
         Ok((run, self.follow_on(run, last).await?))
     }
 
-    /// Waits for a run to end or to ask, and tells the client how it gets on.
-    async fn follow(&mut self, followed: Followed) -> Result<OrchestratorResult, Stopped> {
-        let Followed { events, mut result } = followed;
-        let Some(mut events) = events else {
-            return tokio::select! {
-                () = self.given_up.cancelled() => Err(Stopped::GivenUp),
-                result = result => result.map_err(Stopped::Failed),
-            };
-        };
-        let mut told = pin!(
-            async {
-                while let Some(event) = events.next().await {
-                    self.progress.hear(&event).await;
-                }
-            }
-            .fuse()
-        );
-        let mut is_told = false;
-        loop {
-            tokio::select! {
-                biased;
-                () = self.given_up.cancelled() => return Err(Stopped::GivenUp),
-                () = &mut told, if !is_told => is_told = true,
-                result = &mut result => {
-                    if !is_told {
-                        // Whoever does not take it in time has the result all the same.
-                        let _ = timeout(LAST_PROGRESS, told).await;
-                    }
-                    return result.map_err(Stopped::Failed);
-                }
-            }
-        }
-    }
-
-    /// Follows a run on from one of its records, whoever lets it go on.
-    async fn follow_on(&self, run: RunId, last: Option<Seq>) -> Result<Followed, String> {
-        let runs = self.runs();
-        let events = match last {
-            Some(last) => Some(
-                runs.attach(run, last)
-                    .await
-                    .map_err(|error| lost(run, &error))?,
-            ),
-            None => None,
-        };
-        let result = async move {
-            let result = runs.result(run).await;
-            result.map_err(|error| lost(run, &error))
-        };
-        Ok(Followed {
-            events,
-            result: result.boxed(),
-        })
-    }
-
     async fn open_questions(&self, run: RunId) -> Result<Vec<WaitingApproval>, String> {
         let summary = self.server.orchestrator.sessions().run(run).await;
         let summary = summary.map_err(|error| lost(run, &error))?;
@@ -344,80 +258,5 @@ impl<'a> Call<'a> {
     fn approvals(&self) -> Approvals {
         let approvals = self.server.orchestrator.approvals();
         approvals.with_context(self.context())
-    }
-}
-
-impl Followed {
-    /// Follows a run that was begun here.
-    fn here(run: RunHandle) -> Self {
-        let events = run.events();
-        let result = async move {
-            let result = run.result().await;
-            result.map_err(|error| {
-                let (run, session) = (run.run_id(), run.session_id());
-                format!(
-                    "run {run} of session {session} has no result: {}",
-                    with_causes(&error)
-                )
-            })
-        };
-        Self {
-            events: Some(events),
-            result: result.boxed(),
-        }
-    }
-}
-
-/// Says that a run cannot be followed.
-fn lost(run: RunId, error: &dyn std::error::Error) -> String {
-    format!("run {run} cannot be followed: {}", with_causes(error))
-}
-
-/// Ends a run whose client wants its result no more, unless it is settled.
-struct GivenUp<'a> {
-    server: &'a McpServer,
-    runs: Runs,
-    run: RunId,
-    is_settled: bool,
-}
-
-impl<'a> GivenUp<'a> {
-    const fn new(server: &'a McpServer, runs: Runs, run: RunId) -> Self {
-        Self {
-            server,
-            runs,
-            run,
-            is_settled: false,
-        }
-    }
-}
-
-impl Drop for GivenUp<'_> {
-    fn drop(&mut self) {
-        // Where the runtime is gone, so is the run.
-        let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
-            return;
-        };
-        self.server
-            .tasks
-            .spawn_on(end(self.runs.clone(), self.run), &runtime);
-    }
-}
-
-fn end(runs: Runs, run: RunId) -> impl Future<Output = ()> + Send + 'static {
-    async move {
-        let ended = async {
-            runs.cancel(run, GIVEN_UP).await?;
-            runs.result(run).await
-        };
-        match timeout(ENDING, ended).await {
-            Ok(Ok(_) | Err(ResumeError::Store(StoreError::RunEnded(_)))) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(%run, error = with_causes(&error), "a call was given up, and its run did not end");
-            }
-            Err(_) => {
-                tracing::warn!(%run, "a call was given up, and its run takes its time to end")
-            }
-        }
     }
 }

@@ -9,6 +9,7 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::server::McpServer;
 
@@ -39,7 +40,7 @@ impl McpServer {
     ///
     /// A [`ServeError`] if the client begins with something else than the protocol does.
     pub async fn serve<R, W>(
-        self,
+        mut self,
         input: R,
         output: W,
         stop: impl Future<Output = ()>,
@@ -48,7 +49,9 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let tasks = self.tasks.clone();
+        // Its calls and no others are waited for: clones may serve other clients.
+        let tasks = TaskTracker::new();
+        self.tasks = tasks.clone();
         let stopped = CancellationToken::new();
         let transport =
             AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);

@@ -8,15 +8,15 @@ use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on, post};
-use neuraxis::mcp_server::HttpService;
 
 use crate::limits::Limited;
+use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{guard, mcp, turns};
+use crate::{guard, turns};
 
 /// Returns what answers requests.
-pub(crate) fn routes(limited: Limited, clients: HttpService) -> Router {
+pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
     let of_protocol = MethodFilter::POST
         .or(MethodFilter::GET)
         .or(MethodFilter::DELETE);
@@ -27,9 +27,7 @@ pub(crate) fn routes(limited: Limited, clients: HttpService) -> Router {
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
         .route(
             "/mcp",
-            on(of_protocol, move |request| {
-                mcp::answer(clients.clone(), request)
-            }),
+            on(of_protocol, move |request| clients.clone().answer(request)),
         )
         .with_state(limited)
         .fallback(nothing_here)

@@ -17,8 +17,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use neuraxis::Orchestrator;
-use neuraxis::mcp_server::HttpService;
-use neuraxis::ports::CancellationToken;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
@@ -27,6 +25,7 @@ use tokio_io_timeout::TimeoutStream;
 use crate::address::ListenAddress;
 use crate::limits::{Limited, Limits};
 use crate::linger::Linger;
+use crate::mcp::McpClients;
 use crate::routes::routes;
 use crate::stop::Stop;
 use crate::sweep::Sweeping;
@@ -55,9 +54,6 @@ const LEAVING: Duration = Duration::from_secs(2);
 
 /// How long connections may take after that, to send what is left.
 const DRAINING: Duration = Duration::from_secs(1);
-
-/// How long answers may take on their way before the streams of MCP clients end.
-const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -135,9 +131,8 @@ impl Server {
             ..
         } = self;
         let limited = Limited::new(orchestrator.clone(), &limits);
-        let streams = CancellationToken::new();
-        let clients = HttpService::new(limited.for_mcp(), streams.clone());
-        let router = routes(limited, clients);
+        let clients = McpClients::new(&limited);
+        let router = routes(limited, clients.clone());
         let sweeping = Sweeping::start(orchestrator.clone());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
@@ -156,11 +151,7 @@ impl Server {
         let (ended, (), ()) = tokio::join!(
             async {
                 let ended = end(&orchestrator, how).await;
-                // Streams that wait for what may come would never end by themselves. Answers go first.
-                tokio::spawn(async move {
-                    sleep(LAST_ANSWERS).await;
-                    streams.cancel();
-                });
+                clients.end_streams();
                 // It is waited for below, whatever happens.
                 let _ = over.send(());
                 ended

@@ -1,21 +1,21 @@
 //! Puts the questions of a run to the person at the client, in the way of the client's era.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use neuraxis_core::Seq;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_engine::SystemClock;
+use neuraxis_core::{ApprovalDecision, RunId, Seq};
+use neuraxis_engine::{SystemClock, WaitingApproval};
 use neuraxis_ports::Clock;
 use rmcp::ServiceError;
 use rmcp::model::{
-    CancelledNotificationParam, ClientResult, ElicitRequestParams, InputRequests, ServerRequest,
+    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
+    InputRequests, InputRequiredResult, ServerRequest,
 };
 use rmcp::service::PeerRequestOptions;
 
-use super::{
-    ApprovalDecision, BTreeMap, Call, ElicitRequest, InputRequest, InputRequiredResult, Offer,
-    RunId, Stopped, WaitingApproval,
-};
+use super::{Call, Stopped};
+use crate::offers::Offer;
 use crate::question;
 use crate::shown::words;
 
@@ -57,22 +57,22 @@ impl Call<'_> {
         Ok(Ok(InputRequiredResult::new(Some(questions), Some(state))))
     }
 
-    /// Asks one question after the other, decides as the answers say, and returns the last record before the first decision.
+    /// Asks one question after the other, decides as the answers say, and returns the last record before the last decision.
     pub(super) async fn by_request(
         &self,
         run: RunId,
         open: &[WaitingApproval],
     ) -> Result<Option<Seq>, Stopped> {
-        let mut first = None;
+        let mut last = None;
         for waiting in open {
             let decision = match question::form(waiting) {
                 Ok(form) => self.put(waiting, form).await?,
                 Err(decision) => decision,
             };
             let decided = self.decide(run, waiting, decision).await;
-            first = first.or(decided.map_err(Stopped::Failed)?);
+            last = last.max(decided.map_err(Stopped::Failed)?);
         }
-        Ok(first)
+        Ok(last)
     }
 
     /// Puts one question to the person, for as long as it is open.

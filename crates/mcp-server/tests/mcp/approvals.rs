@@ -312,6 +312,20 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let (server, _) = server(&model, &[Arc::clone(&tool)]);
+    let silent = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, silent).await;
+    // The days that it stays open pass at once.
+    let call = request("ask", json!({"message": "Refund order 17."}));
+    let done = client.call_tool(call).await.unwrap();
+    assert_eq!((text(&done), tool.count()), ("That is all.", 0));
+    assert_eq!(person.questions().len(), 1);
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_goes_away_while_asked_ends_the_run() {
     let (model, tool) = (model(), refund());
     let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
