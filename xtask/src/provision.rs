@@ -6,6 +6,7 @@
 mod gguf;
 mod llama_server;
 mod mcp_servers;
+mod mcp_client;
 mod postgres;
 mod scripted_model;
 
@@ -60,6 +61,12 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_MCP_NODE", mcp_servers::NODE),
             ("TEST_NEURAXIS_MCP_PYTHON", mcp_servers::PYTHON),
         ],
+    },
+    Provision {
+        name: "the TypeScript client of MCP",
+        is_ready: mcp_client::is_ready,
+        install: mcp_client::install,
+        variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
     },
 ];
 

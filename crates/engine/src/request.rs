@@ -1,12 +1,13 @@
 //! What a user asks, and why it may be refused before a run exists.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use neuraxis_core::{
     AgentName, Channel, IdempotencyKey, Mode, ModelRef, Part, PlanName, RequestSize, RunId,
     SessionId,
 };
-use neuraxis_ports::{RequestContext, StoreError, TraceContext};
+use neuraxis_ports::{Approver, RequestContext, StoreError, TraceContext};
 
 use crate::answer::AnswerSchema;
 use crate::idempotency::Differences;
@@ -130,6 +131,15 @@ impl UserRequest {
     #[must_use]
     pub fn context<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
+        self
+    }
+
+    /// Sets who is asked about calls of this request that need approval, in place of
+    /// [the orchestrator's](crate::OrchestratorBuilder::approver): the person who made it, where several people make requests.
+    /// A run that is taken up again has it only if [`Runs::with_context`](crate::Runs::with_context) gives it again.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.context = self.context.approved_by(approver);
         self
     }
 

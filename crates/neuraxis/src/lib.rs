@@ -46,6 +46,8 @@ pub use neuraxis_engine as engine;
 pub use neuraxis_llama as llama;
 #[cfg(feature = "mcp")]
 pub use neuraxis_mcp as mcp;
+#[cfg(feature = "mcp-server")]
+pub use neuraxis_mcp_server as mcp_server;
 #[cfg(feature = "memory")]
 pub use neuraxis_memory as memory;
 #[cfg(feature = "offline")]

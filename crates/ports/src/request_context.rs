@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Approver;
+
 /// Who asks, and values of the program's own, one of each type: a user, a token, a connection. Tools, hooks and instructions
 /// read it. Cloning shares the values.
 ///
@@ -31,6 +33,7 @@ pub struct RequestContext(Option<Arc<Contents>>);
 #[derive(Clone, Default)]
 struct Contents {
     owner: Option<String>,
+    approver: Option<Arc<dyn Approver>>,
     values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
@@ -41,6 +44,14 @@ impl RequestContext {
         if self.owner() != owner.as_deref() {
             self.contents().owner = owner;
         }
+        self
+    }
+
+    /// Says who is asked about the calls of this request that need approval, in place of the engine's approver: the person who
+    /// made it, where several make requests.
+    #[must_use]
+    pub fn approved_by(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.contents().approver = Some(approver);
         self
     }
 
@@ -56,6 +67,12 @@ impl RequestContext {
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.0.as_ref()?.owner.as_deref()
+    }
+
+    /// Returns who is asked about the calls of this request; the engine's approver if `None`.
+    #[must_use]
+    pub fn approver(&self) -> Option<&Arc<dyn Approver>> {
+        self.0.as_ref()?.approver.as_ref()
     }
 
     /// Returns the value of a type; `None` if none was given, which is always so once a run was taken up again without it.

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use neuraxis::mcp_server::McpServer;
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::ServerConfig;
 use serde_json::Value;
@@ -115,6 +116,13 @@ impl Limited {
     /// Returns the modes that clients may use.
     pub(crate) fn modes(&self) -> &[Mode] {
         &self.modes
+    }
+
+    /// Offers the engine to MCP clients, within the same limits.
+    pub(crate) fn for_mcp(&self) -> McpServer {
+        McpServer::new(self.orchestrator.clone())
+            .modes(self.modes.iter().cloned())
+            .places(Arc::clone(&self.places))
     }
 
     /// Takes a place for a run, which is free again when it is dropped.

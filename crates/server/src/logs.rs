@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 
 use neuraxis_app::Environment;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Our own variable; it is stronger than the one that many Rust programs read.
 const OUR_VARIABLE: &str = "NEURAXIS_LOG";
@@ -14,6 +15,9 @@ const VARIABLES: [&str; 2] = [OUR_VARIABLE, "RUST_LOG"];
 
 /// What is logged unless a variable says otherwise.
 const DEFAULT_FILTER: &str = "info";
+
+/// The library of the Model Context Protocol. Below warnings it logs what was said.
+const PROTOCOL: &str = "rmcp";
 
 /// What a variable says about logs cannot be understood.
 #[derive(Debug, thiserror::Error)]
@@ -33,12 +37,22 @@ pub(crate) fn start(environment: &Environment) -> Result<(), LogFilterError> {
     let colors =
         io::stderr().is_terminal() && matches!(env::var("NO_COLOR"), Err(VarError::NotPresent));
     let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter(environment)?)
+        .with_env_filter(discreet(filter(environment)?))
         .with_writer(io::stderr)
         .with_ansi(colors);
     // Whoever embeds this may log elsewhere already, and that is as good.
     let _ = logs.try_init();
     Ok(())
+}
+
+/// Leaves out what libraries log of conversations, unless it is asked for by name.
+fn discreet(filter: EnvFilter) -> EnvFilter {
+    let logs_more = filter.max_level_hint() > Some(LevelFilter::WARN);
+    let is_asked_for = filter.to_string().contains(PROTOCOL);
+    match format!("{PROTOCOL}=warn").parse() {
+        Ok(directive) if logs_more && !is_asked_for => filter.add_directive(directive),
+        _ => filter,
+    }
 }
 
 fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
@@ -68,6 +82,19 @@ mod tests {
         assert_eq!(filter(&environment).unwrap().to_string(), "warn");
         let environment = environment.with_variable("NEURAXIS_LOG", "trace");
         assert_eq!(filter(&environment).unwrap().to_string(), "trace");
+    }
+
+    #[test]
+    fn what_the_library_of_a_protocol_logs_of_conversations_has_to_be_asked_for() {
+        for (asked, expected) in [
+            ("info", "rmcp=warn,info"),
+            ("debug", "rmcp=warn,debug"),
+            ("warn", "warn"),
+            ("off", "off"),
+            ("info,rmcp=debug", "rmcp=debug,info"),
+        ] {
+            assert_eq!(discreet(EnvFilter::new(asked)).to_string(), expected);
+        }
     }
 
     #[test]

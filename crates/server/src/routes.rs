@@ -7,20 +7,28 @@ use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodFilter, get, on};
 
 use crate::limits::Limited;
+use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{api, guard};
 
 /// Returns what answers requests.
-pub(crate) fn routes(limited: Limited) -> Router {
+pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
+    let of_protocol = MethodFilter::POST
+        .or(MethodFilter::GET)
+        .or(MethodFilter::DELETE);
     let readiness = Readiness::new(FromRef::from_ref(&limited));
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
         .nest("/api/v1", api::routes())
+        .route(
+            "/mcp",
+            on(of_protocol, move |request| clients.clone().answer(request)),
+        )
         .with_state(limited)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)

@@ -25,6 +25,7 @@ use tokio_io_timeout::TimeoutStream;
 use crate::address::ListenAddress;
 use crate::limits::{Limited, Limits};
 use crate::linger::Linger;
+use crate::mcp::McpClients;
 use crate::routes::routes;
 use crate::stop::Stop;
 use crate::sweep::Sweeping;
@@ -129,7 +130,9 @@ impl Server {
             limits,
             ..
         } = self;
-        let router = routes(Limited::new(orchestrator.clone(), &limits));
+        let limited = Limited::new(orchestrator.clone(), &limits);
+        let clients = McpClients::new(&limited);
+        let router = routes(limited, clients.clone());
         let sweeping = Sweeping::start(orchestrator.clone());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
@@ -148,6 +151,7 @@ impl Server {
         let (ended, (), ()) = tokio::join!(
             async {
                 let ended = end(&orchestrator, how).await;
+                clients.end_streams();
                 // It is waited for below, whatever happens.
                 let _ = over.send(());
                 ended

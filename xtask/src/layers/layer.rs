@@ -21,6 +21,8 @@ pub(super) enum Layer {
     Tools,
     /// Test support.
     Testkit,
+    /// The engine as a server of the Model Context Protocol.
+    McpServer,
     /// What an embedding team adds first.
     Facade,
     /// The composition of all.
@@ -43,6 +45,7 @@ impl Layer {
             "crates/tool-macro" => Self::ToolMacro,
             "crates/tools" => Self::Tools,
             "crates/testkit" => Self::Testkit,
+            "crates/mcp-server" => Self::McpServer,
             "crates/neuraxis" => Self::Facade,
             "crates/app" => Self::App,
             "crates/cli" | "crates/server" => Self::Binary,
@@ -63,11 +66,13 @@ impl Layer {
             Self::Wire | Self::Testkit => &[Self::Core, Self::Ports],
             Self::Tools => &[Self::Core, Self::Ports, Self::ToolMacro],
             Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
+            Self::McpServer => &[Self::Core, Self::Brainstem, Self::Ports, Self::Engine],
             Self::Facade => &[
                 Self::Core,
                 Self::Brainstem,
                 Self::Ports,
                 Self::Engine,
+                Self::McpServer,
                 Self::Wire,
                 Self::Adapter,
                 Self::Tools,
@@ -131,6 +136,7 @@ impl Layer {
             Self::ToolMacro => "the tool macro",
             Self::Tools => "tools",
             Self::Testkit => "testkit",
+            Self::McpServer => "the MCP server",
             Self::Facade => "the facade",
             Self::App => "app",
             Self::Binary => "binaries",
@@ -165,6 +171,9 @@ impl Layer {
             }
             Self::Testkit => {
                 "Move a test that needs the real part to the tests/ folder of the crate that has it."
+            }
+            Self::McpServer => {
+                "It translates between the protocol and the engine's services: what it needs belongs there, and composition in crates/app."
             }
             Self::Facade => "Composition from configuration belongs in crates/app.",
             Self::App => {

@@ -1,9 +1,10 @@
-//! `neuraxis mcp`: the MCP servers whose tools are used, one subcommand a file.
+//! `neuraxis mcp`: the MCP servers whose tools are used, and this program as one; one subcommand a file.
 
 mod add;
 mod edit;
 mod list;
 mod remove;
+mod serve;
 mod shown;
 mod test;
 mod trust;
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
-/// See, add, remove, try and trust MCP servers
+/// Use MCP servers, or be one: see, add, remove, try, trust, serve
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Mcp {
@@ -28,6 +29,7 @@ enum Command {
     Remove(remove::Remove),
     Test(test::Test),
     Trust(trust::Trust),
+    Serve(serve::Serve),
 }
 
 impl Mcp {
@@ -38,6 +40,7 @@ impl Mcp {
             Command::Remove(remove) => remove.run(setup),
             Command::Test(test) => test.run(setup).await,
             Command::Trust(trust) => trust.run(setup).await,
+            Command::Serve(serve) => serve.run(setup).await,
         }
     }
 }

@@ -44,6 +44,8 @@ fn every_command_explains_itself() {
         &["policy", "explain"],
         &["policy", "check"],
         &["policy", "test"],
+        &["mcp"],
+        &["mcp", "serve"],
         &["models"],
         &["doctor"],
         &["config"],

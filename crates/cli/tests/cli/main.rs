@@ -25,6 +25,7 @@ mod layers;
 mod long_results;
 mod machine;
 mod mcp;
+mod mcp_serve;
 mod model_faults;
 #[cfg(unix)]
 mod person;

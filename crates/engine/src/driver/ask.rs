@@ -22,13 +22,15 @@ impl Driver {
     /// Asks, for as long as the question may stay open.
     pub(super) fn ask_approval(&mut self, ask: AskApproval) {
         let engine = Arc::clone(&self.engine);
+        let of_request = self.scope.request.approver();
+        let approver = Arc::clone(of_request.unwrap_or(&engine.approver));
         let now = self.engine.clock.now();
         let left = ask
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let turn = self.turn_context(ask.agent, self.tree.turn_of(ask.agent));
         self.work.push(Box::pin(async move {
-            let reply = answered(async { engine.approver.decide(&ask, &turn).await });
+            let reply = answered(async { approver.decide(&ask, &turn).await });
             let reply = match left {
                 Some(left) => tokio::time::timeout(left, reply).await,
                 None => Ok(reply.await),

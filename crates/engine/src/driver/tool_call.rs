@@ -139,7 +139,9 @@ impl Driver {
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
         ctx.progress = Progress::to(reports);
-        ctx.person = Person::behind(Arc::clone(&self.engine.approver));
+        let of_request = self.scope.request.approver();
+        let approver = of_request.unwrap_or(&self.engine.approver);
+        ctx.person = Person::behind(Arc::clone(approver));
         ctx
     }
 }

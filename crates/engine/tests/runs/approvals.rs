@@ -85,3 +85,27 @@ async fn a_run_whose_answer_comes_later_is_put_aside_as_waiting() {
     assert_eq!(heard.kinds().last(), Some(&"waiting"));
     assert_eq!(tool.count(), 0);
 }
+
+#[tokio::test]
+async fn a_request_with_an_approver_of_its_own_asks_that_one_and_nobody_else() {
+    for (own, count) in [
+        (ScriptedApprover::new().approve(), 1),
+        (ScriptedApprover::new().deny("no"), 0),
+    ] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("write", r#"{"n":1}"#)]))
+            .then(reply::text("ok"));
+        let tool = Arc::new(ScriptedTool::echoing(spec("write")));
+        let everybodys = Arc::new(ScriptedApprover::new().approve());
+        let orchestrator = builder(model)
+            .tool(tool.clone())
+            .approver(Arc::clone(&everybodys) as Arc<dyn Approver>);
+        let own = Arc::new(own);
+        let request = request("go").mode(Mode::MODERATE);
+        let request = request.approver(Arc::clone(&own) as Arc<dyn Approver>);
+        let heard = hear(&orchestrator.build().unwrap(), request).await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!((own.asks().len(), everybodys.asks().len()), (1, 0));
+        assert_eq!(tool.count(), count);
+    }
+}

@@ -17,6 +17,7 @@ mod idempotency;
 mod limits;
 #[cfg(unix)]
 mod log_copy;
+mod mcp;
 mod model_faults;
 mod patience;
 mod promises;

@@ -27,6 +27,11 @@ impl InProcess {
             .store(store)
             .build()
             .unwrap();
+        Self::serve(orchestrator).await
+    }
+
+    /// Serves an engine.
+    pub(crate) async fn serve(orchestrator: Orchestrator) -> Self {
         let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(listen, orchestrator).await.unwrap();
         let url = server.url();

@@ -73,6 +73,10 @@ impl Program {
         Client::new(&self.url)
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The address as it stands in the header `Host`.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap()

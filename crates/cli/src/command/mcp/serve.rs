@@ -1,0 +1,101 @@
+//! `neuraxis mcp serve`: offers the agents to the program that started this one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis::mcp_server::McpServer;
+use neuraxis::ports::CancellationToken;
+use neuraxis::{DecideLater, Mode, Orchestrator};
+use tokio::time::timeout;
+
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::setup::{Loaded, Setup};
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis mcp serve
+  neuraxis --set store.url=sqlite://sessions.db mcp serve --wait
+  neuraxis mcp serve --modes moderate,exploratory
+
+Of a desktop client or an editor, in its list of MCP servers:
+  { \"mcpServers\": { \"neuraxis\": { \"command\": \"neuraxis\", \"args\": [\"mcp\", \"serve\"] } } }";
+
+/// How long runs may take to end when the client is gone.
+const ENDING: Duration = Duration::from_secs(3);
+
+/// Offer the agents to an MCP client over standard input and output
+///
+/// Each agent is a tool, and `ask` is a plain question; sessions are resources. A call that needs approval is put to the person
+/// at the client, where that can ask. It ends when the client closes standard input, or on a signal; runs at work are
+/// cancelled then. Notices go to standard error.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Serve {
+    /// The modes that the client may choose, instead of those that are no freer than moderate. It is a model that chooses
+    #[arg(long, value_name = "MODE", value_delimiter = ',')]
+    modes: Vec<String>,
+
+    /// Where the client cannot ask anybody for approval, leave the run waiting instead of denying the call
+    #[arg(long)]
+    wait: bool,
+}
+
+impl Serve {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
+        self.check(&loaded)?;
+        let stop = CancellationToken::new();
+        let told = stop.clone();
+        // From here on a signal lets runs end before the program does.
+        let _heard = Interrupt::watch(move |_| told.cancel());
+        let mut app = loaded.app().extend(|builder| builder.verify_sessions());
+        if self.wait {
+            app = app.approver(Arc::new(DecideLater));
+        }
+        let app = app.build().await?;
+        let progress = Progress::new();
+        for notice in &app.notices {
+            progress.notice(notice);
+        }
+        let server = self.server(&app.orchestrator);
+        let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+        let served = server.serve(input, output, stop.cancelled()).await;
+        // What does not end in time stays for whoever takes it up.
+        let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
+        app.close().await;
+        served.map_err(CommandError::failed)
+    }
+
+    fn server(self, orchestrator: &Orchestrator) -> McpServer {
+        let server = McpServer::new(orchestrator.clone());
+        match self.modes.is_empty() {
+            true => server,
+            false => server.modes(self.modes.into_iter().map(Mode::new)),
+        }
+    }
+
+    fn check(&self, loaded: &Loaded) -> Result<(), CommandError> {
+        if self.wait && loaded.config.store().is_in_memory() {
+            let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
+            return Err(CommandError::usage(error)
+                .hint("name a store: --set store.url=sqlite://sessions.db"));
+        }
+        let known: Vec<&str> = loaded.config.policy().modes().map(Mode::as_str).collect();
+        let unknown = self
+            .modes
+            .iter()
+            .find(|mode| !known.contains(&mode.as_str()));
+        match unknown {
+            None => Ok(()),
+            Some(unknown) => {
+                let error = anyhow!("--modes: there is no mode {unknown:?}");
+                let known = known.join(", ");
+                Err(CommandError::usage(error).hint(format!("there are: {known}")))
+            }
+        }
+    }
+}

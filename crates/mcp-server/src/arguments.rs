@@ -1,0 +1,93 @@
+//! Reads what a client asks for into a request. Errors are for the model that called: they name the argument and what it takes.
+
+use neuraxis_core::{Channel, Mode, SessionId};
+use neuraxis_engine::{UserRequest, UuidV7};
+use neuraxis_ports::Ids;
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable};
+use crate::server::McpServer;
+use crate::shown::words;
+
+/// The arguments there are.
+const KNOWN: [&str; 4] = ["message", "session", "channel", "mode"];
+
+/// Makes the request of a call.
+pub(crate) fn request(
+    server: &McpServer,
+    offer: &Offer,
+    arguments: &JsonObject,
+) -> Result<UserRequest, String> {
+    let is_known = |name: &&String| KNOWN.contains(&name.as_str());
+    if let Some(unknown) = arguments.keys().find(|name| !is_known(name)) {
+        let known = KNOWN.join(", ");
+        return Err(format!(
+            "unknown argument {:?}; known: {known}",
+            words(unknown)
+        ));
+    }
+    let message = text(arguments, "message")?.ok_or("the argument message is missing")?;
+    if message.trim().is_empty() {
+        return Err("message: it is empty".to_owned());
+    }
+    if message.chars().nth(MAX_MESSAGE_CHARS).is_some() {
+        return Err(format!(
+            "message: it may have {MAX_MESSAGE_CHARS} characters at most"
+        ));
+    }
+    if message.contains('\0') {
+        // Not every store can keep it, and what one refuses all refuse.
+        return Err("message: it must not hold the character U+0000".to_owned());
+    }
+    let session = match text(arguments, "session")? {
+        Some(session) => session.parse(),
+        None => UuidV7.new_id().to_string().parse(),
+    };
+    let session: SessionId = session.map_err(|error| format!("session: {error}"))?;
+    let channel = match text(arguments, "channel")? {
+        Some(channel) => Channel::new(channel.to_owned()),
+        None => offer.channel.clone(),
+    };
+    let mode = match text(arguments, "mode")? {
+        Some(mode) => Mode::new(mode.to_owned()),
+        None => offer.mode.clone(),
+    };
+    check_mode(server, &channel, &mode)?;
+    let mut request = UserRequest::new(session, message)
+        .channel(channel)
+        .mode(mode);
+    request.agent.clone_from(&offer.agent);
+    Ok(match &server.owner {
+        Some(owner) => request.owner(owner.as_ref()),
+        None => request,
+    })
+}
+
+fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("{name}: it must be a text")),
+    }
+}
+
+/// Refuses a mode that is not for clients, or not for the channel. A channel that there is not is left to the policy, which
+/// names those there are.
+fn check_mode(server: &McpServer, channel: &Channel, mode: &Mode) -> Result<(), String> {
+    let policy = server.policy();
+    if !policy.channels().any(|known| known == channel) {
+        return Ok(());
+    }
+    let usable = usable(policy, &server.modes, channel);
+    if usable.contains(&mode) {
+        return Ok(());
+    }
+    let names: Vec<&str> = usable.into_iter().map(Mode::as_str).collect();
+    Err(if names.is_empty() {
+        format!("channel: {channel} is not open to clients of this server")
+    } else {
+        let (mode, names) = (words(mode.as_str()), names.join(", "));
+        format!("mode: {mode:?} cannot be used on channel {channel}; allowed: {names}")
+    })
+}

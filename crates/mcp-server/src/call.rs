@@ -1,0 +1,262 @@
+//! One call of a tool: begins a run, follows it, puts its questions to the person at the client, and answers with what it
+//! came to.
+//!
+//! A run that asks is put aside with its questions in the store, so that nothing of them is lost with this process or its
+//! client. Clients of the era of `initialize` are then asked by a request of ours; those of 2026-07-28 get the questions as
+//! the result of their call, and bring the answers with the next one.
+
+mod ask;
+mod follow;
+mod given_up;
+
+use std::sync::Arc;
+
+use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
+use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
+use neuraxis_ports::{CancellationToken, RequestContext as CallerContext, StoreError};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject, ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use rmcp::{Peer, RoleServer};
+
+use self::follow::{Followed, Stopped, lost};
+use self::given_up::{GIVEN_UP, GivenUp};
+use crate::offers::Offer;
+use crate::outcome::{failed, of_run, refusal};
+use crate::progress::Progress;
+use crate::server::McpServer;
+use crate::shown::words;
+use crate::{arguments, question};
+
+/// A call that is being answered.
+pub(crate) struct Call<'a> {
+    server: &'a McpServer,
+    peer: Peer<RoleServer>,
+    /// Cancelled when the client wants no answer any more.
+    given_up: CancellationToken,
+    asking: Asking,
+    /// Who decides about the run's questions.
+    by: String,
+    progress: Progress,
+}
+
+/// How the person at a client is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    /// Not at all: the orchestrator's approver decides.
+    Nobody,
+    /// By a request of ours, while the call is under way.
+    ByRequest,
+    /// By the result of the call; the next call brings the answers.
+    InResult,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(server: &'a McpServer, context: RequestContext<RoleServer>) -> Self {
+        let version = context.protocol_version();
+        let can_be_asked = question::can_be_put(context.client_capabilities().as_ref());
+        let asking = match can_be_asked {
+            false => Asking::Nobody,
+            true if version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28) => {
+                Asking::InResult
+            }
+            true => Asking::ByRequest,
+        };
+        let client = context.client_info().map(|client| words(&client.name));
+        let client = client.unwrap_or_else(|| "an MCP client".to_owned());
+        Self {
+            server,
+            asking,
+            by: format!("a person at {client}"),
+            progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
+            peer: context.peer,
+            given_up: context.ct,
+        }
+    }
+
+    /// Answers the call.
+    ///
+    /// # Errors
+    ///
+    /// Only for what no model can do anything about: a tool that there is not, or a state that is not of this server. All else
+    /// is a result that says it is an error.
+    pub(crate) async fn answer(
+        mut self,
+        call: CallToolRequestParams,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(offer) = self.server.offers.find(&call.name) else {
+            let (name, names) = (words(&call.name), self.server.offers.names().join(", "));
+            let text = format!("unknown tool {name:?}; there are: {names}");
+            return Err(ErrorData::invalid_params(text, None));
+        };
+        let state = call.request_state.as_deref();
+        let waiting = match state.map(|state| self.open_state(offer, state)) {
+            Some(Some(run)) => Some(run),
+            Some(None) => {
+                let text = "requestState is not one that this server gave for this tool, or the server was started anew since";
+                return Err(ErrorData::invalid_params(text, None));
+            }
+            None => None,
+        };
+        let place = match self
+            .server
+            .places
+            .as_ref()
+            .map(|places| Arc::clone(places).try_acquire_owned())
+        {
+            Some(Err(_)) => {
+                let text =
+                    "as many runs are at work as this server takes: try again in some seconds";
+                return Ok(failed(text).into());
+            }
+            place => place,
+        };
+        let begun = match waiting {
+            Some(run) => {
+                self.take_up(run, call.input_responses.unwrap_or_default())
+                    .await
+            }
+            None => self.begin(offer, &call.arguments.unwrap_or_default()).await,
+        };
+        let answered = match begun {
+            Ok((run, followed)) => self.carry_through(offer, run, followed).await,
+            Err(text) => failed(text).into(),
+        };
+        drop(place);
+        Ok(answered)
+    }
+
+    /// Follows a run to its end, asking what it asks on the way.
+    async fn carry_through(
+        &mut self,
+        offer: &Offer,
+        run: RunId,
+        mut followed: Followed,
+    ) -> CallToolResponse {
+        let mut given_up = GivenUp::new(self.server, self.runs(), run);
+        let answer = loop {
+            let result = match self.follow(followed).await {
+                Ok(result) => result,
+                Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
+                Err(Stopped::Failed(text)) => break failed(text).into(),
+            };
+            let open = match result.status {
+                RunStatus::Waiting => self.open_questions(run).await,
+                _ => Ok(Vec::new()),
+            };
+            let open = match open {
+                Ok(open) => open,
+                Err(text) => break failed(text).into(),
+            };
+            if open.is_empty() || self.asking == Asking::Nobody {
+                break of_run(&result, &open).into();
+            }
+            let settled = match self.asking {
+                Asking::InResult => match self.in_result(offer, run, &open).await {
+                    Ok(Ok(questions)) => break questions.into(),
+                    settled => settled.map(|settled| settled.err()),
+                },
+                Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await.map(Some),
+            };
+            followed = match settled {
+                Ok(last) => match self.follow_on(run, last.flatten()).await {
+                    Ok(followed) => followed,
+                    Err(text) => break failed(text).into(),
+                },
+                Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
+                Err(Stopped::Failed(text)) => break failed(text).into(),
+            };
+        };
+        given_up.is_settled = true;
+        answer
+    }
+
+    /// Begins the run of a request. In a task of its own: a client that leaves in the middle must not leave half a beginning
+    /// behind, which would keep the session busy for good.
+    async fn begin(
+        &self,
+        offer: &Offer,
+        arguments: &JsonObject,
+    ) -> Result<(RunId, Followed), String> {
+        let mut request: UserRequest = arguments::request(self.server, offer, arguments)
+            .map_err(|why| format!("{}: {why}", offer.tool.name))?;
+        request.context = self.context();
+        let runs = self.server.orchestrator.runs();
+        let begun = tokio::spawn(async move { runs.start(request).await }).await;
+        let run = begun
+            .map_err(|_| "the run could not begin: this is a defect, and was logged".to_owned())?
+            .map_err(|error| refusal(&error))?;
+        Ok((run.run_id(), Followed::here(run)))
+    }
+
+    /// Takes up a run that waits for answers, with those that came.
+    async fn take_up(
+        &self,
+        run: RunId,
+        mut answers: InputResponses,
+    ) -> Result<(RunId, Followed), String> {
+        let mut last = None;
+        for waiting in self.open_questions(run).await? {
+            if let Some(answer) = answers.remove(&waiting.question()) {
+                let decision = question::decision_in(answer);
+                last = last.max(self.decide(run, &waiting, decision).await?);
+            }
+        }
+        Ok((run, self.follow_on(run, last).await?))
+    }
+
+    async fn open_questions(&self, run: RunId) -> Result<Vec<WaitingApproval>, String> {
+        let summary = self.server.orchestrator.sessions().run(run).await;
+        let summary = summary.map_err(|error| lost(run, &error))?;
+        let open = self.approvals().of_run(&summary).await;
+        open.map_err(|error| lost(run, &error))
+    }
+
+    /// Decides about a call, and returns the last record before that; nothing where it was decided meanwhile by somebody else,
+    /// or by the time that ran out.
+    async fn decide(
+        &self,
+        run: RunId,
+        waiting: &WaitingApproval,
+        decision: ApprovalDecision,
+    ) -> Result<Option<Seq>, String> {
+        let asked = &waiting.request;
+        let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
+        let by = Some(self.by.clone());
+        match self.approvals().decide(run, call, hash, decision, by).await {
+            Ok(last) => Ok(Some(last)),
+            Err(
+                ResumeError::NotAsked(_)
+                | ResumeError::Expired { .. }
+                | ResumeError::Ended(_)
+                | ResumeError::Store(StoreError::RunEnded(_)),
+            ) => Ok(None),
+            Err(error) => Err(lost(run, &error)),
+        }
+    }
+
+    fn open_state(&self, offer: &Offer, state: &str) -> Option<RunId> {
+        let owner = self.server.owner.as_deref();
+        self.server.states.open(state, &offer.tool.name, owner)
+    }
+
+    /// Returns what the run of this call is given, also when it goes on.
+    fn context(&self) -> CallerContext {
+        let owner = self.server.owner.as_deref();
+        let context = CallerContext::default().owned_by(owner.map(ToOwned::to_owned));
+        match self.asking {
+            Asking::Nobody => context,
+            Asking::ByRequest | Asking::InResult => context.approved_by(Arc::new(DecideLater)),
+        }
+    }
+
+    fn runs(&self) -> Runs {
+        self.server.orchestrator.runs().with_context(self.context())
+    }
+
+    fn approvals(&self) -> Approvals {
+        let approvals = self.server.orchestrator.approvals();
+        approvals.with_context(self.context())
+    }
+}

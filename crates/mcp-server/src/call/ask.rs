@@ -1,0 +1,131 @@
+//! Puts the questions of a run to the person at the client, in the way of the client's era.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{ApprovalDecision, RunId, Seq};
+use neuraxis_engine::{SystemClock, WaitingApproval};
+use neuraxis_ports::Clock;
+use rmcp::ServiceError;
+use rmcp::model::{
+    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
+    InputRequests, InputRequiredResult, ServerRequest,
+};
+use rmcp::service::PeerRequestOptions;
+
+use super::{Call, Stopped};
+use crate::offers::Offer;
+use crate::question;
+use crate::shown::words;
+
+/// How long after a question expired it is still waited for: then it has expired by every clock.
+const AFTER_EXPIRY: Duration = Duration::from_millis(500);
+
+impl Call<'_> {
+    /// Writes the questions as the result of the call. Where none of them can be asked they are settled, and the last record
+    /// before that comes back in place of them.
+    pub(super) async fn in_result(
+        &self,
+        offer: &Offer,
+        run: RunId,
+        open: &[WaitingApproval],
+    ) -> Result<Result<InputRequiredResult, Option<Seq>>, Stopped> {
+        let mut questions: InputRequests = BTreeMap::new();
+        let mut last = None;
+        for waiting in open {
+            match question::form(waiting) {
+                Ok(form) => {
+                    let asked = InputRequest::Elicitation(ElicitRequest::new(form));
+                    questions.insert(waiting.question(), asked);
+                }
+                Err(decision) => {
+                    let decided = self.decide(run, waiting, decision).await;
+                    last = last.max(decided.map_err(Stopped::Failed)?);
+                }
+            }
+        }
+        if questions.is_empty() {
+            return Ok(Err(last));
+        }
+        let owner = self.server.owner.as_deref();
+        let state = self.server.states.seal(run, &offer.tool.name, owner);
+        let state = state.ok_or_else(|| {
+            let text = "this machine gives no random bytes, so that an answer could not be told from a forged one";
+            Stopped::Failed(text.to_owned())
+        })?;
+        Ok(Ok(InputRequiredResult::new(Some(questions), Some(state))))
+    }
+
+    /// Asks one question after the other, decides as the answers say, and returns the last record before the last decision.
+    pub(super) async fn by_request(
+        &self,
+        run: RunId,
+        open: &[WaitingApproval],
+    ) -> Result<Option<Seq>, Stopped> {
+        let mut last = None;
+        for waiting in open {
+            let decision = match question::form(waiting) {
+                Ok(form) => self.put(waiting, form).await?,
+                Err(decision) => decision,
+            };
+            let decided = self.decide(run, waiting, decision).await;
+            last = last.max(decided.map_err(Stopped::Failed)?);
+        }
+        Ok(last)
+    }
+
+    /// Puts one question to the person, for as long as it is open.
+    async fn put(
+        &self,
+        waiting: &WaitingApproval,
+        form: ElicitRequestParams,
+    ) -> Result<ApprovalDecision, Stopped> {
+        let options = match waiting.request.expires_at {
+            Some(at) => PeerRequestOptions::with_timeout(left_until(at)),
+            None => PeerRequestOptions::no_options(),
+        };
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let asked = self.peer.send_request_with_option(request, options).await;
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(error) => return unanswered(&error),
+        };
+        let id = asked.id.clone();
+        let answered = tokio::select! {
+            answered = asked.await_response() => answered,
+            () = self.given_up.cancelled() => {
+                let reason = Some("the call is cancelled".to_owned());
+                let withdrawn = CancelledNotificationParam::new(Some(id), reason);
+                // Who does not hear of it answers a question that nobody asks any more.
+                let _ = self.peer.notify_cancelled(withdrawn).await;
+                return Err(Stopped::GivenUp);
+            }
+        };
+        match answered {
+            Ok(ClientResult::ElicitResult(answer)) => Ok(question::decision(&answer)),
+            Ok(_) => Ok(question::denied(
+                "the client's answer cannot be read".to_owned(),
+            )),
+            Err(error) => unanswered(&error),
+        }
+    }
+}
+
+/// Says what it means that a client gives no answer.
+fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, Stopped> {
+    match error {
+        ServiceError::TransportClosed => Err(Stopped::GivenUp),
+        error => {
+            let why = words(&error.to_string());
+            Ok(question::denied(format!(
+                "the client did not ask the person: {why}"
+            )))
+        }
+    }
+}
+
+fn left_until(at: Timestamp) -> Duration {
+    let left = at.duration_since(SystemClock.now());
+    Duration::try_from(left).unwrap_or_default() + AFTER_EXPIRY
+}

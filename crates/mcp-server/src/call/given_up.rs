@@ -1,0 +1,65 @@
+//! Ends the run of a call whose client wants no result any more.
+
+use std::time::Duration;
+
+use neuraxis_core::RunId;
+use neuraxis_engine::{ResumeError, Runs};
+use neuraxis_ports::StoreError;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::outcome::with_causes;
+use crate::server::McpServer;
+
+/// How long a run that was given up may take to end: it only has to record that it did.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Why a run is given up.
+pub(super) const GIVEN_UP: &str = "the MCP client cancelled the call or went away";
+
+/// Ends a run whose client wants its result no more, unless it is settled.
+pub(super) struct GivenUp<'a> {
+    server: &'a McpServer,
+    runs: Runs,
+    run: RunId,
+    pub(super) is_settled: bool,
+}
+
+impl<'a> GivenUp<'a> {
+    pub(super) const fn new(server: &'a McpServer, runs: Runs, run: RunId) -> Self {
+        Self {
+            server,
+            runs,
+            run,
+            is_settled: false,
+        }
+    }
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        // Where the runtime is gone, so is the run.
+        let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
+            return;
+        };
+        self.server
+            .tasks
+            .spawn_on(end(self.runs.clone(), self.run), &runtime);
+    }
+}
+
+async fn end(runs: Runs, run: RunId) {
+    let ended = async {
+        runs.cancel(run, GIVEN_UP).await?;
+        runs.result(run).await
+    };
+    match timeout(ENDING, ended).await {
+        Ok(Ok(_) | Err(ResumeError::Store(StoreError::RunEnded(_)))) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%run, error = with_causes(&error), "a call was given up, and its run did not end");
+        }
+        Err(_) => {
+            tracing::warn!(%run, "a call was given up, and its run takes its time to end")
+        }
+    }
+}

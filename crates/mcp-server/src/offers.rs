@@ -1,0 +1,201 @@
+//! The tools that clients are offered: one for each agent, and a plain question.
+
+use std::collections::BTreeMap;
+
+use neuraxis_brainstem::{AgentConfig, Policy};
+use neuraxis_core::{AgentName, Channel, Mode, ToolName};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use crate::outcome;
+
+/// The tool that asks whoever answers on a channel.
+const ASK: &str = "ask";
+
+/// The most characters of a message.
+pub(crate) const MAX_MESSAGE_CHARS: usize = 1024 * 1024;
+
+/// The tools, by their names.
+#[derive(Debug)]
+pub(crate) struct Offers(BTreeMap<String, Offer>);
+
+/// A tool, and what a call of it that says no more asks for.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) tool: Tool,
+    /// Who answers; that of the channel if `None`.
+    pub(crate) agent: Option<AgentName>,
+    pub(crate) channel: Channel,
+    pub(crate) mode: Mode,
+}
+
+impl Offers {
+    /// Makes the tools of a policy, for clients that may choose some of its modes. The agent that talks with users is the one
+    /// that answers a plain question, and no tool besides.
+    pub(crate) fn of(policy: &Policy, modes: &[Mode]) -> Self {
+        let mut offers = BTreeMap::new();
+        let ask = "Asks the assistant of this installation, which may use its tools, and returns the answer.";
+        let mut add = |name: &str, description: &str, agent: Option<&AgentName>| {
+            let (channel, mode) = usual(policy, modes, agent);
+            let schema = input_schema(policy, modes, &channel, &mode);
+            let annotations = ToolAnnotations::new()
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false)
+                .open_world(true);
+            let tool = Tool::new(name.to_owned(), description.to_owned(), schema)
+                .with_raw_output_schema(outcome::schema().into())
+                .with_annotations(annotations);
+            let agent = agent.cloned();
+            let offer = Offer {
+                tool,
+                agent,
+                channel,
+                mode,
+            };
+            offers.insert(name.to_owned(), offer);
+        };
+        add(ASK, ask, None);
+        for name in policy.agents() {
+            // What names tools takes names of tools only.
+            let is_name = name.as_str().parse::<ToolName>().is_ok();
+            if *name == AgentName::MAIN_THREAD || !is_name {
+                continue;
+            }
+            let description = description(name, policy.agent(name));
+            add(name.as_str(), &description, Some(name));
+        }
+        Self(offers)
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.0.values().map(|offer| &offer.tool)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Offer> {
+        self.0.get(name)
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.0.keys().map(String::as_str).collect()
+    }
+}
+
+fn description(name: &AgentName, config: Option<&AgentConfig>) -> String {
+    let configured = config.and_then(|config| config.description.as_deref());
+    match configured {
+        Some(description) => description.to_owned(),
+        None => format!("Hands a task to the agent {name}, which does it by itself and answers."),
+    }
+}
+
+/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, and the
+/// default mode where they may choose it there.
+fn usual(policy: &Policy, modes: &[Mode], agent: Option<&AgentName>) -> (Channel, Mode) {
+    let own = policy.channels().find(|channel| {
+        let answers = policy.config().channels.get(*channel);
+        agent.is_some() && answers.and_then(|config| config.agent.as_ref()) == agent
+    });
+    let mode_on = |channel: &Channel| {
+        let usable = usable(policy, modes, channel);
+        let is_default = |mode: &&Mode| **mode == Mode::MODERATE;
+        let default = usable.iter().copied().find(is_default);
+        default.or_else(|| usable.first().copied()).cloned()
+    };
+    let of_own = own.and_then(|channel| Some((channel.clone(), mode_on(channel)?)));
+    of_own.unwrap_or_else(|| {
+        let mode = mode_on(&Channel::CHAT);
+        (Channel::CHAT, mode.unwrap_or(Mode::MODERATE))
+    })
+}
+
+/// Returns the modes that clients may choose on a channel.
+pub(crate) fn usable<'a>(policy: &Policy, modes: &'a [Mode], channel: &Channel) -> Vec<&'a Mode> {
+    let config = policy.config().channels.get(channel);
+    let taken = config.and_then(|config| config.allowed_modes.as_ref());
+    let takes = |mode: &&Mode| taken.is_none_or(|taken| taken.contains(*mode));
+    modes.iter().filter(takes).collect()
+}
+
+fn input_schema(policy: &Policy, modes: &[Mode], channel: &Channel, mode: &Mode) -> JsonObject {
+    let open = policy.channels();
+    let open: Vec<&str> = open
+        .filter(|channel| !usable(policy, modes, channel).is_empty())
+        .map(Channel::as_str)
+        .collect();
+    let modes: Vec<&str> = modes.iter().map(Mode::as_str).collect();
+    object(json!({
+        "type": "object",
+        "properties": {
+            "message": {
+                "type": "string",
+                "description": "The task or question, with everything that has to be known.",
+                "minLength": 1,
+                "maxLength": MAX_MESSAGE_CHARS,
+            },
+            "session": {
+                "type": "string",
+                "description": "The session to go on with: the session_id of an earlier result. Left out: a new one.",
+                "pattern": "^[A-Za-z0-9._:-]{1,128}$",
+            },
+            "channel": {
+                "type": "string",
+                "description": "What kind of request it is, which decides about the tools on offer.",
+                "enum": open,
+                "default": channel.as_str(),
+            },
+            "mode": {
+                "type": "string",
+                "description": "How much freedom the work has.",
+                "enum": modes,
+                "default": mode.as_str(),
+            },
+        },
+        "required": ["message"],
+        "additionalProperties": false,
+    }))
+}
+
+/// Returns the members of a JSON object; none of anything else.
+pub(crate) fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(members) => members,
+        _ => JsonObject::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offers(modes: &[Mode]) -> Offers {
+        Offers::of(&Policy::built_in(), modes)
+    }
+
+    #[test]
+    fn the_agents_that_ship_are_tools_beside_a_plain_question() {
+        let offers = offers(&[Mode::MODERATE]);
+        assert_eq!(offers.names(), ["ask", "deep_research", "researcher"]);
+        let researcher = offers.find("researcher").unwrap();
+        let description = researcher.tool.description.as_deref().unwrap();
+        assert!(description.starts_with("Has topics researched"));
+        assert_eq!(researcher.channel, Channel::CHAT);
+    }
+
+    #[test]
+    fn an_agent_answers_on_its_own_channel_where_clients_may_use_that() {
+        let free = offers(&[Mode::MODERATE, Mode::EXPLORATORY]);
+        let research = free.find("deep_research").unwrap();
+        let usual = (&research.channel, &research.mode);
+        assert_eq!(usual, (&Channel::DEEP_RESEARCH, &Mode::EXPLORATORY));
+
+        let bound = offers(&[Mode::MODERATE]);
+        let research = bound.find("deep_research").unwrap();
+        let usual = (&research.channel, &research.mode);
+        assert_eq!(usual, (&Channel::CHAT, &Mode::MODERATE));
+        let schema = &research.tool.input_schema["properties"];
+        let channels = schema["channel"]["enum"].as_array().unwrap();
+        assert!(!channels.contains(&json!("deep_research")));
+        assert_eq!(schema["mode"]["enum"], json!(["moderate"]));
+    }
+}

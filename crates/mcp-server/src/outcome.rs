@@ -1,0 +1,126 @@
+//! What a client gets back: the reply as text, and what else is known of the run as structured content.
+
+use neuraxis_core::{FinishReason, RunStatus};
+use neuraxis_engine::{OrchestratorResult, RequestError, WaitingApproval};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde_json::{Value, json};
+
+use crate::offers::object;
+use crate::shown::words;
+
+/// Describes the structured content of every tool.
+pub(crate) fn schema() -> JsonObject {
+    let count = json!({"type": "integer", "minimum": 0});
+    object(json!({
+        "type": "object",
+        "properties": {
+            "reply": {"type": "string", "description": "The answer, or why there is none."},
+            "session_id": {"type": "string", "description": "What `session` has to be to go on with the conversation."},
+            "run_id": {"type": "string", "description": "The run, for looking at it later."},
+            "status": {
+                "type": "string",
+                "description": "Where the run stands: done, failed, interrupted, or waiting for a person.",
+            },
+            "finish_reason": {"type": "string", "description": "Why the run ended; left out while it waits."},
+            "turns": {"type": "integer", "minimum": 0, "description": "Model calls that may use tools."},
+            "usage": {
+                "type": "object",
+                "description": "Tokens of all model calls.",
+                "properties": {
+                    "prompt_tokens": count, "completion_tokens": count, "total_tokens": count,
+                },
+                "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
+                "additionalProperties": false,
+            },
+            "trace_id": {"type": "string", "description": "The trace, as 32 hexadecimal digits."},
+        },
+        "required": ["reply", "session_id", "run_id", "status", "turns", "usage", "trace_id"],
+        "additionalProperties": false,
+    }))
+}
+
+/// Returns what a run came to. All but an answer is an error to the client.
+pub(crate) fn of_run(result: &OrchestratorResult, open: &[WaitingApproval]) -> CallToolResult {
+    let is_answer = result.status == RunStatus::Done && !result.reply.trim().is_empty();
+    let text = match result.status {
+        RunStatus::Waiting => waiting(open),
+        RunStatus::Done if !is_answer => "The model ended without an answer.".to_owned(),
+        _ => result.reply.clone(),
+    };
+    let usage = &result.usage.total;
+    let mut told = json!({
+        "reply": text,
+        "session_id": result.session_id,
+        "run_id": result.run_id.to_string(),
+        "status": result.status,
+        "turns": result.turns,
+        "usage": {
+            "prompt_tokens": usage.prompt.tokens,
+            "completion_tokens": usage.completion.tokens,
+            "total_tokens": usage.total.tokens,
+        },
+        "trace_id": result.trace_id,
+    });
+    if let (Some(members), Some(reason)) = (told.as_object_mut(), &result.finish_reason) {
+        let reason = FinishReason::to_string(reason);
+        members.insert("finish_reason".to_owned(), Value::String(reason));
+    }
+    let content = vec![ContentBlock::text(text)];
+    let mut answer = match is_answer {
+        true => CallToolResult::success(content),
+        false => CallToolResult::error(content),
+    };
+    answer.structured_content = Some(told);
+    answer
+}
+
+/// Says what a run waits for that nobody at the client can be asked about.
+fn waiting(open: &[WaitingApproval]) -> String {
+    let calls: Vec<String> = open
+        .iter()
+        .map(|waiting| {
+            let question = waiting.question();
+            format!("{} (question {question})", words(&waiting.request.name))
+        })
+        .collect();
+    match calls.is_empty() {
+        true => {
+            "The run waits for somebody who is not here, and goes on once what it waits for came."
+                .to_owned()
+        }
+        false => {
+            let calls = calls.join(", ");
+            format!(
+                "The run waits for a person to approve {calls}, and goes on then; this client cannot ask anybody."
+            )
+        }
+    }
+}
+
+/// Says that a call failed before or beside its run.
+pub(crate) fn failed(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text.into())])
+}
+
+/// Says why a request was refused.
+pub(crate) fn refusal(error: &RequestError) -> String {
+    let text = with_causes(error);
+    match error {
+        RequestError::Busy { .. } => {
+            format!("{text}: wait until it has ended, or leave `session` out to begin another")
+        }
+        _ => text,
+    }
+}
+
+/// Writes an error with what caused it.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

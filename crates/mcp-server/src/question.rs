@@ -1,0 +1,165 @@
+//! A call that needs approval, as a question to the person at the client (elicitation), and what the answer means.
+//!
+//! Only the word that approves approves: all else that a client may say is a denial.
+
+use neuraxis_core::ApprovalDecision;
+use neuraxis_engine::WaitingApproval;
+use rmcp::model::{
+    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    EnumSchema,
+};
+use serde_json::Value;
+
+use crate::shown::{laid_out, quoted, words};
+
+/// The most bytes of arguments that a client is given to show: nobody reads more before deciding.
+const MAX_SHOWN_BYTES: usize = 64 * 1024;
+
+/// The answers, and the name under which one comes.
+const DECISION: &str = "decision";
+const APPROVE: &str = "approve";
+const DENY: &str = "deny";
+
+/// The name under which a reason comes, for the model.
+const REASON: &str = "reason";
+
+/// Tells whether a client can put a form to a person.
+pub(crate) fn can_be_put(client: Option<&ClientCapabilities>) -> bool {
+    let elicitation = client.and_then(|client| client.elicitation.as_ref());
+    // Naming no kind means forms.
+    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+/// Writes the question about a call.
+///
+/// # Errors
+///
+/// What is decided without asking, because it cannot be asked.
+pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, ApprovalDecision> {
+    let request = &waiting.request;
+    if let Some(why) = &waiting.altered {
+        return Err(denied(format!("it is not what was asked for: {why}")));
+    }
+    let arguments = laid_out(request.arguments.as_str());
+    if arguments.len() > MAX_SHOWN_BYTES {
+        let length = arguments.len();
+        return Err(denied(format!(
+            "its arguments are too long to be shown to the person who would approve it ({length} bytes; at most \
+             {MAX_SHOWN_BYTES})"
+        )));
+    }
+    let message = format!(
+        "Neuraxis asks for your approval: an agent wants to call a tool.\n\nThe tool:\n\n{}\n\nWhy you are asked:\n\n{}\n\n\
+         Exactly these arguments:\n\n{arguments}\n\nIt runs only if you approve.",
+        quoted(&request.name),
+        quoted(&request.reason),
+    );
+    let decision = EnumSchema::builder(vec![APPROVE.to_owned(), DENY.to_owned()])
+        .title("Decision")
+        .build();
+    let schema = ElicitationSchema::builder()
+        .required_enum_schema(DECISION, decision)
+        .optional_string_with(REASON, |reason| {
+            let what = "Where you deny: what the agent should know.";
+            reason.title("Reason").description(what).max_length(500)
+        })
+        .build();
+    let requested_schema =
+        schema.map_err(|fault| denied(format!("it cannot be asked: {fault}")))?;
+    Ok(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema,
+    })
+}
+
+/// Reads an answer.
+pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
+    let said = |name: &str| answer.content.as_ref()?.get(name)?.as_str();
+    match answer.action {
+        ElicitationAction::Accept => match said(DECISION) {
+            Some(APPROVE) => ApprovalDecision::APPROVE,
+            Some(DENY) => ApprovalDecision::Deny {
+                reason: said(REASON).filter(|reason| !reason.is_empty()).map(words),
+            },
+            _ => denied(format!(
+                "the client's answer is neither {APPROVE} nor {DENY}"
+            )),
+        },
+        ElicitationAction::Decline => denied("the person declined".to_owned()),
+        // What the protocol may call by another name one day is no approval either.
+        _ => denied("the person dismissed the question".to_owned()),
+    }
+}
+
+/// Reads an answer that came as any JSON.
+pub(crate) fn decision_in(answer: Value) -> ApprovalDecision {
+    match serde_json::from_value(answer) {
+        Ok(answer) => decision(&answer),
+        Err(_) => denied("the client's answer cannot be read".to_owned()),
+    }
+}
+
+/// Denies with a reason of ours.
+pub(crate) fn denied(reason: String) -> ApprovalDecision {
+    ApprovalDecision::Deny {
+        reason: Some(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_word_that_approves_approves() {
+        let approval = json!({"action": "accept", "content": {"decision": "approve"}});
+        assert_eq!(decision_in(approval), ApprovalDecision::APPROVE);
+        for nonsense in [
+            json!({"action": "accept"}),
+            json!({"action": "accept", "content": null}),
+            json!({"action": "accept", "content": {}}),
+            json!({"action": "accept", "content": {"decision": true}}),
+            json!({"action": "accept", "content": {"decision": "Approve"}}),
+            json!({"action": "accept", "content": {"decision": ["approve"]}}),
+            json!({"action": "accept", "content": "approve"}),
+            json!({"action": "accept", "content": {"approve": "approve"}}),
+            json!({"action": "decline", "content": {"decision": "approve"}}),
+            json!({"action": "cancel", "content": {"decision": "approve"}}),
+            json!({"action": "approve"}),
+            json!({"decision": "approve"}),
+            json!("approve"),
+            json!(null),
+        ] {
+            let decision = decision_in(nonsense.clone());
+            assert!(
+                matches!(decision, ApprovalDecision::Deny { .. }),
+                "{nonsense}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_denial_brings_its_reason() {
+        let said =
+            json!({"action": "accept", "content": {"decision": "deny", "reason": "not\ntoday"}});
+        assert_eq!(decision_in(said), denied("not today".to_owned()));
+    }
+
+    #[test]
+    fn who_declares_only_pages_is_given_no_form() {
+        for (declared, expected) in [
+            (json!({"elicitation": {}}), true),
+            (json!({"elicitation": {"form": {}}}), true),
+            (json!({"elicitation": {"form": {}, "url": {}}}), true),
+            (json!({"elicitation": {"url": {}}}), false),
+            (json!({}), false),
+        ] {
+            let client: ClientCapabilities = serde_json::from_value(declared.clone()).unwrap();
+            assert_eq!(can_be_put(Some(&client)), expected, "{declared}");
+        }
+        assert!(!can_be_put(None));
+    }
+}

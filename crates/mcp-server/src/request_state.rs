@@ -1,0 +1,65 @@
+//! What a client carries from a call that needs an answer to the one that brings it: which run waits, sealed so that nobody
+//! can name another's.
+
+use std::fmt;
+
+use neuraxis_core::RunId;
+use rmcp::model::{RequestStateCodec, SealOptions};
+
+/// Seals and opens it, with a key that ends with the process. Where the operating system gives no random bytes there is none,
+/// and nothing is sealed.
+pub(crate) struct RequestStates(Option<RequestStateCodec>);
+
+impl RequestStates {
+    pub(crate) fn new() -> Self {
+        let mut key = [0_u8; 32];
+        let random = getrandom::fill(&mut key).ok();
+        Self(random.and_then(|()| RequestStateCodec::try_new(key).ok()))
+    }
+
+    /// Seals which run waits, for calls of the same tool by the same owner.
+    pub(crate) fn seal(&self, run: RunId, tool: &str, owner: Option<&str>) -> Option<String> {
+        let bound = bound_to(tool, owner);
+        let options = SealOptions::new().associated_data(&bound);
+        self.0.as_ref()?.seal_json_with(&run, &options).ok()
+    }
+
+    /// Opens it; nothing if it was sealed elsewhere, or for something else.
+    pub(crate) fn open(&self, sealed: &str, tool: &str, owner: Option<&str>) -> Option<RunId> {
+        let codec = self.0.as_ref()?;
+        codec.open_json_with(sealed, &bound_to(tool, owner)).ok()
+    }
+}
+
+/// Neither can hold what parts them.
+fn bound_to(tool: &str, owner: Option<&str>) -> Vec<u8> {
+    [tool.as_bytes(), &[0], owner.unwrap_or_default().as_bytes()].concat()
+}
+
+impl fmt::Debug for RequestStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestStates")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_engine::UuidV7;
+    use neuraxis_ports::Ids;
+
+    use super::*;
+
+    #[test]
+    fn a_state_opens_for_the_same_tool_owner_and_process_alone() {
+        let states = RequestStates::new();
+        let run = RunId(UuidV7.new_id());
+        let sealed = states.seal(run, "ask", Some("ada")).unwrap();
+        assert_eq!(states.open(&sealed, "ask", Some("ada")), Some(run));
+        assert_eq!(states.open(&sealed, "researcher", Some("ada")), None);
+        assert_eq!(states.open(&sealed, "ask", Some("bob")), None);
+        assert_eq!(states.open(&sealed, "ask", None), None);
+        assert_eq!(states.open(&run.to_string(), "ask", Some("ada")), None);
+        let others = RequestStates::new();
+        assert_eq!(others.open(&sealed, "ask", Some("ada")), None);
+    }
+}

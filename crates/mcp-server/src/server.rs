@@ -1,0 +1,162 @@
+//! The server: what it says of itself, and where each request goes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuraxis_brainstem::Policy;
+use neuraxis_core::Mode;
+use neuraxis_engine::Orchestrator;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use crate::call::Call;
+use crate::offers::Offers;
+use crate::request_state::RequestStates;
+use crate::sessions;
+
+/// How long a client may use the list of tools before it asks again, in milliseconds: it is the same as long as the process
+/// lives.
+const TOOLS_TTL_MS: u64 = 3_600_000;
+
+/// What a client tells its model of this server.
+const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it by itself under the rules of this \
+    installation and answers. A result names its session_id: give it as `session` to go on with that conversation. A session \
+    does one thing at a time. Past sessions are resources.";
+
+/// An orchestrator that MCP clients may call. Cloning shares everything.
+#[derive(Clone)]
+pub struct McpServer {
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) offers: Arc<Offers>,
+    /// The modes that clients may choose.
+    pub(crate) modes: Arc<[Mode]>,
+    /// Whose the sessions are; everybody's if `None`.
+    pub(crate) owner: Option<Arc<str>>,
+    /// How many runs there may be at a time; any number if `None`.
+    pub(crate) places: Option<Arc<Semaphore>>,
+    pub(crate) states: Arc<RequestStates>,
+    /// The calls that are under way, and what still has to be done for those that were given up.
+    pub(crate) tasks: TaskTracker,
+}
+
+impl McpServer {
+    /// Offers an orchestrator: its agents as they are now, in the modes that let tools do no more than `moderate` does.
+    #[must_use]
+    pub fn new(orchestrator: Orchestrator) -> Self {
+        let modes = orchestrator.policy().modes_no_freer_than(&Mode::MODERATE);
+        Self {
+            offers: Arc::new(Offers::of(orchestrator.policy(), &modes)),
+            modes: modes.into(),
+            orchestrator,
+            owner: None,
+            places: None,
+            states: Arc::new(RequestStates::new()),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Sets the modes that clients may choose, in place of those that are no freer than `moderate`. Who calls is a model as
+    /// a rule: a mode in which calls need no approval is one that this model can choose.
+    #[must_use]
+    pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
+        let modes: Vec<Mode> = modes.into_iter().collect();
+        self.offers = Arc::new(Offers::of(self.policy(), &modes));
+        self.modes = modes.into();
+        self
+    }
+
+    /// Says whose requests these are: clients make and see sessions of this owner and no others. Left out, they see all.
+    #[must_use]
+    pub fn owner(mut self, owner: &str) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Sets where a run takes its place: a call that finds none is refused. Whoever else begins runs can share it.
+    #[must_use]
+    pub fn places(mut self, places: Arc<Semaphore>) -> Self {
+        self.places = Some(places);
+        self
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        self.orchestrator.policy()
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer")
+            .field("modes", &self.modes)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerHandler for McpServer {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.offers.tools().cloned().collect();
+        Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(TOOLS_TTL_MS))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        Some(self.offers.find(name)?.tool.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let under_way = self.tasks.token();
+        let answer = Call::new(self, context).answer(request).await;
+        drop(under_way);
+        answer
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        sessions::list(self, cursor.as_deref()).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(sessions::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(sessions::read(self, &request.uri).await?.into())
+    }
+}

@@ -1,0 +1,206 @@
+//! Sessions as resources: listed in pages, and read as text for people or as JSON for programs.
+
+use std::fmt::Write;
+
+use neuraxis_core::Message;
+use neuraxis_core::SessionId;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_ports::{Session, SessionCursor, SessionFilter, StoreError};
+use rmcp::model::{
+    ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
+};
+use serde_json::json;
+
+use crate::outcome::with_causes;
+use crate::server::McpServer;
+use crate::shown::words;
+
+/// What the addresses of all sessions begin with.
+const SESSIONS: &str = "neuraxis://sessions/";
+
+/// What follows the id where the messages are wanted as JSON.
+const MESSAGES: &str = "/messages";
+
+/// The most sessions of one page.
+const PAGE: usize = 100;
+
+/// The most bytes of a resource: clients take 16 MiB and less.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most characters that are shown of a tool's result.
+const MAX_RESULT_CHARS: usize = 2_000;
+
+/// Lists a page of the sessions that the owner may see, the newest first.
+pub(crate) async fn list(
+    server: &McpServer,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, ErrorData> {
+    // One more tells whether there is another page.
+    let mut filter = SessionFilter::default().limited_to(PAGE + 1);
+    filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
+    if let Some(cursor) = cursor {
+        let place = place(cursor).ok_or_else(|| {
+            ErrorData::invalid_params("the cursor is not one that this server gave", None)
+        })?;
+        filter.before = Some(place);
+    }
+    let mut each = server.orchestrator.sessions().each(filter);
+    let mut found = Vec::with_capacity(PAGE);
+    let mut has_more = false;
+    while let Some(session) = each.next().await.map_err(|error| unreadable(&error))? {
+        has_more = found.len() == PAGE;
+        if has_more {
+            break;
+        }
+        found.push(session);
+    }
+    let next = found.last().filter(|_| has_more).map(cursor_of);
+    let resources = found.iter().map(resource).collect();
+    let mut page = ListResourcesResult::with_all_items(resources);
+    page.next_cursor = next;
+    Ok(page)
+}
+
+/// Describes the addresses of sessions.
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    let text = ResourceTemplate::new(format!("{SESSIONS}{{id}}"), "session")
+        .with_title("A session, as text")
+        .with_description("What was said in a session, for people.")
+        .with_mime_type("text/plain");
+    let messages = ResourceTemplate::new(format!("{SESSIONS}{{id}}{MESSAGES}"), "session_messages")
+        .with_title("The messages of a session, as JSON")
+        .with_description("All messages of a session in order, with tool calls and their results.")
+        .with_mime_type("application/json");
+    ListResourceTemplatesResult::with_all_items(vec![text, messages])
+}
+
+/// Reads a session.
+pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let nothing = || {
+        let text = format!("there is no resource {:?}", words(uri));
+        ErrorData::resource_not_found(text, None)
+    };
+    let rest = uri.strip_prefix(SESSIONS).ok_or_else(nothing)?;
+    let (id, is_json) = match rest.strip_suffix(MESSAGES) {
+        Some(id) => (id, true),
+        None => (rest, false),
+    };
+    // Of what an id may hold, a template escapes colons alone.
+    let id = id.replace("%3A", ":").replace("%3a", ":");
+    let id: SessionId = id.parse().map_err(|_| nothing())?;
+    let sessions = server.orchestrator.sessions();
+    let session = match sessions.get(&id).await {
+        Ok(session) => session,
+        Err(StoreError::NoSuchSession(_)) => return Err(nothing()),
+        Err(error) => return Err(unreadable(&error)),
+    };
+    // Another's session is none.
+    if server.owner.is_some() && server.owner.as_deref() != session.owner.as_deref() {
+        return Err(nothing());
+    }
+    let history = sessions.history(&id).await;
+    let history = history.map_err(|error| unreadable(&error))?;
+    let (text, kind) = match is_json {
+        true => (as_json(&session, history.messages())?, "application/json"),
+        false => (as_text(history.messages()), "text/plain"),
+    };
+    let contents = ResourceContents::text(text, uri).with_mime_type(kind);
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn resource(session: &Session) -> Resource {
+    let id = &session.id;
+    Resource::new(format!("{SESSIONS}{id}"), id.as_str())
+        .with_description(format!(
+            "A session of Neuraxis that began {}",
+            session.created_at
+        ))
+        .with_mime_type("text/plain")
+}
+
+fn cursor_of(last: &Session) -> String {
+    format!("{}~{}", last.created_at, last.id)
+}
+
+/// Reads a cursor: the place of the last session of the page before.
+fn place(cursor: &str) -> Option<SessionCursor> {
+    let (created_at, id) = cursor.split_once('~')?;
+    Some(SessionCursor {
+        created_at: created_at.parse::<Timestamp>().ok()?,
+        id: id.parse().ok()?,
+    })
+}
+
+fn as_json<M: AsRef<Message>>(session: &Session, messages: &[M]) -> Result<String, ErrorData> {
+    let messages: Vec<&Message> = messages.iter().map(AsRef::as_ref).collect();
+    let text = json!({"session": session, "messages": messages}).to_string();
+    if text.len() > MAX_BYTES {
+        let text = format!(
+            "the messages have {} bytes, more than the {MAX_BYTES} of a resource: read the session as text",
+            text.len()
+        );
+        return Err(ErrorData::invalid_params(text, None));
+    }
+    Ok(text)
+}
+
+/// Writes what was said, the newest whole: what is too much is left out at the beginning.
+fn as_text<M: AsRef<Message>>(messages: &[M]) -> String {
+    let mut said = Vec::new();
+    let mut bytes = 0;
+    let mut left_out = 0;
+    for message in messages.iter().rev() {
+        let text = in_text(message.as_ref());
+        if left_out > 0 || bytes + text.len() > MAX_BYTES {
+            left_out += 1;
+        } else {
+            bytes += text.len();
+            said.push(text);
+        }
+    }
+    if left_out > 0 {
+        said.push(format!("[{left_out} earlier messages are left out]\n"));
+    }
+    said.reverse();
+    said.concat()
+}
+
+fn in_text(message: &Message) -> String {
+    let who = match message {
+        Message::System { .. } => "system",
+        Message::User { .. } => "user",
+        Message::Assistant(_) => "assistant",
+        Message::Tool(_) => "tool",
+    };
+    let mut text = format!("## {who}\n\n");
+    match message {
+        Message::Tool(result) => {
+            let content = result.content.as_str();
+            let shown: String = content.chars().take(MAX_RESULT_CHARS).collect();
+            let more = if shown.len() < content.len() {
+                "…"
+            } else {
+                ""
+            };
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{} returned: {shown}{more}", result.name);
+        }
+        message => {
+            let said = message.text();
+            if !said.is_empty() {
+                let _ = writeln!(text, "{said}");
+            }
+        }
+    }
+    for call in message.tool_calls() {
+        let _ = writeln!(text, "calls {} with {}", call.name, call.arguments.as_str());
+    }
+    text.push('\n');
+    text
+}
+
+fn unreadable(error: &StoreError) -> ErrorData {
+    let text = format!("the sessions cannot be read: {}", with_causes(error));
+    ErrorData::internal_error(text, None)
+}

@@ -1,0 +1,195 @@
+//! What others wrote, as text that hides nothing, whatever shows it.
+//!
+//! A client may show text at a terminal, as Markdown or as a web page. So what a person decides by is JSON in which each
+//! character that leaves no mark, changes how others look or runs from right to left is written as an escape of JSON, and
+//! each line is indented, which Markdown leaves alone.
+
+use serde_json::value::RawValue;
+
+/// The most characters of somebody's words within a line of ours.
+const MAX_WORDS_CHARS: usize = 300;
+
+/// How far what others wrote is indented: Markdown reads it as it is.
+const MARGIN: &str = "    ";
+
+/// Writes somebody's words as one line of bounded length.
+pub(crate) fn words(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = escaped(&words.join(" "));
+    match line.char_indices().nth(MAX_WORDS_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// Writes somebody's words as a line of their own, indented.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{MARGIN}{}", words(text))
+}
+
+/// Lays JSON out on indented lines. Every value is there, in its order, also one whose key comes twice; letters that were
+/// written as escapes for no reason are written as letters. What is no JSON comes back as one line.
+pub(crate) fn laid_out(json: &str) -> String {
+    if serde_json::from_str::<&RawValue>(json).is_err() {
+        return format!("{MARGIN}{}", escaped(&json.replace(['\r', '\n'], " ")));
+    }
+    let mut layout = Layout {
+        text: MARGIN.to_owned(),
+        ..Layout::default()
+    };
+    let mut rest = json.chars();
+    while let Some(letter) = rest.next() {
+        layout.take(letter, &mut rest);
+    }
+    layout.text
+}
+
+#[derive(Default)]
+struct Layout {
+    text: String,
+    depth: usize,
+    /// Something was opened and holds nothing so far.
+    is_fresh: bool,
+}
+
+impl Layout {
+    fn take(&mut self, letter: char, rest: &mut std::str::Chars<'_>) {
+        match letter {
+            letter if letter.is_ascii_whitespace() => {}
+            '}' | ']' => {
+                self.depth = self.depth.saturating_sub(1);
+                if !std::mem::take(&mut self.is_fresh) {
+                    self.line();
+                }
+                self.text.push(letter);
+            }
+            ',' => {
+                self.text.push(',');
+                self.line();
+            }
+            ':' => self.text.push_str(": "),
+            letter => {
+                if std::mem::take(&mut self.is_fresh) {
+                    self.line();
+                }
+                match letter {
+                    '"' => self.string(rest),
+                    '{' | '[' => {
+                        self.text.push(letter);
+                        self.depth += 1;
+                        self.is_fresh = true;
+                    }
+                    letter => self.text.push(letter),
+                }
+            }
+        }
+    }
+
+    fn line(&mut self) {
+        self.text.push('\n');
+        self.text.push_str(MARGIN);
+        self.text.push_str(&"  ".repeat(self.depth));
+    }
+
+    /// Takes a string over, from after its opening quote.
+    fn string(&mut self, rest: &mut std::str::Chars<'_>) {
+        let mut token = String::from('"');
+        let mut is_escaped = false;
+        for letter in rest.by_ref() {
+            token.push(letter);
+            match letter {
+                _ if is_escaped => is_escaped = false,
+                '\\' => is_escaped = true,
+                '"' => break,
+                _ => {}
+            }
+        }
+        let decoded = serde_json::from_str::<String>(&token);
+        let plain = decoded.and_then(|text| serde_json::to_string(&text));
+        self.text.push_str(&escaped(&plain.unwrap_or(token)));
+    }
+}
+
+/// Writes what hides as escapes of JSON.
+fn escaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_plain(letter) {
+            plain.push(letter);
+        } else {
+            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+            plain.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    plain
+}
+
+/// Tells whether a character leaves a mark of its own, in its place: letters and digits of scripts written from left to
+/// right, and what else is in ASCII. Signs and emoji are not among them; their escapes are as exact.
+fn is_plain(letter: char) -> bool {
+    match letter {
+        ' '..='~' => true,
+        '\u{0590}'..='\u{08ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}' => false,
+        '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}' => false,
+        // Letters by name that nobody sees.
+        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => false,
+        letter => letter.is_alphanumeric(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_has_its_line_and_a_key_that_comes_twice_is_shown_twice() {
+        let json = r#"{"path":"a","path":"b","deep":[1,{"x":null}],"none":{}}"#;
+        let expected = "    {\n      \"path\": \"a\",\n      \"path\": \"b\",\n      \"deep\": [\n        1,\n        {\n          \"x\": null\n        }\n      ],\n      \"none\": {}\n    }";
+        assert_eq!(laid_out(json), expected);
+    }
+
+    #[test]
+    fn what_hides_is_an_escape_and_what_was_hidden_as_one_is_a_letter() {
+        for (json, expected) in [
+            (r#"{"c":"\u0072\u006d"}"#, "\"c\": \"rm\""),
+            ("{\"c\":\"a\u{202e}b\u{200b}\"}", r#""a\u202eb\u200b""#),
+            (
+                "{\"c\":\"\u{1b}[2J\"}"
+                    .replace('\u{1b}', "\\u001b")
+                    .as_str(),
+                r#""\u001b[2J""#,
+            ),
+            ("{\"c\":\"אב\"}", r#""\u05d0\u05d1""#),
+            ("{\"c\":\"x\u{336}\"}", r#""x\u0336""#),
+            ("{\"c\":\"\u{3164}\"}", r#""\u3164""#),
+            ("{\"c\":\"🦀\"}", r#""\ud83e\udd80""#),
+            ("{\"c\":\"отчёт 报告 Übung\"}", "отчёт 报告 Übung"),
+            (r#"{"c":"a\nb"}"#, r#""a\nb""#),
+        ] {
+            let shown = laid_out(json);
+            assert!(shown.contains(expected), "{shown}");
+            let lines = shown.lines();
+            assert!(lines.into_iter().all(|line| line.starts_with(MARGIN)));
+        }
+    }
+
+    #[test]
+    fn what_is_laid_out_means_the_same() {
+        let json = r#"{"a":["\u202e","\"\\",1e5,-0.5,true],"":{"b":[]}}"#;
+        let shown: serde_json::Value = serde_json::from_str(&laid_out(json)).unwrap();
+        assert_eq!(
+            shown,
+            serde_json::from_str::<serde_json::Value>(json).unwrap()
+        );
+    }
+
+    #[test]
+    fn words_stay_on_one_line_of_bounded_length() {
+        assert_eq!(words(" two\nlines\u{7} "), "two lines\\u0007");
+        assert_eq!(
+            words(&"x".repeat(5_000)).chars().count(),
+            MAX_WORDS_CHARS + 1
+        );
+        assert_eq!(laid_out("{\"a\": \u{1b}\n"), "    {\"a\": \\u001b ");
+    }
+}

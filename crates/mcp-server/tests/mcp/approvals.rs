@@ -1,0 +1,349 @@
+//! Calls that need approval: put to the person at the client who made the request, and to nobody else.
+
+use std::sync::Arc;
+
+use neuraxis_core::RunStatus;
+use neuraxis_engine::DecideLater;
+use neuraxis_mcp_server::McpServer;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use rmcp::model::{CallToolResponse, ErrorData};
+use rmcp::service::ServiceError;
+use serde_json::{Value, json};
+
+use crate::support::{
+    ERAS, INITIALIZE, Person, builder, connect, request, server, status, text, until,
+};
+
+const REFUND: &str = r#"{"order":17,"note":"a\u202eb"}"#;
+
+fn approval() -> Value {
+    json!({"action": "accept", "content": {"decision": "approve"}})
+}
+
+fn model() -> Arc<ScriptedModel> {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", REFUND)]))
+        .then(reply::text("That is all."));
+    Arc::new(model)
+}
+
+fn refund() -> Arc<ScriptedTool> {
+    Arc::new(ScriptedTool::echoing(spec("refund")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_needs_approval_is_put_to_the_person_with_exactly_its_arguments() {
+    for era in &ERAS {
+        let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+        let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
+        let served = connect(&server, era, &person).await;
+        let arguments = json!({"message": "Refund order 17.", "session": "s1"});
+        let done = served.call("ask", arguments).await;
+        assert_eq!((done.is_error, text(&done)), (Some(false), "That is all."));
+
+        let asked = person.questions();
+        assert_eq!(asked.len(), 1, "{era:?}");
+        assert!(
+            asked[0].contains("The tool:\n\n    refund\n"),
+            "{}",
+            asked[0]
+        );
+        let shown = "    {\n      \"order\": 17,\n      \"note\": \"a\\u202eb\"\n    }\n";
+        assert!(asked[0].contains(shown), "{}", asked[0]);
+        assert_eq!(tool.count(), 1);
+        assert_eq!(tool.calls()[0].arguments.as_str(), REFUND);
+        assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Done));
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_an_approval_lets_nothing_run() {
+    for era in &ERAS {
+        for answer in [
+            json!({"action": "accept", "content": {"decision": "deny", "reason": "too much"}}),
+            json!({"action": "accept", "content": {"decision": "maybe"}}),
+            json!({"action": "accept", "content": {"approve": true}}),
+            json!({"action": "accept", "content": 7}),
+            json!({"action": "accept"}),
+            json!({"action": "decline"}),
+            json!({"action": "cancel"}),
+        ] {
+            let (model, tool, person) = (model(), refund(), Person::saying(answer.clone()));
+            let (server, _) = server(&model, &[Arc::clone(&tool)]);
+            let served = connect(&server, era, &person).await;
+            let done = served
+                .call("ask", json!({"message": "Refund order 17."}))
+                .await;
+            assert_eq!(text(&done), "That is all.", "{answer}");
+            assert_eq!(tool.count(), 0, "{answer}");
+            let told = format!("{:?}", model.requests()[1].messages);
+            if answer["content"]["reason"].is_string() {
+                assert!(told.contains("too much"), "{told}");
+            }
+            served.leave().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_fails_to_ask_lets_nothing_run() {
+    let (model, tool) = (model(), refund());
+    let person = Person::answering(|_| Err(ErrorData::internal_error("no window", None)));
+    let (server, _) = server(&model, &[Arc::clone(&tool)]);
+    let served = connect(&server, &INITIALIZE, &person).await;
+    let done = served
+        .call("ask", json!({"message": "Refund order 17."}))
+        .await;
+    assert_eq!((text(&done), tool.count()), ("That is all.", 0));
+    let told = format!("{:?}", model.requests()[1].messages);
+    assert!(told.contains("no window"), "{told}");
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_client_can_ask_nobody_the_call_is_denied() {
+    for era in &ERAS {
+        let (model, tool, person) = (model(), refund(), Person::absent());
+        let (server, _) = server(&model, &[Arc::clone(&tool)]);
+        let served = connect(&server, era, &person).await;
+        let done = served
+            .call("ask", json!({"message": "Refund order 17."}))
+            .await;
+        assert_eq!((text(&done), tool.count()), ("That is all.", 0));
+        assert!(person.questions().is_empty());
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_orchestrator_decides_later_the_run_is_left_waiting_and_says_for_what() {
+    let (model, tool) = (model(), refund());
+    let orchestrator = builder(&model, &[Arc::clone(&tool)])
+        .approver(Arc::new(DecideLater))
+        .build()
+        .unwrap();
+    let server = McpServer::new(orchestrator.clone());
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let left = served
+        .call(
+            "ask",
+            json!({"message": "Refund order 17.", "session": "s1"}),
+        )
+        .await;
+    assert_eq!(left.is_error, Some(true));
+    let waiting = orchestrator.approvals().list().await.unwrap().remove(0);
+    let question = format!("refund (question {})", waiting.question());
+    assert!(text(&left).contains(&question), "{}", text(&left));
+    assert_eq!(left.structured_content.unwrap()["status"], "waiting");
+    served.leave().await;
+    assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Waiting));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_calls_are_asked_about_one_by_one_and_decided_one_by_one() {
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::calls([
+                ("refund", r#"{"order":1}"#),
+                ("refund", r#"{"order":2}"#),
+            ]))
+            .then(reply::text("That is all."));
+        let (model, tool) = (Arc::new(model), refund());
+        let person = Person::answering(|question| {
+            let decision = match question.contains("\"order\": 2") {
+                true => "approve",
+                false => "deny",
+            };
+            let answer = json!({"action": "accept", "content": {"decision": decision}});
+            Ok(serde_json::from_value(answer).unwrap())
+        });
+        let (server, _) = server(&model, &[Arc::clone(&tool)]);
+        let served = connect(&server, era, &person).await;
+        let done = served.call("ask", json!({"message": "Refund."})).await;
+        assert_eq!(text(&done), "That is all.");
+        assert_eq!(person.questions().len(), 2, "{era:?}");
+        let ran: Vec<String> = tool
+            .calls()
+            .iter()
+            .map(|it| it.arguments.to_string())
+            .collect();
+        assert_eq!(ran, [r#"{"order":2}"#]);
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_turn_asks_again() {
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":1}"#)]))
+            .then(reply::calls([("refund", r#"{"order":2}"#)]))
+            .then(reply::text("That is all."));
+        let (model, tool, person) = (Arc::new(model), refund(), Person::saying(approval()));
+        let (server, _) = server(&model, &[Arc::clone(&tool)]);
+        let served = connect(&server, era, &person).await;
+        let done = served.call("ask", json!({"message": "Refund."})).await;
+        assert_eq!((text(&done), tool.count()), ("That is all.", 2));
+        assert_eq!(person.questions().len(), 2, "{era:?}");
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_client_is_asked_about_its_own_requests_alone() {
+    for era in &ERAS {
+        let model = ScriptedModel::answering(|request| {
+            let said = format!("{:?}", request.messages);
+            let is_ada = said.contains("I am Ada");
+            match (said.contains("Tool(") || request.messages.len() > 3, is_ada) {
+                (true, _) => reply::text("That is all."),
+                (false, true) => reply::calls([("refund", r#"{"of":"ada"}"#)]),
+                (false, false) => reply::calls([("refund", r#"{"of":"bob"}"#)]),
+            }
+        });
+        let (model, tool) = (Arc::new(model), refund());
+        let (server, _) = server(&model, &[tool]);
+        let (ada, bob) = (Person::saying(approval()), Person::saying(approval()));
+        let of_ada = connect(&server, era, &ada).await;
+        let of_bob = connect(&server, era, &bob).await;
+        let (one, other) = tokio::join!(
+            of_ada.call("ask", json!({"message": "I am Ada."})),
+            of_bob.call("ask", json!({"message": "I am Bob."})),
+        );
+        assert_eq!((text(&one), text(&other)), ("That is all.", "That is all."));
+        for (person, own) in [(&ada, "ada"), (&bob, "bob")] {
+            let asked = person.questions();
+            assert_eq!(asked.len(), 1, "{own}");
+            assert!(
+                asked[0].contains(&format!("\"of\": \"{own}\"")),
+                "{}",
+                asked[0]
+            );
+        }
+        of_ada.leave().await;
+        of_bob.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_nobody_would_read_are_not_put_to_anybody() {
+    let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(70 * 1024));
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", long.as_str())]))
+            .then(reply::text("That is all."));
+        let (model, tool, person) = (Arc::new(model), refund(), Person::saying(approval()));
+        let (server, _) = server(&model, &[Arc::clone(&tool)]);
+        let served = connect(&server, era, &person).await;
+        let done = served.call("ask", json!({"message": "Refund."})).await;
+        assert_eq!((text(&done), tool.count()), ("That is all.", 0));
+        assert!(person.questions().is_empty());
+        let told = format!("{:?}", model.requests()[1].messages);
+        assert!(told.contains("too long to be shown"), "{told}");
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_the_answer() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
+    let served = connect(&server, &ERAS[1], &person).await;
+    let call = request(
+        "ask",
+        json!({"message": "Refund order 17.", "session": "s1"}),
+    );
+    let asked = served.client.call_tool_once(call.clone()).await.unwrap();
+    let CallToolResponse::InputRequired(asked) = asked else {
+        panic!("{asked:?}");
+    };
+    let question = asked.input_requests.unwrap().into_keys().next().unwrap();
+    let state = asked.request_state.unwrap();
+    assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Waiting));
+    let answers = [(question, approval())];
+
+    // A state that was made up, cut, or given for another tool is refused.
+    let run = orchestrator.approvals().list().await.unwrap()[0]
+        .run_id
+        .to_string();
+    for (tool, state) in [
+        ("ask", run.as_str()),
+        ("ask", &state[1..]),
+        ("researcher", &state),
+    ] {
+        let mut forged = request(tool, json!({"message": "x"}));
+        forged.input_responses = Some(answers.clone().into());
+        forged.request_state = Some(state.to_owned());
+        let refused = served.client.call_tool_once(forged).await;
+        let is_refused =
+            matches!(&refused, Err(ServiceError::McpError(error)) if error.code.0 == -32602);
+        assert!(is_refused, "{refused:?}");
+    }
+    assert_eq!(tool.count(), 0);
+
+    // An answer to another question is none: it is asked again.
+    let mut other = call.clone();
+    other.input_responses = Some([("0123456789abcdef".to_owned(), approval())].into());
+    other.request_state = Some(state.clone());
+    let again = served.client.call_tool_once(other).await.unwrap();
+    assert!(
+        matches!(again, CallToolResponse::InputRequired(_)),
+        "{again:?}"
+    );
+    assert_eq!(tool.count(), 0);
+
+    let mut answered = call.clone();
+    answered.input_responses = Some(answers.clone().into());
+    answered.request_state = Some(state.clone());
+    let done = served
+        .client
+        .call_tool_once(answered.clone())
+        .await
+        .unwrap();
+    assert!(matches!(&done, CallToolResponse::Complete(done) if text(done) == "That is all."));
+    assert_eq!(tool.count(), 1);
+
+    // Once more it tells what the run came to, and nothing runs again.
+    let done = served.client.call_tool_once(answered).await.unwrap();
+    assert!(matches!(&done, CallToolResponse::Complete(done) if text(done) == "That is all."));
+    assert_eq!(tool.count(), 1);
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let (server, _) = server(&model, &[Arc::clone(&tool)]);
+    let silent = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, silent).await;
+    // The days that it stays open pass at once.
+    let call = request("ask", json!({"message": "Refund order 17."}));
+    let done = client.call_tool(call).await.unwrap();
+    assert_eq!((text(&done), tool.count()), ("That is all.", 0));
+    assert_eq!(person.questions().len(), 1);
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_while_asked_ends_the_run() {
+    let (model, tool) = (model(), refund());
+    let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
+    let person = Person::saying(json!({"action": "accept"}));
+    let hanging = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, hanging).await;
+    let call = request(
+        "ask",
+        json!({"message": "Refund order 17.", "session": "s1"}),
+    );
+    let peer = client.peer().clone();
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("it is asked", async || !person.questions().is_empty()).await;
+    drop(client);
+    calling.abort();
+    until("the run has ended", async || {
+        status(&orchestrator, "s1").await == Some(RunStatus::Interrupted)
+    })
+    .await;
+    assert_eq!(tool.count(), 0);
+}

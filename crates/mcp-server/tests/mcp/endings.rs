@@ -1,0 +1,124 @@
+//! Calls that are cancelled, and clients that go away.
+
+use std::sync::Arc;
+
+use neuraxis_core::RunStatus;
+use neuraxis_mcp_server::McpServer;
+use neuraxis_testkit::{Script, ScriptedModel};
+use rmcp::model::{
+    CallToolRequest, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult, ErrorData,
+};
+use rmcp::service::{PeerRequestOptions, RequestContext, RunningService};
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use serde_json::json;
+
+use crate::support::{ERAS, Person, connect, request, server, status, until};
+
+/// A person who is asked and says nothing.
+pub(crate) struct Silent(pub(crate) Person);
+
+impl ClientHandler for Silent {
+    fn get_info(&self) -> ClientConfig {
+        self.0.get_info()
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.0.asked.lock().unwrap().push(format!("{request:?}"));
+        std::future::pending().await
+    }
+}
+
+pub(crate) async fn connect_silent(
+    server: &McpServer,
+    person: Silent,
+) -> RunningService<RoleClient, Silent> {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (input, output) = tokio::io::split(ours);
+    tokio::spawn(server.clone().serve(input, output, std::future::pending()));
+    person.serve(theirs).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_call_cancels_its_run() {
+    for era in &ERAS {
+        let model = Arc::new(ScriptedModel::always(Script::hanging()));
+        let (server, orchestrator) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let call = request("ask", json!({"message": "x", "session": "s1"}));
+        let call = ClientRequest::CallToolRequest(CallToolRequest::new(call));
+        let options = PeerRequestOptions::no_options();
+        let sent = served.client.send_cancellable_request(call, options);
+        let sent = sent.await.unwrap();
+        until("the model is asked", async || model.open_calls() == 1).await;
+        sent.cancel(Some("changed my mind".to_owned()))
+            .await
+            .unwrap();
+        until("the run has ended", async || {
+            status(&orchestrator, "s1").await == Some(RunStatus::Interrupted)
+        })
+        .await;
+        assert_eq!(model.open_calls(), 0);
+        // The session is free, and the connection goes on.
+        assert_eq!(served.client.list_all_tools().await.unwrap().len(), 3);
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
+    for era in &ERAS {
+        let model = Arc::new(ScriptedModel::always(Script::hanging()));
+        let (server, orchestrator) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let peer = served.client.peer().clone();
+        let call = request("ask", json!({"message": "x", "session": "s1"}));
+        let calling = tokio::spawn(async move { peer.call_tool(call).await });
+        until("the model is asked", async || model.open_calls() == 1).await;
+        drop(served.client);
+        calling.abort();
+        // Serving is over only once the run is.
+        served.server.await.unwrap().unwrap();
+        assert_eq!(
+            status(&orchestrator, "s1").await,
+            Some(RunStatus::Interrupted)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_told_to_stop_cancels_what_is_at_work_and_is_done() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let (server, orchestrator) = server(&model, &[]);
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (input, output) = tokio::io::split(ours);
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    let stop = async { drop(told.await) };
+    let serving = tokio::spawn(server.serve(input, output, stop));
+    let client = Person::absent().serve(theirs).await.unwrap();
+    let peer = client.peer().clone();
+    let call = request("ask", json!({"message": "x", "session": "s1"}));
+    tokio::spawn(async move { peer.call_tool(call).await });
+    until("the model is asked", async || model.open_calls() == 1).await;
+    tell.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+    assert_eq!(
+        status(&orchestrator, "s1").await,
+        Some(RunStatus::Interrupted)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_nothing_is_no_failure() {
+    let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
+    let (ours, theirs) = tokio::io::duplex(64);
+    let (input, output) = tokio::io::split(ours);
+    drop(theirs);
+    server
+        .serve(input, output, std::future::pending())
+        .await
+        .unwrap();
+}

@@ -1,0 +1,116 @@
+//! What a client may send that is no message of the protocol.
+
+use std::sync::Arc;
+
+use neuraxis_testkit::{ScriptedModel, reply};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use crate::support::server;
+
+struct Raw {
+    lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: WriteHalf<DuplexStream>,
+}
+
+impl Raw {
+    fn start() -> Self {
+        let model = Arc::new(ScriptedModel::always(reply::text("Yes.")));
+        let (server, _) = server(&model, &[]);
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(ours);
+        tokio::spawn(server.serve(input, output, std::future::pending()));
+        let (input, output) = tokio::io::split(theirs);
+        Self {
+            lines: BufReader::new(input).lines(),
+            output,
+        }
+    }
+
+    async fn send(&mut self, line: &str) {
+        self.output.write_all(line.as_bytes()).await.unwrap();
+        self.output.write_all(b"\n").await.unwrap();
+    }
+
+    async fn answer(&mut self) -> Value {
+        let line = self.lines.next_line().await.unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn initialize(&mut self) {
+        let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+        }});
+        self.send(&begin.to_string()).await;
+        assert_eq!(
+            self.answer().await["result"]["serverInfo"]["name"],
+            "neuraxis"
+        );
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.send(&begun.to_string()).await;
+    }
+
+    async fn still_answers(&mut self, id: u32) {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+            "name": "ask", "arguments": {"message": "Are you there?"},
+        }});
+        self.send(&call.to_string()).await;
+        let answer = self.answer().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        assert_eq!(answer["result"]["content"][0]["text"], "Yes.");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_are_no_messages_end_nothing() {
+    let mut raw = Raw::start();
+    raw.initialize().await;
+    for (id, line) in [
+        "this is no JSON",
+        "{\"jsonrpc\": \"2.0\", \"id\": 1, \"meth",
+        "",
+        "\u{0}\u{1b}[2J",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        raw.send(line).await;
+        raw.still_answers(u32::try_from(id).unwrap() + 1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_that_is_no_message_is_told_so() {
+    let mut raw = Raw::start();
+    raw.initialize().await;
+    raw.send("[1, 2, 3]").await;
+    let refused = raw.answer().await;
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    raw.still_answers(7).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_too_long_is_dropped_and_not_kept() {
+    let mut raw = Raw::start();
+    raw.initialize().await;
+    let long = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "ask", "arguments": {"message": "x".repeat(9 * 1024 * 1024)},
+    }});
+    raw.send(&long.to_string()).await;
+    raw.still_answers(2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_begins_with_something_else_is_not_served() {
+    let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
+    let (ours, mut theirs) = tokio::io::duplex(1024);
+    let (input, output) = tokio::io::split(ours);
+    let serving = tokio::spawn(server.serve(input, output, std::future::pending()));
+    let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+    theirs.write_all(line).await.unwrap();
+    let error = serving.await.unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the client does not speak the Model Context Protocol"
+    );
+}

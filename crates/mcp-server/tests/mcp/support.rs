@@ -1,0 +1,224 @@
+//! What the tests have in common: a server on scripted parts, and clients with a person.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuraxis_core::{Role, RunStatus, SessionId};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
+use neuraxis_mcp_server::{McpServer, ServeError};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
+    ElicitResult, ElicitationCapability, ErrorData, Implementation, ProgressNotificationParam,
+    ProtocolVersion,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
+    ServiceError,
+};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// The two ways of the protocol.
+pub(crate) const ERAS: [ClientLifecycleMode; 2] = [
+    ClientLifecycleMode::Initialize,
+    ClientLifecycleMode::Discover {
+        preferred_versions: Vec::new(),
+    },
+];
+
+/// The era of `initialize`.
+pub(crate) const INITIALIZE: ClientLifecycleMode = ClientLifecycleMode::Initialize;
+
+/// Builds an orchestrator on a model and tools.
+pub(crate) fn builder(
+    model: &Arc<ScriptedModel>,
+    tools: &[Arc<ScriptedTool>],
+) -> OrchestratorBuilder {
+    let mut builder = Orchestrator::builder()
+        .model(Role::REASONING, Arc::clone(model) as _)
+        .store(Arc::new(MemoryStore::default()));
+    for tool in tools {
+        builder = builder.tool(Arc::clone(tool) as _);
+    }
+    builder
+}
+
+/// Makes a server on a model and tools.
+pub(crate) fn server(
+    model: &Arc<ScriptedModel>,
+    tools: &[Arc<ScriptedTool>],
+) -> (McpServer, Orchestrator) {
+    let orchestrator = builder(model, tools).build().unwrap();
+    (McpServer::new(orchestrator.clone()), orchestrator)
+}
+
+type Answering = dyn Fn(&str) -> Result<ElicitResult, ErrorData> + Send + Sync;
+
+/// A client, and the person who sits there.
+#[derive(Clone)]
+pub(crate) struct Person {
+    answers: Option<Arc<Answering>>,
+    /// The questions.
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    /// The progress that was told.
+    pub(crate) heard: Arc<Mutex<Vec<(f64, String)>>>,
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Person")
+    }
+}
+
+impl Person {
+    /// A client that can ask nobody.
+    pub(crate) fn absent() -> Self {
+        Self {
+            answers: None,
+            asked: Arc::default(),
+            heard: Arc::default(),
+        }
+    }
+
+    /// A person who answers each question so.
+    pub(crate) fn answering(
+        answer: impl Fn(&str) -> Result<ElicitResult, ErrorData> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            answers: Some(Arc::new(answer)),
+            ..Self::absent()
+        }
+    }
+
+    /// A person whose client answers each question with this JSON.
+    pub(crate) fn saying(json: Value) -> Self {
+        Self::answering(move |_| Ok(serde_json::from_value(json.clone()).unwrap()))
+    }
+
+    pub(crate) fn questions(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn told(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().map(|(_, message)| message.clone()).collect()
+    }
+}
+
+impl ClientHandler for Person {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        if self.answers.is_some() {
+            capabilities.elicitation = Some(ElicitationCapability::default());
+        }
+        ClientConfig::new(capabilities, Implementation::new("test-client", "1.0.0"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
+            panic!("it was asked to open a page");
+        };
+        self.asked.lock().unwrap().push(message.clone());
+        (self.answers.as_ref().unwrap())(&message)
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let message = progress.message.unwrap_or_default();
+        self.heard
+            .lock()
+            .unwrap()
+            .push((progress.progress, message));
+    }
+}
+
+/// A client that is served.
+pub(crate) struct Served {
+    pub(crate) client: RunningService<RoleClient, Person>,
+    pub(crate) server: JoinHandle<Result<(), ServeError>>,
+}
+
+/// Lets a client speak with a server.
+pub(crate) async fn connect(
+    server: &McpServer,
+    era: &ClientLifecycleMode,
+    person: &Person,
+) -> Served {
+    let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+    let (input, output) = tokio::io::split(ours);
+    let served = server.clone().serve(input, output, std::future::pending());
+    let served = tokio::spawn(served);
+    let era = match era {
+        ClientLifecycleMode::Discover { .. } => ClientLifecycleMode::Discover {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        },
+        era => era.clone(),
+    };
+    let client = person.clone().serve_with_lifecycle(theirs, era);
+    Served {
+        client: client.await.unwrap(),
+        server: served,
+    }
+}
+
+impl Served {
+    /// Calls a tool.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
+        self.try_call(tool, arguments).await.unwrap()
+    }
+
+    pub(crate) async fn try_call(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<CallToolResult, ServiceError> {
+        self.client.call_tool(request(tool, arguments)).await
+    }
+
+    /// Takes leave.
+    pub(crate) async fn leave(self) {
+        self.client.cancel().await.unwrap();
+        self.server.await.unwrap().unwrap();
+    }
+}
+
+pub(crate) fn request(tool: &str, arguments: Value) -> CallToolRequestParams {
+    let Value::Object(arguments) = arguments else {
+        panic!("arguments are an object");
+    };
+    CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments)
+}
+
+/// Returns the text of a result.
+pub(crate) fn text(result: &CallToolResult) -> &str {
+    &result.content[0].as_text().unwrap().text
+}
+
+/// Waits, without any time passing outside, until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..2_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// Returns where the last run of a session stands.
+pub(crate) async fn status(orchestrator: &Orchestrator, session: &str) -> Option<RunStatus> {
+    let session: SessionId = session.parse().unwrap();
+    let runs = orchestrator.sessions().runs(&session).await.unwrap();
+    runs.unwrap_or_default().last().map(|run| run.status)
+}

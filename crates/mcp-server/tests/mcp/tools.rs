@@ -1,0 +1,259 @@
+//! Agents as tools: what is offered, what an answer holds, and what is refused.
+
+use std::sync::Arc;
+
+use neuraxis_core::Mode;
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use rmcp::service::ServiceError;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::support::{ERAS, INITIALIZE, Person, connect, server, text, until};
+
+#[tokio::test(start_paused = true)]
+async fn each_agent_is_a_tool_in_both_eras() {
+    for era in &ERAS {
+        let model = Arc::new(ScriptedModel::new());
+        let (server, _) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let tools = served.client.list_all_tools().await.unwrap();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
+        assert_eq!(names, ["ask", "deep_research", "researcher"]);
+        for tool in &tools {
+            assert_eq!(tool.input_schema["required"], json!(["message"]));
+            assert_eq!(tool.output_schema.as_ref().unwrap()["type"], "object");
+        }
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_text_and_what_is_known_of_its_run_and_its_session_goes_on() {
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::using(reply::text("Ada."), 20, 3))
+            .then(reply::text("As I said: Ada."));
+        let model = Arc::new(model);
+        let (server, _) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+
+        let first = served
+            .call("ask", json!({"message": "Who wrote it?"}))
+            .await;
+        assert_eq!((first.is_error, text(&first)), (Some(false), "Ada."));
+        let known = first.structured_content.as_ref().unwrap();
+        assert_eq!(known["reply"], "Ada.");
+        assert_eq!(known["finish_reason"], "stop");
+        assert_eq!(known["status"], "done");
+        assert_eq!(known["turns"], 1);
+        let usage = json!({"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23});
+        assert_eq!(known["usage"], usage);
+        assert_eq!(known["trace_id"].as_str().unwrap().len(), 32);
+        fits_its_schema(&served.client.list_all_tools().await.unwrap()[0], known);
+
+        let session = &known["session_id"];
+        let again = served.call("ask", json!({"message": "Who?", "session": session}));
+        assert_eq!(text(&again.await), "As I said: Ada.");
+        let heard = model.requests().last().unwrap().messages.len();
+        assert!(heard >= 3, "the conversation went on: {heard}");
+        served.leave().await;
+    }
+}
+
+fn fits_its_schema(tool: &rmcp::model::Tool, content: &serde_json::Value) {
+    let schema = tool.output_schema.as_ref().unwrap();
+    let known = schema["properties"].as_object().unwrap();
+    for required in schema["required"].as_array().unwrap() {
+        assert!(
+            content.get(required.as_str().unwrap()).is_some(),
+            "{required}"
+        );
+    }
+    for name in content.as_object().unwrap().keys() {
+        assert!(known.contains_key(name), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agent_of_a_tool_answers() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Found.")));
+    let (server, _) = server(&model, &[]);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    served.call("researcher", json!({"message": "tides"})).await;
+    let told = format!("{:?}", model.requests()[0].messages);
+    assert!(told.contains("You research one topic"), "{told}");
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_arguments_come_back_as_an_error_that_names_them() {
+    let model = Arc::new(ScriptedModel::new());
+    let (server, orchestrator) = server(&model, &[]);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let long = "x".repeat(1024 * 1024 + 1);
+    for (arguments, expected) in [
+        (json!({}), "ask: the argument message is missing"),
+        (json!({"message": 7}), "ask: message: it must be a text"),
+        (json!({"message": " \n"}), "ask: message: it is empty"),
+        (
+            json!({"message": "a\0b"}),
+            "ask: message: it must not hold the character U+0000",
+        ),
+        (
+            json!({"message": long}),
+            "ask: message: it may have 1048576 characters at most",
+        ),
+        (
+            json!({"message": "x", "sesion": "s"}),
+            "unknown argument \"sesion\"; known: message, session, channel, mode",
+        ),
+        (
+            json!({"message": "x", "session": "a b"}),
+            "ask: session: not a valid session id: it must be 1 to 128",
+        ),
+        (
+            json!({"message": "x", "session": ""}),
+            "not a valid session id",
+        ),
+        (
+            json!({"message": "x", "mode": "exploratory"}),
+            "cannot be used on channel chat; allowed: conservative, moderate",
+        ),
+        (
+            json!({"message": "x", "mode": "wild"}),
+            "mode: \"wild\" cannot be used",
+        ),
+        (
+            json!({"message": "x", "channel": "deep_research"}),
+            "channel: deep_research is not open to clients",
+        ),
+        (json!({"message": "x", "channel": "chatt"}), "chat"),
+    ] {
+        let refused = served.call("ask", arguments).await;
+        assert_eq!(refused.is_error, Some(true), "{expected}");
+        assert!(text(&refused).contains(expected), "{}", text(&refused));
+    }
+    assert!(model.calls().is_empty());
+    let session = "s".parse().unwrap();
+    assert!(orchestrator.sessions().get(&session).await.is_err());
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_there_is_not_is_an_error_of_the_protocol_that_names_those_there_are() {
+    for era in &ERAS {
+        let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let refused = served.try_call("aks\n", json!({"message": "x"})).await;
+        let Err(ServiceError::McpError(error)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(error.code.0, -32602);
+        assert_eq!(
+            error.message,
+            "unknown tool \"aks\"; there are: ask, deep_research, researcher"
+        );
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_busy_takes_no_second_message() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let (server, _) = server(&model, &[]);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let arguments = json!({"message": "x", "session": "s1"});
+    let first = served.call("ask", arguments.clone());
+    let second = async {
+        until("the model is asked", async || model.open_calls() == 1).await;
+        served.call("ask", arguments.clone()).await
+    };
+    tokio::select! {
+        _ = first => panic!("it has no end"),
+        second = second => {
+            assert_eq!(second.is_error, Some(true));
+            let text = text(&second);
+            assert!(text.starts_with("session s1 is busy with run "), "{text}");
+            assert!(text.ends_with("leave `session` out to begin another"), "{text}");
+        }
+    }
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_fails_is_an_error_that_says_so() {
+    // Out of scripts, the model fails.
+    let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let failed = served.call("ask", json!({"message": "x"})).await;
+    assert_eq!(failed.is_error, Some(true));
+    assert!(!text(&failed).is_empty());
+    assert_eq!(failed.structured_content.unwrap()["status"], "failed");
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_and_tools_are_told_as_progress_that_rises() {
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("look", "{}")]))
+            .then(reply::text("A door."));
+        let look = ScriptedTool::new(spec("look").read_only()).then(Act::value(r#""a door""#));
+        let (server, _) = server(&Arc::new(model), &[Arc::new(look)]);
+        let person = Person::absent();
+        let served = connect(&server, era, &person).await;
+        let done = served
+            .call("ask", json!({"message": "What do you see?"}))
+            .await;
+        assert_eq!(text(&done), "A door.");
+        until("all is told", async || person.told().len() >= 4).await;
+        assert_eq!(
+            person.told(),
+            [
+                "turn 1: the model asks for a tool",
+                "look is at work",
+                "look is done",
+                "turn 2: the model answers",
+            ]
+        );
+        let numbers: Vec<f64> = person.heard.lock().unwrap().iter().map(|it| it.0).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_choose_among_the_modes_that_they_are_given() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Yes.")));
+    let (server, _) = server(&model, &[]);
+    let server = server.modes([Mode::EXPLORATORY]);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let free = served.call("ask", json!({"message": "x"})).await;
+    assert_eq!(text(&free), "Yes.");
+    let refused = served
+        .call("ask", json!({"message": "x", "mode": "moderate"}))
+        .await;
+    assert!(text(&refused).contains("allowed: exploratory"));
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_needs_a_place_and_gives_it_back() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let (server, _) = server(&model, &[]);
+    let places = Arc::new(Semaphore::new(1));
+    let server = server.places(Arc::clone(&places));
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    tokio::select! {
+        _ = served.call("ask", json!({"message": "x"})) => panic!("it has no end"),
+        refused = async {
+            until("the model is asked", async || model.open_calls() == 1).await;
+            served.call("ask", json!({"message": "y"})).await
+        } => assert!(text(&refused).starts_with("as many runs are at work"), "{refused:?}"),
+    }
+    served.leave().await;
+    until("the place is free", async || {
+        places.available_permits() == 1
+    })
+    .await;
+}

@@ -1,0 +1,253 @@
+//! `/mcp`: the official client over streamable HTTP, in both eras, behind the same guard as all routes.
+
+use std::sync::Arc;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Orchestrator, Role, RunStatus};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, Implementation,
+    ProtocolVersion,
+};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RequestContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::{Value, json};
+
+use crate::support::in_process::InProcess;
+use crate::support::{Client, Program};
+
+const BOTH: &str = "application/json, text/event-stream";
+
+fn eras() -> [ClientLifecycleMode; 2] {
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    [
+        ClientLifecycleMode::Initialize,
+        ClientLifecycleMode::Discover { preferred_versions },
+    ]
+}
+
+/// A client with a person who approves.
+#[derive(Clone, Default)]
+struct Approving;
+
+impl ClientHandler for Approving {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::default());
+        ClientConfig::new(capabilities, Implementation::new("test-client", "1.0.0"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let approved = json!({"decision": "approve"});
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(approved))
+    }
+}
+
+async fn connect(url: &str, era: ClientLifecycleMode) -> RunningService<RoleClient, Approving> {
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let config = StreamableHttpClientTransportConfig::with_uri(format!("{url}/mcp"));
+    let transport = StreamableHttpClientTransport::with_client(http, config);
+    Approving
+        .serve_with_lifecycle(transport, era)
+        .await
+        .unwrap()
+}
+
+fn ask(arguments: Value) -> CallToolRequestParams {
+    let Value::Object(arguments) = arguments else {
+        panic!("arguments are an object");
+    };
+    CallToolRequestParams::new("ask").with_arguments(arguments)
+}
+
+fn text(result: &CallToolResult) -> &str {
+    &result.content[0].as_text().unwrap().text
+}
+
+#[tokio::test]
+async fn clients_of_both_eras_call_approve_and_read() {
+    for era in eras() {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":17}"#)]))
+            .then(reply::text("Refunded."));
+        let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .tool(Arc::clone(&tool) as _)
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let server = InProcess::serve(orchestrator).await;
+        let client = connect(&server.url, era.clone()).await;
+        assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
+        let call = ask(json!({"message": "Refund order 17.", "session": "s1"}));
+        let done = client.call_tool(call).await.unwrap();
+        assert_eq!((text(&done), tool.count()), ("Refunded.", 1), "{era:?}");
+        let listed = client.list_all_resources().await.unwrap();
+        assert_eq!(listed[0].uri, "neuraxis://sessions/s1");
+        client.cancel().await.unwrap();
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_a_page_or_another_name_asks_is_refused_here_too() {
+    let program = Program::start().await;
+    let client = program.client();
+    let post = |kind: &'static str| {
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        client
+            .post("/mcp")
+            .header(ACCEPT, BOTH)
+            .header(CONTENT_TYPE, kind)
+            .body(list.to_string())
+    };
+    let json = || post("application/json");
+    for (request, status, kind) in [
+        (json().header(HOST, "evil.example"), 403, "foreign-host"),
+        (
+            json().header(ORIGIN, "http://evil.example"),
+            403,
+            "foreign-origin",
+        ),
+        (post("text/plain"), 415, "not-json"),
+        (
+            json().body("x".repeat(1024 * 1024 + 1)),
+            413,
+            "body-too-large",
+        ),
+    ] {
+        let (told, problem) = crate::support::client::answer(request).await;
+        assert_eq!(problem["type"], format!("/errors/{kind}"), "{problem}");
+        assert_eq!(told, status, "{kind}");
+    }
+    let request = client.get("/mcp").header(ORIGIN, "http://evil.example");
+    assert_eq!(request.send().await.unwrap().status(), 403);
+}
+
+async fn posted(client: &Client, body: &str) -> (u16, String) {
+    let post = client
+        .post("/mcp")
+        .header(ACCEPT, BOTH)
+        .header(CONTENT_TYPE, "application/json");
+    let response = post.body(body.to_owned()).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused_and_the_server_goes_on() {
+    let program = Program::start().await;
+    let client = program.client();
+    for body in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}",
+    ] {
+        let (status, text) = posted(&client, body).await;
+        assert!((400..500).contains(&status), "{body}: {status} {text}");
+    }
+    let client = connect(program.url(), ClientLifecycleMode::Initialize).await;
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test]
+async fn clients_may_choose_the_modes_of_the_server_alone() {
+    let program = Program::start().await;
+    for era in eras() {
+        let client = connect(program.url(), era).await;
+        let call = ask(json!({"message": "x", "mode": "exploratory"}));
+        let refused = client.call_tool(call).await.unwrap();
+        assert_eq!(refused.is_error, Some(true));
+        assert!(text(&refused).contains("allowed: conservative, moderate"));
+        client.cancel().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_stopping_server_ends_calls_and_open_streams() {
+    for era in eras() {
+        let model = ScriptedModel::always(Script::hanging());
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let server = InProcess::serve(orchestrator.clone()).await;
+        let client = connect(&server.url, era).await;
+        let peer = client.peer().clone();
+        let call = ask(json!({"message": "x", "session": "s1"}));
+        let calling = tokio::spawn(async move { peer.call_tool(call).await });
+        let session = "s1".parse().unwrap();
+        let sessions = orchestrator.sessions();
+        while sessions
+            .runs(&session)
+            .await
+            .unwrap()
+            .unwrap_or_default()
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+        server.stop().await.unwrap();
+        let runs = sessions.runs(&session).await.unwrap().unwrap();
+        assert_eq!(runs[0].status, RunStatus::Interrupted);
+        let told = calling.await.unwrap().unwrap();
+        assert_eq!(told.is_error, Some(true), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_a_session_ends_the_run() {
+    let model = ScriptedModel::always(Script::hanging());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator.clone()).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "ask",
+        "arguments": {"message": "x", "session": "s1"},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+        },
+    }});
+    let client = server.client();
+    let request = client
+        .post("/mcp")
+        .header(ACCEPT, BOTH)
+        .header(CONTENT_TYPE, "application/json")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "ask")
+        .body(call.to_string());
+    let calling = tokio::spawn(request.send());
+    let session = "s1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    let status = async || {
+        let runs = sessions.runs(&session).await.unwrap().unwrap_or_default();
+        runs.last().map(|run| run.status)
+    };
+    while status().await != Some(RunStatus::Running) {
+        tokio::task::yield_now().await;
+    }
+    calling.abort();
+    drop(client);
+    while status().await != Some(RunStatus::Interrupted) {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await.unwrap();
+}
