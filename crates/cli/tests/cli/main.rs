@@ -36,6 +36,7 @@ mod promises;
 mod provider;
 mod providers;
 mod real_model;
+mod research;
 mod runs;
 #[cfg(target_os = "linux")]
 mod sandbox;
