@@ -57,7 +57,6 @@ fn read_page(document: &Document, page: u32) -> Option<String> {
         let mut text = String::new();
         let mut output = PlainTextOutput::new(&mut text);
         output_doc_page(document, &mut output, page).ok()?;
-        drop(output);
         Some(text)
     }));
     read.ok().flatten()

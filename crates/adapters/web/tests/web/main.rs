@@ -1,5 +1,12 @@
 //! The tools as a model calls them, against sites and services on loopback.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests may panic"
+)]
+
 mod bounds;
 mod documents;
 mod guard;
