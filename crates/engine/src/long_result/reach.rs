@@ -65,7 +65,7 @@ impl Reach {
         };
         let records = self.store.records(first.run_id, Seq(0)).await?;
         let fork = match records.first().map(|record| &record.body) {
-            Some(RecordBody::RunStarted(started)) => started.spec.forked_from.clone(),
+            Some(RecordBody::RunStarted(started)) => started.spec.forked_from,
             _ => None,
         };
         let Some(fork) = fork else {
