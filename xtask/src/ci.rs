@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cargo::{cargo, program, succeeds};
 use crate::stages::Stages;
-use crate::{fuzz, layers, readmes, test, words};
+use crate::{comparison, fuzz, layers, packages, readmes, test, words};
 
 /// How long each parser is fuzzed.
 const FUZZED_SECONDS: u32 = 60;
@@ -29,6 +29,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     stages.run("layers", layers::check);
     stages.run("words", words::check);
     stages.run("readmes", readmes::check);
+    stages.run("comparison", comparison::check);
+    stages.run("packages", packages::check);
     if options.skip_tests {
         stages.skip("tests", "--skip-tests");
     } else {

@@ -1,5 +1,5 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask words`, `cargo xtask readmes`,
-//! `cargo xtask ci`, `cargo xtask bench`, `cargo xtask fuzz`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask ci` and the checks it is made of, `cargo xtask bench`,
+//! `cargo xtask fuzz`, `cargo xtask semver`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
@@ -11,10 +11,13 @@
 mod bench;
 mod cargo;
 mod ci;
+mod comparison;
 mod fuzz;
 mod layers;
+mod packages;
 mod provision;
 mod readmes;
+mod semver;
 mod serve_llama;
 mod stages;
 mod test;
@@ -42,6 +45,12 @@ enum Command {
     Words,
     /// Writes the README of each crate from the front page of its documentation.
     Readmes,
+    /// Writes how many lines the programs of docs/embedding take into docs/comparison.md.
+    Comparison,
+    /// Checks that each crate could be published as it is.
+    Packages,
+    /// Tells which changes of public interfaces would break other programs; needs cargo-semver-checks, and minutes.
+    Semver(semver::Options),
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
@@ -60,6 +69,9 @@ fn main() -> ExitCode {
         Command::Layers => layers::run(),
         Command::Words => words::run(),
         Command::Readmes => readmes::run(),
+        Command::Comparison => comparison::run(),
+        Command::Packages => packages::run(),
+        Command::Semver(options) => semver::run(&options),
         Command::Ci(options) => ci::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

@@ -32,7 +32,12 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let stale = readmes
         .iter()
         .filter(|readme| !readme.is_current())
-        .inspect(|readme| println!("{} is not what its lib.rs says", readme.file.display()));
+        .inspect(|readme| {
+            println!(
+                "{} is not what the front page of its crate says",
+                readme.file.display()
+            );
+        });
     match stale.count() {
         0 => Ok(()),
         _ => bail!("run `cargo xtask readmes`"),
@@ -50,9 +55,11 @@ impl Readme {
             return Ok(None);
         };
         let file = file.into_std_path_buf();
-        let library = file.with_file_name("src").join("lib.rs");
-        let source = fs::read_to_string(&library);
-        let source = source.with_context(|| format!("{}", library.display()))?;
+        let sources = file.with_file_name("src");
+        let root = ["lib.rs", "main.rs"].map(|name| sources.join(name));
+        let root = root.into_iter().find(|root| root.is_file());
+        let root = root.with_context(|| format!("{} has no root", sources.display()))?;
+        let source = fs::read_to_string(&root).with_context(|| format!("{}", root.display()))?;
         let text = format!("# {}\n\n{}\n{CLOSING}", package.name, front_page(&source));
         Ok(Some(Self { file, text }))
     }

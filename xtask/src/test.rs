@@ -39,7 +39,12 @@ pub(crate) fn add_stages(stages: &mut Stages) {
         println!("\ncargo-nextest is not installed: the tests run through cargo's own runner.");
         stages.command("tests", cargo_test(extent));
     }
-    stages.command("doc-tests", cargo("test --workspace --doc --no-fail-fast"));
+    let mut doc_tests = cargo("test --workspace --doc --no-fail-fast");
+    if extent == Extent::All {
+        // Pages about databases then run on a real server, and on a file elsewhere.
+        doc_tests.envs(provision::variables());
+    }
+    stages.command("doc-tests", doc_tests);
 }
 
 /// Where the tests run.

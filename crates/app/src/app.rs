@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{Role, ToolName, ToolSpec};
+use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_sql::OpenError;
@@ -19,6 +19,7 @@ use crate::mcp::McpServers;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
+use crate::web::{self, FETCH, SearchError};
 
 /// What is said where nothing is configured and there is nowhere to keep anything.
 const NO_DATA_FOLDER: &str =
@@ -182,6 +183,8 @@ impl<'a> AppBuilder<'a> {
         builder = builder
             .policy(config.policy().clone())
             .root(root(config))
+            .search_tools_above(config.tools().search_above())
+            .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
         let Models {
@@ -336,17 +339,22 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    Ok(names.chain(project_tools()).collect())
+    let own = [FETCH, READ_OUTPUT].map(str::parse::<ToolName>);
+    Ok(names
+        .chain(project_tools())
+        .chain(own.into_iter().flatten())
+        .collect())
 }
 
 /// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
 ///
 /// # Errors
 ///
-/// A [`BuildError`], when their folder cannot be opened.
+/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, None)?;
-    Ok(tools.iter().map(|tool| tool.spec().clone()).collect())
+    let specs = tools.iter().map(|tool| tool.spec().clone());
+    Ok(specs.chain(neuraxis_engine::read_output_spec()).collect())
 }
 
 fn tools(
@@ -355,6 +363,7 @@ fn tools(
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    tools.extend(web::tools(config, environment)?);
     if !config.offers_project_tools() {
         return Ok(tools);
     }
@@ -438,6 +447,17 @@ pub enum BuildError {
         /// What is wrong with the folder.
         source: ProjectError,
     },
+    /// The search of the web cannot be used.
+    #[error("{at:#}: {fault}")]
+    Search {
+        /// Where it is configured.
+        at: Origin,
+        /// What is wrong with it.
+        fault: SearchError,
+    },
+    /// A tool of the web is not defined as it should be.
+    #[error(transparent)]
+    WebTool(#[from] InvalidId),
     /// The policy names tools that there are not.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -18,6 +18,7 @@ mod sections;
 mod settings;
 mod sources;
 mod store;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::{Role, ToolName};
 use neuraxis_tools::OwnFiles;
+use neuraxis_web::WebConfig;
 use toml::Table;
 
 pub use change::Change;
@@ -66,6 +68,8 @@ pub struct Config {
     /// The file in which the approval key is, if there is one.
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
+    tools: ToolsConfig,
+    web: WebConfig,
     mcp: McpConfig,
     project_root: PathBuf,
     policy: Policy,
@@ -104,6 +108,7 @@ impl Config {
         named::check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
+        web::check_key(&layers)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
@@ -120,16 +125,19 @@ impl Config {
         notices.extend(layers.retired());
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
+        notices.extend(web::unprotected(&sections.web, &layers));
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         let store = sections.store.in_place(environment);
         let approval_key_file = approval_key::shown_file(&store, environment);
         Ok(Self {
             models,
             server: sections.server,
+            web: sections.web,
             mcp,
             discovery: sections.discovery,
             store,
             approval_key_file,
+            tools: sections.tools,
             project_root,
             policy,
             found,
@@ -162,6 +170,12 @@ impl Config {
     #[must_use]
     pub const fn server(&self) -> &ServerConfig {
         &self.server
+    }
+
+    /// Returns the section `[tools]`.
+    #[must_use]
+    pub const fn tools(&self) -> &ToolsConfig {
+        &self.tools
     }
 
     /// Returns the section `[mcp]`.

@@ -20,6 +20,7 @@ use crate::providers::Provider;
 pub use endpoint::{Endpoint, UnnamedModel};
 pub use found::FoundKey;
 pub(crate) use key::from_file as key_from_file;
+pub(crate) use key::in_variable;
 pub use key::{KeyError, KeySource};
 pub use local::{LocalServer, Obstacle, PassedOver};
 
@@ -150,6 +151,7 @@ pub fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
 fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     let mut secrets = configured::secrets(config.models(), environment);
     secrets.extend(found::secrets(environment));
+    secrets.extend(crate::web::secret(config, environment));
     secrets
 }
 

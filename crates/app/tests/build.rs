@@ -101,13 +101,15 @@ async fn all_tools_of_this_build_are_there() {
             "ask_user",
             "update_plan",
             "system_health",
+            "web_fetch",
             "list_files",
             "read_file",
             "search_files",
             "write_file",
             "apply_patch",
             "run_command",
-            "research"
+            "research",
+            "read_output"
         ]
     );
 }
@@ -312,4 +314,58 @@ async fn a_session_in_a_file_goes_on_with_the_next_process() {
         .collect();
     assert_eq!(said.first().map(String::as_str), Some("What time is it?"));
     assert!(said.iter().any(|text| text == "And in Tokyo?"), "{said:?}");
+}
+
+#[tokio::test]
+async fn pages_can_be_fetched_and_the_web_is_searched_only_if_a_service_is_configured() {
+    let names = |app: &App| -> Vec<String> {
+        let tools = app.orchestrator.tools();
+        let specs = tools.specs();
+        specs.map(|spec| spec.name.to_string()).collect()
+    };
+    let without = names(&build(&[]).await.unwrap());
+    assert!(without.contains(&"web_fetch".to_owned()), "{without:?}");
+    assert!(!without.contains(&"web_search".to_owned()), "{without:?}");
+    let searxng = [
+        ("web.search.provider", "searxng"),
+        ("web.search.base_url", "http://127.0.0.1:1"),
+    ];
+    let with = names(&build(&searxng).await.unwrap());
+    assert!(with.contains(&"web_search".to_owned()), "{with:?}");
+}
+
+#[tokio::test]
+async fn a_search_that_lacks_something_is_an_error_that_names_it() {
+    for (settings, said) in [
+        (
+            vec![("web.search.provider", "searxng")],
+            "web.search: base_url is missing",
+        ),
+        (
+            vec![("web.search.provider", "brave")],
+            "web.search: api_key_env is missing: brave wants a key",
+        ),
+        (
+            vec![("web.search.base_url", "https://a.example")],
+            "web.search: provider is missing; known: searxng",
+        ),
+        (
+            vec![
+                ("web.search.provider", "tavily"),
+                ("web.search.api_key_env", "NO_SUCH_KEY"),
+            ],
+            "the environment variable NO_SUCH_KEY that api_key_env names is not set",
+        ),
+        (
+            vec![
+                ("web.search.provider", "tavily"),
+                ("web.search.api_key_env", "tvly-canary-1"),
+            ],
+            "the environment variable *** that",
+        ),
+    ] {
+        let error = build(&settings).await.unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+    }
 }

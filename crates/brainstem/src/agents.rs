@@ -12,7 +12,7 @@ use neuraxis_core::{
     AgentName, JsonText, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
 };
 
-pub(crate) use spec::drop_impossible_choices;
+pub(crate) use spec::{begins, drop_impossible_choices, fitting_opening};
 
 use crate::config::{AgentConfig, Layered};
 use crate::error::PolicyError;

@@ -45,6 +45,8 @@ struct Case {
     arguments: Option<toml::Table>,
     /// Whether the conversation holds untrusted content.
     untrusted: bool,
+    /// Whose session it is.
+    owner: Option<String>,
     /// What the call gets.
     expect: Option<Permission>,
     /// The rule that says so.
@@ -125,7 +127,8 @@ impl CaseFile {
         })
     }
 
-    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`.
+    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`: for what
+    /// [`Policy::layered`] makes of the same file, [`PolicyConfig::built_in`]. An empty one has no modes and channels.
     ///
     /// `tools` are those there are, where that is known: a case is then about the tool as it is, but for what the case says
     /// of it, and a case about a tool that there is not fails. Names of the form `SERVER__TOOL` are those of other people's
@@ -292,7 +295,8 @@ impl Case {
             let refused = |why| format!("the call is refused before it is judged: {why}");
             fits(&tool.name, &arguments).map_err(refused)?;
         }
-        let judgment = policy.explain(decision, &Call::new(tool, &arguments).with_root("/project"));
+        let call = Call::new(tool, &arguments).with_root("/project");
+        let judgment = policy.explain(decision, &call.with_owner(self.owner.as_deref()));
         let answer = match judgment.verdict {
             Verdict::Allow => Permission::Allow,
             Verdict::Ask { .. } => Permission::Ask,

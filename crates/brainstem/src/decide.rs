@@ -10,6 +10,7 @@ use neuraxis_core::{
     AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName, SpentBudget,
 };
 
+use crate::agents::begins;
 use crate::budget::{self, Budget};
 
 use crate::names;
@@ -18,6 +19,7 @@ use crate::request::{Request, RequestError};
 use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
 use limits::Source;
+pub(crate) use tools::is_reader;
 
 impl Policy {
     /// Decides what a request may do: who serves it, which tools it is offered, what it may use, and why.
@@ -83,7 +85,10 @@ impl Policy {
                 .push(format!("No model is called: {}", spent.reply));
             decision.spent = Some(spent);
         }
-        explain_opening(channel, &mut decision);
+        explain_opening(
+            begins(&channel.opening, &agent.profile.opening),
+            &mut decision,
+        );
         Ok(decision)
     }
 
@@ -222,16 +227,14 @@ fn shape_replies(
     decision.reasons.extend(reasons);
 }
 
-fn explain_opening(channel: &ChannelRules, decision: &mut Decision) {
-    let Opening::Gather { tool, .. } = &channel.opening else {
+fn explain_opening(begins: &Opening, decision: &mut Decision) {
+    let Opening::Gather { tool, .. } = begins else {
         return;
     };
-    decision
-        .reasons
-        .push(match opening(&channel.opening, decision) {
-            Opening::Gather { role, .. } => {
-                format!("It begins with role {role}, which chooses what {tool} gathers.")
-            }
-            Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
-        });
+    decision.reasons.push(match opening(begins, decision) {
+        Opening::Gather { role, .. } => {
+            format!("It begins with role {role}, which chooses what {tool} gathers.")
+        }
+        Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
+    });
 }

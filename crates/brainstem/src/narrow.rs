@@ -1,8 +1,8 @@
 //! Sub-agents: none gets more than its parent has.
 
-use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Role, ToolName};
+use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Opening, Role, ToolName};
 
-use crate::agents::drop_impossible_choices;
+use crate::agents::{drop_impossible_choices, fitting_opening};
 
 /// Narrows an agent that another one starts to what the decision allows and to what its parent has: its tools, roles, limits,
 /// length of replies and what may be stored. To be called for every agent that a tool of the run starts, before the run
@@ -37,6 +37,7 @@ pub fn narrow_sub_agent(
     let (mut agent, more) = by_parent.narrow(agent);
     notes.extend(more);
     drop_impossible_choices(&mut agent);
+    agent.profile.opening = fitting_opening(&agent);
     (agent, notes)
 }
 
@@ -78,6 +79,11 @@ impl Bounds<'_> {
         }
         agent.profile.roles.first = self.allowed(agent.profile.roles.first);
         agent.profile.roles.after_calls = self.allowed(agent.profile.roles.after_calls);
+        if let Opening::Gather { role, .. } = &mut agent.profile.opening
+            && !self.roles.contains(role)
+        {
+            *role = agent.role.clone();
+        }
         agent.limits = agent.limits.tightest(self.limits);
         agent.max_output_tokens = match (agent.max_output_tokens, self.max_output_tokens) {
             (Some(one), Some(other)) => Some(one.min(other)),

@@ -120,6 +120,8 @@ pub struct Call<'a> {
     pub remembered: Option<&'a Remembered>,
     /// The absolute path of the folder that paths are confined to. Without it every absolute path is outside.
     pub root: Option<&'a str>,
+    /// Whose session it is, where that is known.
+    pub owner: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
@@ -132,6 +134,7 @@ impl<'a> Call<'a> {
             taint: None,
             remembered: None,
             root: None,
+            owner: None,
         }
     }
 
@@ -151,6 +154,13 @@ impl<'a> Call<'a> {
     #[must_use]
     pub const fn with_remembered(mut self, remembered: &'a Remembered) -> Self {
         self.remembered = Some(remembered);
+        self
+    }
+
+    /// Says whose session it is.
+    #[must_use]
+    pub const fn with_owner(mut self, owner: Option<&'a str>) -> Self {
+        self.owner = owner;
         self
     }
 

@@ -22,7 +22,7 @@ use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
 use neuraxis::engine::ToolCatalog;
 use neuraxis::ports::{
-    self, Approver, ApproverReply, CancellationToken, QuestionReply, async_trait,
+    self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -133,7 +133,7 @@ pub(crate) fn prompter(
 
 #[async_trait]
 impl Approver for PromptingApprover {
-    async fn decide(&self, ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         let (reply, answer) = oneshot::channel();
         let ask = Box::new(ask.clone());
         let question = Question::Call { ask, reply };
@@ -161,7 +161,7 @@ impl Approver for PromptingApprover {
 
 #[async_trait]
 impl Approver for AbsentApprover {
-    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         match self.0 {
             WhenAway::Deny => ApproverReply::Nobody,
             WhenAway::Wait => ApproverReply::Later,

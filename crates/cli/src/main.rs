@@ -34,8 +34,9 @@ use error::CommandError;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Commands are run by this program, started a second time.
-    if let Some(code) = neuraxis::tools::run_sandbox_helper() {
+    // Commands are run, and documents of the web read, by this program, started a second time.
+    let helper = neuraxis::tools::run_sandbox_helper();
+    if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
     }
     match Arguments::try_parse() {

@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::harmless::harmless;
 use crate::terminal;
@@ -23,7 +25,34 @@ enum Reader {
     Program,
 }
 
+/// The form of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// For people
+    Text,
+    /// A JSON array
+    Json,
+}
+
 impl Output {
+    /// Prints a list: the texts one after the other, or the values as an array.
+    pub(crate) fn list<T>(
+        &mut self,
+        format: ListFormat,
+        items: impl Iterator<Item = T>,
+        in_text: impl Fn(T) -> String,
+        in_json: impl Fn(T) -> Value,
+    ) -> io::Result<()> {
+        let text = match format {
+            ListFormat::Text => items.map(in_text).collect(),
+            ListFormat::Json => {
+                let list: Value = items.map(in_json).collect();
+                format!("{list:#}\n")
+            }
+        };
+        self.text(&text)
+    }
+
     pub(crate) fn new() -> Self {
         let stdout = io::stdout();
         let reader = if stdout.is_terminal() {

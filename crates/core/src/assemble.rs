@@ -116,6 +116,7 @@ impl ReplyAssembler {
             finish: end.finish,
             usage: end.usage,
             model: end.model,
+            advice: None,
         })
     }
 

@@ -72,6 +72,8 @@ pub struct CallModel {
     pub role: Role,
     /// Who reads the reply.
     pub audience: Audience,
+    /// Whether nothing was asked of a model for this agent before, but this.
+    pub is_first: bool,
     /// The messages, the tools on offer, and how to reply.
     pub request: ModelRequest,
 }

@@ -58,6 +58,8 @@ pub enum FinishReason {
     Length,
     /// The provider withheld content.
     ContentFilter,
+    /// The program's own code refused the request or the answer; the reply is what it says.
+    Refused,
     /// A tool was called that does not exist, and the profile says stop.
     UnknownTool(String),
     /// A tool failed, and the profile says stop.
@@ -95,6 +97,7 @@ impl fmt::Display for FinishReason {
             Self::MaxTurns => f.write_str("max turns"),
             Self::Length => f.write_str("length"),
             Self::ContentFilter => f.write_str("content filter"),
+            Self::Refused => f.write_str("refused"),
             Self::UnknownTool(name) => write!(f, "unknown tool {name:?}"),
             Self::ToolError => f.write_str("tool error"),
             Self::Budget(kind) => write!(f, "{kind} used up"),

@@ -488,6 +488,23 @@ pub enum Advice {
         /// What is wrong with it and what to do, for the model.
         message: String,
     },
+    /// Send the request with changes, which stay in the conversation. An answer to [`Hook::Request`](crate::Hook) alone.
+    Amend {
+        /// What takes the place of the text of the last user message; its images and files stay.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// System messages that are added at the end.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
+    },
+    /// Do not ask the model: the agent ends with this reply and [`FinishReason::Refused`](crate::FinishReason::Refused). An
+    /// answer to [`Hook::Request`](crate::Hook) alone.
+    Refuse {
+        /// What the user is told.
+        reply: String,
+        /// Why, kept in the record.
+        reason: String,
+    },
     /// End the loop; the text so far is kept.
     Stop {
         /// The embedder's words, kept in the record.

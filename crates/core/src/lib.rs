@@ -34,6 +34,7 @@
 //!         finish: ReplyFinish::Stop,
 //!         usage: Usage::default(),
 //!         model: ModelRef::new("example", "m"),
+//!         advice: None,
 //!     }),
 //!     served_by: Role::REASONING,
 //!     downgraded: None,
@@ -71,6 +72,7 @@ mod reply;
 mod run;
 mod spec;
 mod tool;
+mod tool_search;
 mod transcript;
 mod usage;
 
@@ -123,9 +125,10 @@ pub use record::{
     RoleDowngraded, RunStarted, Span, Summarized, ToolCallFailed, ToolCallStarted, ToolResult,
     ToolStatus, Waiting, Warning,
 };
-pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
+pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
-pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use tool::{READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use tool_search::{ToolSearch, offered_tools};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
+use crate::ids::ToolName;
 use crate::json::JsonText;
 use crate::message::MediaPart;
 
@@ -211,4 +212,12 @@ pub enum ToolSignal {
         /// The question.
         question: String,
     },
+    /// These tools were found: the agent's later requests hold them. Counts only of the agent's
+    /// [tool that finds others](crate::ToolSearch).
+    Found {
+        /// Their names, the best first.
+        tools: Vec<ToolName>,
+    },
+    /// It repeats what another call brought of strangers' words: the conversation holds them from now on.
+    Untrusted,
 }

@@ -20,6 +20,31 @@ pub struct Reply {
     pub usage: Usage,
     /// The model that answered.
     pub model: ModelRef,
+    /// What the program's code made of it before it counted, where that is not nothing. What the model wrote is then nowhere
+    /// but in [`ReplyAdvice::AskAgain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Box<ReplyAdvice>>,
+}
+
+/// What a program's code made of a reply before it counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "advice", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReplyAdvice {
+    /// Its text is the program's.
+    Rewritten,
+    /// It is not the answer: none of its calls runs, and the model is told why and asked again, as often as
+    /// [`AnswerRule`](crate::AnswerRule) says.
+    AskAgain {
+        /// What is wrong with it and what to do, for the model.
+        reason: String,
+    },
+    /// Its text is the program's, and the agent ends with it and
+    /// [`FinishReason::Refused`](crate::FinishReason::Refused).
+    Refused {
+        /// Why, for the log.
+        reason: String,
+    },
 }
 
 /// One part of a reply.
@@ -64,6 +89,17 @@ pub enum ReplyFinish {
 }
 
 impl Reply {
+    /// Makes a complete reply of one text, of which nobody says how many tokens it took.
+    pub fn from_text(text: impl Into<String>, model: ModelRef) -> Self {
+        Self {
+            parts: vec![ReplyPart::text(text)],
+            finish: ReplyFinish::Stop,
+            usage: Usage::UNKNOWN,
+            model,
+            advice: None,
+        }
+    }
+
     /// Returns all text for the reader, without reasoning.
     #[must_use]
     pub fn text(&self) -> String {
@@ -84,12 +120,90 @@ impl Reply {
         thoughts.collect()
     }
 
+    /// Returns why the model is to give another in its place, if it is.
+    #[must_use]
+    pub fn turned_down(&self) -> Option<&str> {
+        match self.advice.as_deref()? {
+            ReplyAdvice::AskAgain { reason } => Some(reason),
+            ReplyAdvice::Rewritten | ReplyAdvice::Refused { .. } => None,
+        }
+    }
+
+    /// Tells whether the agent ends with its text, because the program's code refused the request or what the model said.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.advice.as_deref(), Some(ReplyAdvice::Refused { .. }))
+    }
+
     /// Returns the calls the model asks for.
     pub fn calls(&self) -> impl Iterator<Item = &RequestedCall> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::ToolCall(call) => Some(call),
             _ => None,
         })
+    }
+
+    /// Takes the reply apart into the deltas of a stream that gives each part whole. Assembled again, they are the same
+    /// reply, if its reasoning parts name the blocks they stand in.
+    #[must_use]
+    pub fn into_deltas(self) -> Vec<ReplyDelta> {
+        let mut next = BlockIndex::default();
+        let mut deltas = Vec::new();
+        for part in self.parts {
+            // A reasoning part knows its block; the others take the next one.
+            let block = match &part {
+                ReplyPart::Reasoning(reasoning) => reasoning.index.max(next),
+                ReplyPart::Text(_) | ReplyPart::ToolCall(_) => next,
+            };
+            next = block.next();
+            deltas.extend(part.into_deltas(block));
+        }
+        deltas.push(ReplyDelta::End(Box::new(ReplyEnd {
+            finish: self.finish,
+            usage: self.usage,
+            model: self.model,
+        })));
+        deltas
+    }
+}
+
+impl ReplyPart {
+    /// Makes a text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::Text(TextPart { text, state: None })
+    }
+
+    /// Returns its content, and what the provider wants to see again with it.
+    fn into_deltas(self, block: BlockIndex) -> impl Iterator<Item = ReplyDelta> {
+        let (content, id, signature, state) = match self {
+            Self::Text(part) => {
+                let text = part.text;
+                (ReplyDelta::Text { block, text }, None, None, part.state)
+            }
+            Self::Reasoning(part) => {
+                let text = part.text;
+                let content = ReplyDelta::Reasoning { block, text };
+                (content, part.id, part.signature, part.state)
+            }
+            Self::ToolCall(call) => {
+                let content = ReplyDelta::ToolCall {
+                    block,
+                    provider_id: call.provider_id,
+                    name: Some(call.name),
+                    arguments: call.arguments.as_str().to_owned(),
+                };
+                (content, None, None, call.state)
+            }
+        };
+        let has_state = id.is_some() || signature.is_some() || state.is_some();
+        let state = has_state.then_some(ReplyDelta::State {
+            block,
+            id,
+            signature,
+            state,
+        });
+        std::iter::once(content).chain(state)
     }
 }
 

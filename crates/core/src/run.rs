@@ -125,9 +125,9 @@ enum Next {
     BeginTurn,
     /// The model is asked for the turn, with these tools on offer.
     AskForTurn(OfferedTools),
-    /// A model is called, after room was made for it in the conversation.
+    /// A model is called, after the embedder's hook has looked at that and room was made for it in the conversation.
     CallModel(PlannedCall),
-    /// A model is called with the conversation as it stands.
+    /// A model is called, once the hook has looked at that, with the conversation as it stands.
     CallAtOnce(PlannedCall),
     /// The calls of a reply are checked, those that have no result yet.
     Vet,
@@ -219,8 +219,14 @@ impl RunTree {
                 Next::GoOn => turn.go_on()?,
                 Next::BeginTurn => turn.begin_turn()?,
                 Next::AskForTurn(tools) => turn.ask_for_turn(tools),
-                Next::CallModel(planned) => turn.make_room(planned)?,
-                Next::CallAtOnce(planned) => turn.call_model(planned, None)?,
+                Next::CallModel(planned) => match turn.look_at(planned)? {
+                    Some(planned) => turn.make_room(planned)?,
+                    None => Next::Wait,
+                },
+                Next::CallAtOnce(planned) => match turn.look_at(planned)? {
+                    Some(planned) => turn.call_model(planned, None)?,
+                    None => Next::Wait,
+                },
                 // … whose calls are checked and run, …
                 Next::Vet => turn.vet()?,
                 Next::Schedule => turn.schedule()?,

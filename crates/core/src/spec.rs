@@ -15,6 +15,7 @@ use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
 use crate::profile::{DataPolicy, Profile};
 use crate::tool::ToolSpec;
+use crate::tool_search::ToolSearch;
 
 /// Everything a run is started with, but for the history it continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,8 +116,11 @@ pub struct AgentSpec {
     /// What it is told first, unless its history begins with a system message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<Arc<str>>,
-    /// The tools it is offered, in the order in which every request names them.
+    /// The tools it may call, in the order in which every request names them, unless it [searches](Self::search) them.
     pub tools: Arc<[ToolSpec]>,
+    /// Which of its tools its requests hold, and how others join; all of them where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<ToolSearch>,
     /// The tools that it would be offered, too, if they fitted its model's context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<ToolName>,
@@ -154,6 +158,7 @@ impl AgentSpec {
             role,
             system_prompt: None,
             tools: Arc::default(),
+            search: None,
             left_out: Vec::new(),
             limits: Limits::default(),
             max_output_tokens: None,

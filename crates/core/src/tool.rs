@@ -10,6 +10,10 @@ use crate::duration;
 use crate::ids::ToolName;
 use crate::json::JsonText;
 
+/// The name of the tool by which a model reads what was cut out of a long result. It is the engine's own and comes with every
+/// tool that the engine runs.
+pub const READ_OUTPUT: &str = "read_output";
+
 /// A tool as it is offered to a model and judged by the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::json::ContentHash;
-use crate::message::Message;
+use crate::message::{Message, Part};
 
 /// A list of messages that is cheap to clone: a model request shares the run's own list instead of copying it.
 ///
@@ -42,6 +42,26 @@ impl Transcript {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the text of the last user message; an empty one if there is none.
+    #[must_use]
+    pub fn last_user_text(&self) -> String {
+        let mut latest_first = self.0.iter().rev();
+        let user = latest_first.find(|message| matches!(***message, Message::User { .. }));
+        user.map(|message| message.text()).unwrap_or_default()
+    }
+
+    /// Puts a text in the place of that of the last user message, whose images and files stay. Returns where it stands;
+    /// nothing, and nothing is changed, if there is none.
+    pub fn replace_user_text(&mut self, text: &str) -> Option<usize> {
+        let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+        let place = self.0.iter().rposition(is_user)?;
+        let message = Arc::make_mut(&mut self.0).get_mut(place)?;
+        let media = message.media().cloned().map(Part::Media);
+        let parts = std::iter::once(Part::text(text)).chain(media).collect();
+        *message = Arc::new(Message::User { parts });
+        Some(place)
     }
 
     /// Takes the messages from the given place on out, oldest first.

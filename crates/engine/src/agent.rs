@@ -16,7 +16,7 @@ use neuraxis_ports::RequestContext;
 pub use alone::AgentRun;
 pub use builder::AgentBuilder;
 pub use definition::InstructionContext;
-pub(crate) use definition::{AgentSet, Definition, Instructions};
+pub(crate) use definition::{AgentHooks, AgentSet, Definition, Instructions};
 pub use execution::{Execution, ToolCallRecord, tool_calls};
 
 use crate::answer::AnswerSchema;

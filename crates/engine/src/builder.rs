@@ -1,15 +1,16 @@
 //! How an orchestrator is put together.
 
 mod agents;
+mod ask_when;
 mod error;
 
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
+use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, ToolSource,
-    TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, SessionStore, Tool, ToolHook, ToolRunner,
+    ToolSource, TraceSink,
 };
 
 use crate::agent::Agent;
@@ -18,6 +19,8 @@ use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
+use crate::long_result::ResultBounds;
+use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
@@ -34,6 +37,8 @@ pub struct OrchestratorBuilder {
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
     sources: Vec<Arc<dyn ToolSource>>,
     agents: Vec<(Agent, Use)>,
+    /// The tools that a program's conditions are about.
+    asked_about: Vec<Arc<str>>,
     approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
@@ -41,6 +46,12 @@ pub struct OrchestratorBuilder {
 }
 
 impl OrchestratorBuilder {
+    /// With more tools than this an agent searches them, unless [somebody says otherwise](Self::search_tools_above).
+    ///
+    /// Models choose worse from longer lists, noticeably from 30 to 50 tools on, and some providers take 128 at the most. The
+    /// tools that ship with us are about a dozen: with two ordinary servers more nothing is searched yet.
+    pub const SEARCH_TOOLS_ABOVE: u32 = 50;
+
     /// Sets the model that serves a role. A role without one is served by the first there is of reasoning, router and
     /// coding.
     #[must_use]
@@ -156,6 +167,14 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Adds code that looks at what models are sent and at what they say, such as a guardrail. Several are asked in the order in
+    /// which they are added.
+    #[must_use]
+    pub fn model_hook(mut self, hook: Arc<dyn ModelHook>) -> Self {
+        self.wiring.model_hooks.push(hook);
+        self
+    }
+
     /// Sets how many tool calls a run may make at the most, those of its sub-agents included.
     #[must_use]
     pub const fn tool_call_limit(mut self, most: u32) -> Self {
@@ -258,6 +277,36 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Sets with how many tools more than which an agent searches them; [`SEARCH_TOOLS_ABOVE`](Self::SEARCH_TOOLS_ABOVE)
+    /// unless somebody says otherwise. Its requests then
+    /// hold the program's own tools, those that the agent asks for by name, those that suit the user's message, and
+    /// `find_tools`, by which the model finds the others. What an agent may call is not changed by it.
+    ///
+    /// Where the program's own tools alone are more, they are searched, too. With 0 all are, but for those that an agent asks
+    /// for by name or cannot do without; with [`u32::MAX`] none ever.
+    ///
+    /// ```
+    /// use neuraxis_engine::Orchestrator;
+    ///
+    /// // For a model that chooses badly from long lists.
+    /// let builder = Orchestrator::builder().search_tools_above(20);
+    /// # let _ = builder;
+    /// ```
+    #[must_use]
+    pub const fn search_tools_above(mut self, most: u32) -> Self {
+        self.wiring.search_above = most;
+        self
+    }
+
+    /// Sets how long results of tools may be: what a model reads of one, and what is kept of it beside the run. A model reads
+    /// the rest with the tool `read_output`, which an [`Orchestrator`] offers with every tool that it runs. An [`Agent`] keeps
+    /// nothing, so that what is cut there is gone.
+    #[must_use]
+    pub const fn result_bounds(mut self, bounds: ResultBounds) -> Self {
+        self.wiring.result_bounds = bounds;
+        self
+    }
+
     /// Puts the orchestrator together. Tools that can never run are warned of, in the log and by
     /// [`Orchestrator::warnings`].
     ///
@@ -267,7 +316,7 @@ impl OrchestratorBuilder {
     pub fn build(mut self) -> Result<Orchestrator, BuildError> {
         let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
-        let engine = self.engine()?;
+        let engine = self.engine(Keeping::Sessions)?;
         let warnings = engine.tool_warnings();
         for warning in &warnings {
             tracing::warn!("{warning}");
@@ -290,10 +339,10 @@ impl OrchestratorBuilder {
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build_agent(self) -> Result<Agent, BuildError> {
-        Ok(Agent::main_thread(Arc::new(self.engine()?)))
+        Ok(Agent::main_thread(Arc::new(self.engine(Keeping::Nothing)?)))
     }
 
-    fn engine(mut self) -> Result<Engine, BuildError> {
+    fn engine(mut self, keeping: Keeping) -> Result<Engine, BuildError> {
         let agents = agent_set(&self.agents)?;
         self.wiring.models.extend(agents.models());
         if self.wiring.models.is_empty() {
@@ -306,6 +355,7 @@ impl OrchestratorBuilder {
             self.wiring.policy = Arc::new(policy);
         }
         self.wiring.instructions = agents.instructions();
+        self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();
         for tool in self.tools.into_iter().chain(agents.tools()) {
             catalog.add(tool)?;
@@ -324,7 +374,16 @@ impl OrchestratorBuilder {
             }
             catalog.add(Arc::new(RunElsewhere(tool)))?;
         }
+        if keeping == Keeping::Sessions {
+            // The last of all: the tools before it do not move because of it.
+            let reader = ReadOutput::new().map_err(|rule| BuildError::Name {
+                given: READ_OUTPUT.to_owned(),
+                rule,
+            })?;
+            catalog.add_reader(reader)?;
+        }
         agents.check_tools(&catalog)?;
+        ask_when::check(&self.asked_about, &catalog)?;
         let approval_key = match self.approval_key {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
@@ -332,4 +391,11 @@ impl OrchestratorBuilder {
         let catalogs = Catalogs::new(catalog, self.sources);
         Ok(Engine::new(self.wiring, catalogs, approval_key))
     }
+}
+
+/// What is kept of the runs of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    Sessions,
+    Nothing,
 }

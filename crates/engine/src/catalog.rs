@@ -11,7 +11,7 @@ use crate::media::check_result;
 use futures_util::FutureExt;
 use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
-    AgentName, JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+    AgentName, JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
     CancellationToken, Isolation, Persistence, Person, Tool, ToolContext, ToolError,
@@ -21,10 +21,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer::FINAL_ANSWER;
+use crate::long_result::read_output::ReadOutput;
 use crate::question_time::QuestionTime;
-
-/// The most bytes of a tool's result. A larger one becomes an error that tells the model to ask for less.
-const MAX_RESULT_BYTES: usize = 1024 * 1024;
+use crate::tool_search::FIND_TOOLS;
 
 /// How many faults of a call's arguments a message names.
 const MAX_FAULTS: usize = 3;
@@ -51,9 +50,15 @@ pub enum CatalogError {
     /// Two tools have the same name.
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
-    /// The engine has a tool of this name itself, by which typed answers are delivered.
+    /// The engine has a tool of this name itself: by which typed answers are delivered, other tools are found, or long results
+    /// are read.
     #[error(
-        "no tool may be named {0}: that is how models deliver typed answers; give it another name"
+        "no tool may be named {0}: the engine has one of this name itself, by which models {does}; give it another name",
+        does = match .0.as_str() {
+            FIND_TOOLS => "find other tools",
+            READ_OUTPUT => "read long results",
+            _ => "deliver typed answers",
+        }
     )]
     ReservedName(ToolName),
     /// The parameters are not a JSON Schema.
@@ -110,9 +115,20 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        if name.as_str() == FINAL_ANSWER {
+        if [FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT].contains(&name.as_str()) {
             return Err(CatalogError::ReservedName(name));
         }
+        self.insert(tool)
+    }
+
+    /// Adds the engine's own tool by which models read long results.
+    pub(crate) fn add_reader(&mut self, reader: ReadOutput) -> Result<(), CatalogError> {
+        self.insert(Arc::new(reader))
+    }
+
+    fn insert(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
+        let spec = tool.spec();
+        let name = spec.name.clone();
         if self.by_name.contains_key(name.as_str()) {
             return Err(CatalogError::DuplicateName(name));
         }
@@ -183,7 +199,8 @@ impl ToolCatalog {
     }
 
     /// Runs a call that was checked, for as long as it may take, and as long as a person takes to answer its questions.
-    /// Whatever the tool does, an outcome comes back.
+    /// Whatever the tool does, an outcome comes back, however long its value or its error is: a run cuts what is too long
+    /// for a model, and keeps the rest.
     ///
     /// # Cancel safety
     ///
@@ -223,16 +240,12 @@ impl ToolCatalog {
                     // The tool cannot say.
                     _ => ToolFailure::Error,
                 };
-                ToolOutcome::failed(failure, &error.message)
+                ToolOutcome {
+                    output: ToolOutput::new(JsonText::error(&error.message)),
+                    failure: Some(failure),
+                }
             }
             Ok(Ok(Ok(output))) => {
-                let size = output.value.as_str().len();
-                if size > MAX_RESULT_BYTES {
-                    let message = format!(
-                        "the result has {size} bytes, more than {MAX_RESULT_BYTES}: ask for less"
-                    );
-                    return ToolOutcome::failed(ToolFailure::Permanent, &message);
-                }
                 if let Err(error) = check_result(&output.media) {
                     let message = format!("what the tool returned cannot be shown: {error}");
                     return ToolOutcome::failed(ToolFailure::Permanent, &message);

@@ -8,7 +8,9 @@ mod hooks;
 mod journal;
 mod keep;
 mod loading;
+mod long_result;
 mod model_call;
+mod model_hooks;
 mod serving;
 mod tool_call;
 mod under_way;
@@ -98,6 +100,8 @@ pub(crate) struct ReadyRun {
     pub(crate) tree: RunTree,
     /// What is to be done first, and the records that say so.
     pub(crate) first: Step,
+    /// What clients brought, for hooks to look at before the run hears of it.
+    pub(crate) brought: Vec<Input>,
     /// What is on record of it already.
     pub(crate) records: Vec<Arc<Record>>,
     /// How long it was active before.
@@ -118,6 +122,7 @@ impl ReadyRun {
         Self {
             tree,
             first,
+            brought: Vec::new(),
             records: Vec::new(),
             active: Duration::ZERO,
             policy,
@@ -137,6 +142,7 @@ impl Driver {
         let ReadyRun {
             tree,
             mut first,
+            brought,
             mut records,
             active,
             policy,
@@ -169,7 +175,7 @@ impl Driver {
             engine,
             inbox,
             end,
-            ready: VecDeque::new(),
+            ready: brought.into(),
             unwritten: std::mem::take(&mut first.records),
             posted: Vec::new(),
             running: Vec::new(),
@@ -325,7 +331,7 @@ impl Driver {
     /// Waits for what happens next. Fails once the run is lost to this process.
     async fn next_input(&mut self, wake_at: Option<Duration>) -> Result<Input, StoreError> {
         if let Some(input) = self.ready.pop_front() {
-            return Ok(input);
+            return Ok(self.look_at_result(input));
         }
         self.hold_clock();
         let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
@@ -339,7 +345,7 @@ impl Driver {
             biased;
             Some(mut input) = self.inbox.recv() => {
                 self.engine.approval_key.sign_input(self.scope.run_id, &mut input);
-                return Ok(*input);
+                return Ok(self.look_at_result(*input));
             }
             work = self.work.next() => return self.work_over(work),
             () = self.alarm.rings_at(due) => {}

@@ -13,21 +13,24 @@ use neuraxis_core::{
     ToolName, ToolSpec,
 };
 use neuraxis_ports::{
-    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, ToolHook, TraceContext, TraceSink,
-    async_trait,
+    Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,
+    TraceContext, TraceSink, TurnContext, async_trait,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::agent::{InstructionContext, Instructions};
+use crate::agent::{AgentHooks, InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
+use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
+use crate::long_result::ResultBounds;
 use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
+use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
@@ -46,8 +49,15 @@ pub(crate) struct Wiring {
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
     /// Who looks at tool calls, in this order.
     pub(crate) tool_hooks: Vec<Arc<dyn ToolHook>>,
+    /// Who looks at model calls, in this order.
+    pub(crate) model_hooks: Vec<Arc<dyn ModelHook>>,
+    /// Who looks besides at what single agents do.
+    pub(crate) agent_hooks: BTreeMap<AgentName, AgentHooks>,
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) max_parallel_tools: usize,
+    /// With more tools than this an agent searches them.
+    pub(crate) search_above: u32,
+    pub(crate) result_bounds: ResultBounds,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -67,8 +77,12 @@ impl Default for Wiring {
             hooks: Vec::new(),
             advisor: None,
             tool_hooks: Vec::new(),
+            model_hooks: Vec::new(),
+            agent_hooks: BTreeMap::new(),
             tool_call_limit: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
+            search_above: OrchestratorBuilder::SEARCH_TOOLS_ABOVE,
+            result_bounds: ResultBounds::default(),
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             clock: Arc::new(SystemClock),
@@ -136,6 +150,34 @@ impl Engine {
         tool_warnings(&self.policy, self.catalog().specs(), approving)
     }
 
+    /// Returns who looks at the tool calls of an agent, in this order.
+    pub(crate) fn tool_hooks_of(&self, agent: &AgentSpec) -> Vec<Arc<dyn ToolHook>> {
+        let own = self.hooks_of(agent).map(|hooks| &hooks.tool);
+        let own = own.into_iter().flatten();
+        self.tool_hooks.iter().chain(own).cloned().collect()
+    }
+
+    /// Tells whether anybody looks at any tool call.
+    pub(crate) fn has_tool_hooks(&self) -> bool {
+        let mut of_agents = self.agent_hooks.values();
+        !self.tool_hooks.is_empty() || of_agents.any(|hooks| !hooks.tool.is_empty())
+    }
+
+    /// Returns who looks at the model calls of an agent, in this order.
+    pub(crate) fn model_hooks_of(&self, agent: &AgentSpec) -> Vec<Arc<dyn ModelHook>> {
+        let own = self.hooks_of(agent).map(|hooks| &hooks.model);
+        let own = own.into_iter().flatten();
+        self.model_hooks.iter().chain(own).cloned().collect()
+    }
+
+    fn hooks_of(&self, agent: &AgentSpec) -> Option<&AgentHooks> {
+        if self.agent_hooks.is_empty() {
+            return None;
+        }
+        let name = AgentName::new(agent.profile.name.clone());
+        self.agent_hooks.get(&name)
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -147,6 +189,10 @@ impl Engine {
         // An agent may be given less than its model has, never more.
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
         agent.profile.hooks.extend(self.hooks.iter().copied());
+        let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
+        if self.model_hooks_of(&agent).iter().any(looks_before) {
+            agent.profile.hooks.push(Hook::Request);
+        }
         let most = self.tool_call_limit;
         agent.limits = agent.limits.tightest(Limits {
             max_tool_calls: most,
@@ -165,7 +211,9 @@ impl Engine {
         }
     }
 
-    /// Makes a new run fit the context of the models that serve it: leaves out tools that would not fit with the messages that a new run begins with, of every agent.
+    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
+    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
+    /// out.
     ///
     /// # Errors
     ///
@@ -174,7 +222,11 @@ impl Engine {
         &self,
         spec: &mut RunSpec,
         messages: &[Arc<Message>],
+        asked: &str,
     ) -> Result<(), RequestError> {
+        for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
+            self.narrow_requests(agent, asked);
+        }
         let root = &mut spec.root;
         let size = root.request_size(messages);
         if let Some(context_tokens) = root.context_tokens
@@ -194,6 +246,14 @@ impl Engine {
             agent.fit_tools(&[]);
         }
         Ok(())
+    }
+
+    /// Lets an agent with many tools begin with a few of them.
+    pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, asked: &str) {
+        let name = AgentName::new(agent.profile.name.clone());
+        let is_named = |tool: &ToolName| self.policy.names_tool(&name, tool);
+        let above = usize::try_from(self.search_above).unwrap_or(usize::MAX);
+        narrow_requests(agent, above, asked, is_named);
     }
 
     /// Gives an agent no more context than the smallest model has that may come to serve it.
@@ -295,7 +355,7 @@ struct NobodyApproves;
 
 #[async_trait]
 impl Approver for NobodyApproves {
-    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         ApproverReply::Nobody
     }
 

@@ -37,12 +37,14 @@ mod catalog;
 mod catalogs;
 mod driver;
 mod engine;
+mod error_kind;
 mod event;
 mod feed;
 mod foreign_tool;
 mod health;
 mod idempotency;
 mod log;
+mod long_result;
 mod media;
 mod orchestrator;
 mod question_time;
@@ -55,6 +57,7 @@ mod sessions;
 mod steps;
 mod store_retry;
 mod text_stream;
+mod tool_search;
 mod traces;
 #[cfg(feature = "typed")]
 mod typed;
@@ -72,6 +75,8 @@ pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
+pub use long_result::ResultBounds;
+pub use long_result::read_output::read_output_spec;
 pub use media::{
     AttachmentError, MAX_MEDIA_BYTES, MAX_MEDIA_BYTES_IN_ALL, MAX_MEDIA_PARTS, MAX_TEXT_BYTES,
     attachment,
@@ -93,6 +98,7 @@ pub use sessions::{
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::TextStream;
+pub use tool_search::{ToolOffer, rank_tools};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
 #[cfg(feature = "typed")]
 pub use typed::{Typed, TypedError};

@@ -18,6 +18,7 @@ use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
 use crate::runs::{ActiveRuns, Governed, LostRuns, Runs, VerifiedSessions};
 use crate::sessions::Sessions;
+use crate::tool_search::ToolOffer;
 use crate::warnings::ToolWarning;
 
 /// Runs governed, tool-using conversations, and keeps them in a store. Cloning shares the engine.
@@ -167,6 +168,18 @@ impl Orchestrator {
     /// [`RequestError::Policy`] if policy refuses it.
     pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
         self.runs().decide(request)
+    }
+
+    /// Returns which tools the first request of the agent that answers would hold, by a decision about a message in a new
+    /// session, and how many its model would have to find. What fits the context of its model is left out of account.
+    #[must_use]
+    pub fn tool_offer(&self, decision: &Decision, message: &str) -> ToolOffer {
+        let engine = &self.parts.engine;
+        let (catalog, tools) = (engine.catalog(), decision.tools.iter());
+        let specs = tools.filter_map(|name| Some(catalog.tool(name)?.spec().clone()));
+        let mut agent = engine.policy.main_agent(decision, specs.collect());
+        engine.narrow_requests(&mut agent, message);
+        ToolOffer::of(&agent)
     }
 
     /// Returns the roles whose models keep failing, so that others serve for them for a while, with why. As far as the

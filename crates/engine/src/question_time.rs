@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::AskApproval;
-use neuraxis_ports::{Approver, ApproverReply, Person, Question, QuestionReply, async_trait};
+use neuraxis_ports::{
+    Approver, ApproverReply, Person, Question, QuestionReply, TurnContext, async_trait,
+};
 use tokio::time::Instant;
 
 /// How often it is looked whether a question is still open, at the least.
@@ -58,7 +60,7 @@ impl QuestionTime {
 #[async_trait]
 impl Approver for QuestionTime {
     /// Calls are not approved here.
-    async fn decide(&self, _: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
         ApproverReply::Nobody
     }
 
@@ -101,7 +103,7 @@ mod tests {
 
     #[async_trait]
     impl Approver for Slow {
-        async fn decide(&self, _: &AskApproval) -> ApproverReply {
+        async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
             ApproverReply::Nobody
         }
 

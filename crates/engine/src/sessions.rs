@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, Transcript,
+    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunSummary, Session, SessionFilter, SessionStore, StoreError,
+    ChainHead, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session, SessionFilter,
+    SessionStore, StoreError,
 };
 use serde::Serialize;
 
@@ -147,7 +149,7 @@ impl Sessions {
         }
     }
 
-    /// Removes a session with all of its runs, their inboxes and their metrics.
+    /// Removes a session with all of its runs, their long outputs, inboxes and metrics.
     ///
     /// # Errors
     ///
@@ -244,6 +246,30 @@ impl Sessions {
     /// [`StoreError::NoSuchRun`].
     pub async fn records(&self, run: RunId) -> Result<Vec<Arc<Record>>, StoreError> {
         self.store.records(run, Seq(0)).await
+    }
+
+    /// Returns what is known of the long outputs that are kept beside a run, by their calls' ids.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    pub async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
+        self.store.outputs(run).await
+    }
+
+    /// Returns a page of a long output that is kept beside a run, of at most so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::NoSuchOutput`].
+    pub async fn output_page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, StoreError> {
+        self.store.output_page(run, call, from, most).await
     }
 
     /// Returns the messages that a run went on from when it began.

@@ -124,13 +124,12 @@ impl Orchestrator {
 }
 
 impl Agent {
-    /// As [`run`](Self::run), for an answer that is a value of a type.
+    /// As [`execute`](Self::execute), for an answer that is a value of a type.
     ///
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use neuraxis_core::{Message, Role};
-    /// use neuraxis_engine::Orchestrator;
+    /// use neuraxis_engine::Agent;
     /// use neuraxis_testkit::{ScriptedModel, reply};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -141,12 +140,30 @@ impl Agent {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = ScriptedModel::always(reply::text(r#"{"total":42.0}"#));
-    /// let agent = Orchestrator::builder().model(Role::REASONING, Arc::new(model)).build_agent()?;
-    /// let done = agent.run_typed::<Sum>(vec![Message::user("6 × 7")], None).await?;
+    /// let agent = Agent::builder("adder").model(Arc::new(model)).build()?;
+    /// let done = agent.execute_typed::<Sum>(None, "6 × 7").await?;
     /// assert_eq!(done.value.total, 42.0);
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`run_typed`](Self::run_typed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the run.
+    pub async fn execute_typed<T: DeserializeOwned + JsonSchema>(
+        &self,
+        system_prompt: impl Into<Option<&str>>,
+        user_prompt: &str,
+    ) -> Result<Typed<T, Execution>, TypedError<Execution>> {
+        self.run_typed(vec![Message::user(user_prompt)], system_prompt.into())
+            .await
+    }
+
+    /// As [`run`](Self::run), for an answer that is a value of a type.
     ///
     /// # Errors
     ///

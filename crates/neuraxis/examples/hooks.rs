@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use neuraxis::core::{Advice, Consult, Hook};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{Advisor, async_trait};
+use neuraxis::ports::{Advisor, TurnContext, async_trait};
 use neuraxis::{Channel, Mode, Orchestrator, Role};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
@@ -18,7 +18,7 @@ struct Guard;
 
 #[async_trait]
 impl Advisor for Guard {
-    async fn advise(&self, question: &Consult) -> Advice {
+    async fn advise(&self, question: &Consult, _: &TurnContext) -> Advice {
         println!("{:?}: {}", question.hook, question.subject);
         if question.subject.as_str().contains("safe") {
             let reason = "the safe is off limits".to_owned();

@@ -1,7 +1,9 @@
 //! Governed, tool-using LLM conversations: the crate that an embedding team adds first.
 //!
 //! **For** getting to a first answer with one dependency. It re-exports the crates of the workspace under short names;
-//! what is needed most stands at the top. A feature adds an adapter and never changes what the others do.
+//! what is needed most stands at the top. A feature adds an adapter and never changes what the others do. The folder
+//! `docs/embedding` of the repository has a page for each everyday job, from a first answer over tools, typed answers,
+//! sessions and approvals to tests, each with a program that is compiled and run with the tests of this crate.
 //!
 //! **Not for** code of its own: everything here lives in a crate that can be used alone.
 //!
@@ -59,6 +61,8 @@ pub use neuraxis_testkit as testkit;
 pub use neuraxis_tools as tools;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools::{schemars, tool};
+#[cfg(feature = "web")]
+pub use neuraxis_web as web;
 #[cfg(feature = "wire")]
 pub use neuraxis_wire as wire;
 
@@ -82,14 +86,31 @@ struct Mcp;
 /// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../../../docs/agents.md")]
+    struct Agents;
     #[doc = include_str!("../../../docs/embedding/approvals.md")]
     struct Approvals;
+    #[doc = include_str!("../../../docs/embedding/guardrails.md")]
+    struct Guardrails;
     #[doc = include_str!("../../../docs/embedding/hello-world.md")]
     struct HelloWorld;
+    #[doc = include_str!("../../../docs/embedding/policy.md")]
+    struct Policies;
+    #[doc = include_str!("../../../docs/embedding/provider.md")]
+    struct Provider;
+    #[doc = include_str!("../../../docs/embedding/sessions.md")]
+    struct Sessions;
     #[doc = include_str!("../../../docs/embedding/streaming.md")]
     struct Streaming;
+    #[doc = include_str!("../../../docs/embedding/sub-agents.md")]
+    struct SubAgents;
     #[doc = include_str!("../../../docs/embedding/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/embedding/tools.md")]
     struct Tools;
+    #[doc = include_str!("../../../docs/embedding/typed-answers.md")]
+    struct TypedAnswers;
+    #[cfg(feature = "web")]
+    #[doc = include_str!("../../../docs/web.md")]
+    struct Web;
 }

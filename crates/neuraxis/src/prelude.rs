@@ -44,7 +44,8 @@ pub use neuraxis_engine::{
     WaitingApproval,
 };
 pub use neuraxis_ports::{
-    Approver, ApproverReply, LlmClient, SessionStore, Tool, ToolContext, ToolError, async_trait,
+    Approver, ApproverReply, LlmClient, SessionStore, Tool, ToolContext, ToolError, TurnContext,
+    async_trait,
 };
 #[cfg(feature = "tools")]
 pub use neuraxis_tools::schemars::{self, JsonSchema};

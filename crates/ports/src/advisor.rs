@@ -5,12 +5,15 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use neuraxis_core::{Advice, Consult};
 
+use crate::tool::TurnContext;
+
 /// Somebody who is asked at points of the loop that a profile names, and may end the loop there.
 ///
 /// **Who repeats.** Nobody: an answer is recorded and never asked for again, on a replay neither. **Cancel safety.**
 /// Dropping the future withdraws the question. **Order.** Questions of several agents may be open at the same time.
 #[async_trait]
 pub trait Advisor: Debug + Send + Sync + 'static {
-    /// Says how to go on at this point. Should be quick: the agent waits for it.
-    async fn advise(&self, question: &Consult) -> Advice;
+    /// Says how to go on at this point, which is in this turn of the agent and of this request. Should be quick: the agent
+    /// waits for it.
+    async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice;
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use neuraxis_core::{ApprovalDecision, AskApproval};
 
 use crate::question::{Question, QuestionReply};
+use crate::tool::TurnContext;
 
 /// Somebody who can be asked whether a call may run.
 ///
@@ -13,8 +14,9 @@ use crate::question::{Question, QuestionReply};
 /// **Order.** Several questions of one run may be open at the same time.
 #[async_trait]
 pub trait Approver: Debug + Send + Sync + 'static {
-    /// Asks about one call, showing exactly the arguments given.
-    async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+    /// Asks about one call, showing exactly the arguments given. It is of this turn of the agent and of this request, whose
+    /// owner may be the one to ask.
+    async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
 
     /// Tells whether there is anybody to answer, now or later. Where there is not, every call that is asked about is denied,
     /// and building an orchestrator warns of tools that therefore never run.

@@ -30,6 +30,7 @@ mod approver;
 mod clock;
 mod ids;
 mod llm;
+mod model_hook;
 mod provider;
 mod question;
 mod request_context;
@@ -40,6 +41,7 @@ mod tool_hook;
 mod tool_runner;
 mod tool_source;
 mod trace;
+mod web_search;
 
 pub use async_trait::async_trait;
 pub use futures_core::Stream;
@@ -50,6 +52,7 @@ pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
+pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
 pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
@@ -58,10 +61,11 @@ pub use question::{Field, FieldChoice, FieldKind, Person, Question, QuestionRepl
 pub use request_context::RequestContext;
 pub use secret::Secret;
 pub use store::{
-    ChainHead, Ending, KeyedRequest, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
-    MAX_OWNER_BYTES, RunBounds, RunFilter, RunLease, RunLog, RunSize, RunStart, RunSummary,
-    Session, SessionCursor, SessionFilter, SessionIndex, SessionStore, StoreError, UsageOf,
-    check_input,
+    ChainHead, Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,
+    MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage, OutputPlace,
+    RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session,
+    SessionCursor, SessionFilter, SessionIndex, SessionStore, StoreError, UsageOf, check_input,
+    output_chunks,
 };
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,
@@ -70,3 +74,4 @@ pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use tool_source::ToolSource;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};
+pub use web_search::{SearchHit, WebSearch, WebSearchError};

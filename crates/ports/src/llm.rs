@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
 use neuraxis_core::{
-    Attempt, EffectId, LlmError, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
+    Attempt, EffectId, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply,
+    ReplyDelta,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +36,10 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
     /// Answers a request piece by piece, for a person who reads along. Assembled, the pieces are the same reply that
     /// [`respond`](Self::respond) would give.
     ///
+    /// As provided, it waits for that reply and gives each of its parts whole: for a server that does not stream, and for a
+    /// client around another that has to see a reply whole before anybody reads it. Any other client around another hands
+    /// this call on, or nobody reads along any more.
+    ///
     /// # Errors
     ///
     /// As `respond` for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
@@ -41,7 +47,14 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
         &self,
         request: &ModelRequest,
         ctx: &CallContext,
-    ) -> Result<ReplyStream, LlmError>;
+    ) -> Result<ReplyStream, LlmError> {
+        let deltas = self.respond(request, ctx).await?.into_deltas().into_iter();
+        let cancellation = ctx.cancellation.clone();
+        Ok(Box::pin(WholeReply {
+            deltas,
+            cancellation,
+        }))
+    }
 
     /// Describes the model, from what is known without asking it.
     fn info(&self) -> ModelInfo;
@@ -55,6 +68,28 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
     /// it does, if the server said so. Called before a run whose messages hold such; the rules are those of
     /// [`learn_context`](Self::learn_context). As provided, there is nothing to ask.
     async fn learn_media(&self) {}
+}
+
+/// A reply that came whole, as a stream of its parts.
+struct WholeReply {
+    deltas: std::vec::IntoIter<ReplyDelta>,
+    cancellation: CancellationToken,
+}
+
+impl Stream for WholeReply {
+    type Item = Result<ReplyDelta, LlmError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(delta) = self.deltas.next() else {
+            return Poll::Ready(None);
+        };
+        if self.cancellation.is_cancelled() {
+            self.deltas = Vec::new().into_iter();
+            let given_up = LlmError::new(LlmErrorKind::Cancelled, "given up by its caller");
+            return Poll::Ready(Some(Err(given_up)));
+        }
+        Poll::Ready(Some(Ok(delta)))
+    }
 }
 
 /// The circumstances of a model call.

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod error;
+mod outputs;
 mod run;
 mod run_log;
 mod session;
@@ -15,19 +16,22 @@ pub use bounds::{
     RunSize, check_input,
 };
 pub use error::StoreError;
+pub use outputs::{
+    LongOutput, OutputChunk, OutputHead, OutputPage, OutputPlace, RunOutputs, output_chunks,
+};
 pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
 pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 pub use session_index::SessionIndex;
 
-/// Keeps sessions, and for each its runs' records: both roles of a store in one object. Whatever implements [`RunLog`] and
-/// [`SessionIndex`] is one.
+/// Keeps sessions, and for each its runs' records and long outputs: all roles of a store in one object. Whatever implements
+/// [`RunLog`], [`RunOutputs`] and [`SessionIndex`] is one.
 ///
 /// **Who repeats.** The caller, on [`StoreError::is_retryable`]. Repeating is safe: [`commit`](RunLog::commit) and
-/// [`post`](RunLog::post) recognize what they have kept already, and the rest either changes nothing the second time or
+/// [`post`](RunLog::post) recognize what they have kept already, [`keep_output`](RunOutputs::keep_output) keeps it anew, and the rest either changes nothing the second time or
 /// says that it was done. **Cancel safety.** A dropped call has happened whole or not at all. **Order.** Commits of one run
 /// are called one after the other and become visible in that order. What a call that returned has written, every later
 /// call sees, in this process and in others.
-pub trait SessionStore: RunLog + SessionIndex {}
+pub trait SessionStore: RunLog + RunOutputs + SessionIndex {}
 
-impl<S: RunLog + SessionIndex + ?Sized> SessionStore for S {}
+impl<S: RunLog + RunOutputs + SessionIndex + ?Sized> SessionStore for S {}

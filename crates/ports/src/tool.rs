@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt::{self, Debug};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -57,7 +58,7 @@ pub enum Isolation {
     RunTask,
 }
 
-/// The turn in which a tool might be used.
+/// A turn of an agent, and who asks: what tools, hooks, advisors and approvers know of where they are.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TurnContext {
@@ -84,6 +85,20 @@ impl TurnContext {
             turn,
             request: RequestContext::default(),
         }
+    }
+
+    /// Returns the value of a type that the program gave with the request, such as the user who asks; `None` if it gave none,
+    /// and in a run that was taken up again without it, as after a crash or a late approval.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.request.get()
+    }
+
+    /// Returns whose session it is, and so who asks; `None` where there is only one user. That is still known once a run was
+    /// taken up again.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.request.owner()
     }
 }
 
@@ -124,19 +139,14 @@ impl ToolContext {
             person: Person::default(),
         }
     }
+}
 
-    /// Returns the value of a type that the program gave with the request, such as the user who asks; `None` if it gave none,
-    /// and in a run that was taken up again without it, as after a crash or a late approval.
-    #[must_use]
-    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.turn.request.get()
-    }
+/// What is known of the turn is known of its call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
+impl Deref for ToolContext {
+    type Target = TurnContext;
 
-    /// Returns whose session it is, and so who asks; `None` where there is only one user. That is still known once a run was
-    /// taken up again.
-    #[must_use]
-    pub fn owner(&self) -> Option<&str> {
-        self.turn.request.owner()
+    fn deref(&self) -> &TurnContext {
+        &self.turn
     }
 }
 

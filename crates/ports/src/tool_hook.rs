@@ -2,8 +2,8 @@
 //!
 //! Not for the points between the steps of the loop, which are an [`Advisor`](crate::Advisor)'s.
 
-use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Deref;
 
 use async_trait::async_trait;
 use neuraxis_core::{JsonText, ToolCallId, ToolOutcome, ToolOutput, ToolSpec};
@@ -58,8 +58,8 @@ pub trait ToolHook: Debug + Send + Sync + 'static {
         BeforeCall::Continue
     }
 
-    /// Looks at what came of an attempt of a call that ran here, before it is recorded and read. Not of the calls of
-    /// sub-agents as a whole, nor of those that a client runs.
+    /// Looks at what came of an attempt of a call that ran here, or at what a client brought of one that it ran, before it is
+    /// recorded and read. Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that.
     async fn after(&self, _call: &HookedCall, _outcome: &ToolOutcome) -> AfterCall {
         AfterCall::Keep
     }
@@ -95,18 +95,14 @@ impl HookedCall {
             arguments,
         }
     }
+}
 
-    /// Returns the value of a type that the program gave with the request; `None` if it gave none, and in a run that was
-    /// taken up again without it.
-    #[must_use]
-    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.turn.request.get()
-    }
+/// What is known of the turn is known of its call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
+impl Deref for HookedCall {
+    type Target = TurnContext;
 
-    /// Returns whose session it is, and so who asks; `None` where there is only one user.
-    #[must_use]
-    pub fn owner(&self) -> Option<&str> {
-        self.turn.request.owner()
+    fn deref(&self) -> &TurnContext {
+        &self.turn
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::StreamExt;
 use tokio::time::timeout;
@@ -35,6 +35,17 @@ pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Pro
             format!("the body did not arrive within {seconds} seconds"),
         ))
     })
+}
+
+/// Reads the body of a request that has to be JSON if there is any.
+pub(crate) async fn json_if_any(
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Option<Vec<u8>>, Problem> {
+    if body.is_end_stream() {
+        return Ok(None);
+    }
+    json(headers, body).await.map(Some)
 }
 
 fn is_json(content_type: &HeaderValue) -> bool {

@@ -28,6 +28,7 @@
 //! ```
 
 mod address;
+mod api;
 mod body;
 mod events;
 mod guard;
@@ -39,9 +40,11 @@ mod problem;
 mod program;
 mod refusal;
 mod routes;
+mod said;
 mod server;
 mod stop;
 mod sweep;
+mod token;
 mod turn;
 mod turns;
 
@@ -50,3 +53,4 @@ pub use limits::Limits;
 pub use program::{Arguments, Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;
+pub use token::DecisionToken;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::{MODE_NOT_ALLOWED, Problem, TOO_MANY_RUNS};
+use crate::token::DecisionToken;
 
 /// After how many seconds a client that found no place for a run tries again.
 const RETRY_AFTER: u32 = 5;
@@ -22,6 +23,8 @@ pub struct Limits {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; another one is refused.
     pub max_runs: NonZeroU32,
+    /// What a decision about a call has to show; without it nobody decides over HTTP.
+    pub decisions: Option<DecisionToken>,
 }
 
 impl Limits {
@@ -34,6 +37,7 @@ impl Default for Limits {
         Self {
             modes: None,
             max_runs: Self::MAX_RUNS,
+            decisions: None,
         }
     }
 }
@@ -44,6 +48,7 @@ pub(crate) struct Limited {
     orchestrator: Orchestrator,
     modes: Arc<[Mode]>,
     places: Arc<Semaphore>,
+    decisions: Option<DecisionToken>,
 }
 
 impl FromRef<Limited> for Orchestrator {
@@ -61,6 +66,7 @@ impl Limited {
         Self {
             modes: modes.into(),
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            decisions: limits.decisions,
             orchestrator,
         }
     }
@@ -95,6 +101,20 @@ impl Limited {
         Err(Problem::new(&MODE_NOT_ALLOWED, detail)
             .with("field", field)
             .with("allowed", allowed))
+    }
+
+    pub(crate) const fn orchestrator(&self) -> &Orchestrator {
+        &self.orchestrator
+    }
+
+    /// Returns what a decision about a call has to show.
+    pub(crate) const fn decisions(&self) -> Option<DecisionToken> {
+        self.decisions
+    }
+
+    /// Returns the modes that clients may use.
+    pub(crate) fn modes(&self) -> &[Mode] {
+        &self.modes
     }
 
     /// Takes a place for a run, which is free again when it is dropped.

@@ -15,8 +15,9 @@ use tokio::runtime::Runtime;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Commands are run by this program, started a second time.
-    if let Some(code) = neuraxis::tools::run_sandbox_helper() {
+    // Commands are run, and documents of the web read, by this program, started a second time.
+    let helper = neuraxis::tools::run_sandbox_helper();
+    if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
     }
     let arguments = Arguments::parse();

@@ -3,11 +3,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use neuraxis::Orchestrator;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
+use neuraxis::engine::DecideLater;
+use neuraxis_app::{
+    App, BuildError, Config, ConfigError, Environment, Origin, ServerToken, Sources,
+};
 
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::limits::Limits;
@@ -15,6 +19,7 @@ use crate::logs::{self, LogFilterError};
 use crate::refusal::with_causes;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Stop};
+use crate::token::DecisionToken;
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
@@ -61,9 +66,19 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
+    let token = ServerToken::write(&config, &environment);
+    let token = token.map_err(Failure::Token)?;
+    if let Some(token) = &token {
+        tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
+    }
     let plan = config.server().plan.clone();
     let app = App::builder(&config, &environment).extend(|builder| {
         let builder = builder.verify_sessions();
+        // Whoever is to decide may come at any time, over any connection.
+        let builder = match &token {
+            Some(_) => builder.approver(Arc::new(DecideLater)),
+            None => builder,
+        };
         match plan {
             Some(plan) => builder.default_plan(plan),
             None => builder,
@@ -85,7 +100,9 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
-    let server = server.with_limits(limits(&config));
+    let mut limits = limits(&config);
+    limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
+    let server = server.with_limits(limits);
     let runs = app.orchestrator.runs();
     tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
     announce(&server.url());
@@ -130,6 +147,7 @@ fn limits(config: &Config) -> Limits {
     Limits {
         modes: config.server().modes.clone(),
         max_runs: config.server().max_runs.unwrap_or(Limits::MAX_RUNS),
+        decisions: None,
     }
 }
 
@@ -171,6 +189,9 @@ pub enum Failure {
     /// Runs were lost at the end.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
+    /// The token by which people decide cannot be kept.
+    #[error("the token for decisions cannot be written to the data folder")]
+    Token(#[source] io::Error),
     /// The operating system refuses what every program needs.
     #[error("cannot start")]
     System(#[from] io::Error),
@@ -187,7 +208,9 @@ impl Failure {
             // What is configured is right, and can be used another time.
             Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
             Self::Build(_) => ExitCode::from(USAGE),
-            Self::Bind(_) | Self::Unfinished(_) | Self::System(_) => ExitCode::FAILURE,
+            Self::Bind(_) | Self::Unfinished(_) | Self::Token(_) | Self::System(_) => {
+                ExitCode::FAILURE
+            }
         }
     }
 }

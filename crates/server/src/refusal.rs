@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 
 use neuraxis::SessionId;
 use neuraxis::brainstem::RequestError as PolicyRefusal;
-use neuraxis::engine::RequestError;
+use neuraxis::engine::{RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
 
 use crate::problem::{
-    AT_WORK_ELSEWHERE, IDEMPOTENCY_KEY_REUSED, INTERNAL, INVALID_FIELD, MODE_NOT_ALLOWED, NO_MODEL,
-    Problem, REFUSED, SESSION_ALTERED, SESSION_BUSY, SHUTTING_DOWN, STORE_FAILED,
-    STORE_UNAVAILABLE, UNKNOWN_CHANNEL, UNKNOWN_MODE,
+    AT_WORK_ELSEWHERE, CANNOT_GO_ON, IDEMPOTENCY_KEY_REUSED, INTERNAL, INVALID_FIELD,
+    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_RUN, NO_SUCH_SESSION, NOT_ASKED, NOT_WAITING, Problem,
+    QUESTION_EXPIRED, REFUSED, RUN_ENDED, SESSION_ALTERED, SESSION_BUSY, SESSION_EXISTS,
+    SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_RUNS, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 
 /// After how many seconds a client asks again for a run that another server drives, or that was left. A server that died is found out to be
@@ -66,6 +67,54 @@ impl From<RequestError> for Problem {
                 &SHUTTING_DOWN,
                 "the server is shutting down and takes no new messages",
             ),
+            other => internal(&with_causes(&other)),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        match error {
+            StoreError::NoSuchSession(session) => {
+                Self::new(&NO_SUCH_SESSION, text).with("session_id", session.as_str())
+            }
+            StoreError::NoSuchRun(_) => Self::new(&NO_SUCH_RUN, "there is no such run"),
+            StoreError::SessionExists(session) => {
+                Self::new(&SESSION_EXISTS, text).with("session_id", session.as_str())
+            }
+            StoreError::SessionBusy { session, run } => Self::new(&SESSION_BUSY, text)
+                .with("session_id", session.as_str())
+                .with("run_id", run.to_string()),
+            StoreError::RunEnded(_) => Self::new(&RUN_ENDED, text),
+            StoreError::Invalid { .. } => Self::new(&INVALID_FIELD, text),
+            StoreError::InboxFull(_) => Self::new(&TOO_MANY_RUNS, text).retry_after(RETRY_AFTER),
+            other => not_recorded(&other),
+        }
+    }
+}
+
+impl From<ResumeError> for Problem {
+    fn from(error: ResumeError) -> Self {
+        let text = error.to_string();
+        match error {
+            ResumeError::Ended(_) => Self::new(&RUN_ENDED, text),
+            ResumeError::NotWaiting(_) => Self::new(&NOT_WAITING, text),
+            ResumeError::NotAsked(_) => Self::new(&NOT_ASKED, text),
+            ResumeError::Expired { .. } => Self::new(&QUESTION_EXPIRED, text),
+            // Another owner's run and one that there is not are the same to a client.
+            ResumeError::OtherOwner { .. } => Self::new(&NO_SUCH_RUN, "there is no such run"),
+            ResumeError::Altered { session, why } => altered(&session, &why),
+            ResumeError::AtWork(_) | ResumeError::Alive(_) => {
+                Self::new(&AT_WORK_ELSEWHERE, text).retry_after(RETRY_AFTER)
+            }
+            ResumeError::Store(error) => error.into(),
+            ResumeError::ShuttingDown => Self::new(&SHUTTING_DOWN, text),
+            ResumeError::Elsewhere { .. }
+            | ResumeError::NoFolder(_)
+            | ResumeError::Imported(_)
+            | ResumeError::Closed { .. }
+            | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
             other => internal(&with_causes(&other)),
         }
     }

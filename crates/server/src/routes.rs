@@ -7,12 +7,12 @@ use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 
 use crate::limits::Limited;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{guard, turns};
+use crate::{api, guard};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited) -> Router {
@@ -20,7 +20,7 @@ pub(crate) fn routes(limited: Limited) -> Router {
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
-        .route("/api/v1/sessions/{id}/turns", post(turns::take))
+        .nest("/api/v1", api::routes())
         .with_state(limited)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)

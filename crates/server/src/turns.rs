@@ -15,13 +15,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
-use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
+use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::api::session_id;
 use crate::limits::Limited;
-use crate::problem::{
-    INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, RUN_UNRECORDED, SHUTTING_DOWN,
-};
+use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
 use crate::{body, events};
@@ -47,7 +46,7 @@ pub(crate) async fn take(
     let key = idempotency_key(&headers)?;
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
-    let mut request = turn.into_request(session);
+    let mut request = turn.into_request(session)?;
     limited.check(&request.channel, &request.mode)?;
     request.idempotency_key = key;
     let place = match limited.place() {
@@ -115,19 +114,6 @@ fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Pr
     problem
         .with("session_id", run.session_id().as_str())
         .with("run_id", run.run_id().to_string())
-}
-
-fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
-    let Ok(Path(id)) = id else {
-        // The only way for a text not to be one.
-        return Err(Problem::new(
-            &INVALID_SESSION_ID,
-            "the session id is not UTF-8",
-        ));
-    };
-    id.parse().map_err(|error: neuraxis::core::InvalidId| {
-        Problem::new(&INVALID_SESSION_ID, error.to_string())
-    })
 }
 
 /// Reads the key of the request, if it has one.

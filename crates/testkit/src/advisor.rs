@@ -5,7 +5,7 @@ use std::future;
 use std::sync::{Mutex, PoisonError};
 
 use neuraxis_core::{Advice, Consult};
-use neuraxis_ports::{Advisor, async_trait};
+use neuraxis_ports::{Advisor, TurnContext, async_trait};
 
 /// Gives advice in order and remembers the questions. Out of advice, it says to go on.
 ///
@@ -21,6 +21,7 @@ use neuraxis_ports::{Advisor, async_trait};
 pub struct ScriptedAdvisor {
     answers: Mutex<VecDeque<Answer>>,
     questions: Mutex<Vec<Consult>>,
+    turns: Mutex<Vec<TurnContext>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +63,13 @@ impl ScriptedAdvisor {
         questions.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the turns that the questions were about.
+    #[must_use]
+    pub fn turns(&self) -> Vec<TurnContext> {
+        let turns = self.turns.lock();
+        turns.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn push(self, answer: Answer) -> Self {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.push_back(answer);
@@ -76,7 +84,11 @@ impl Advisor for ScriptedAdvisor {
         clippy::panic,
         reason = "an advisor that panics is what the test asks for"
     )]
-    async fn advise(&self, question: &Consult) -> Advice {
+    async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice {
+        self.turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(turn.clone());
         self.questions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

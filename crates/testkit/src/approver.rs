@@ -5,7 +5,7 @@ use std::future;
 use std::sync::{Mutex, PoisonError};
 
 use neuraxis_core::{ApprovalDecision, AskApproval, GrantScope, JsonText};
-use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, async_trait};
+use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnContext, async_trait};
 
 /// Gives answers in order and remembers the questions. Out of answers, it says that nobody can answer.
 ///
@@ -18,6 +18,7 @@ use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, async_tra
 pub struct ScriptedApprover {
     answers: Mutex<VecDeque<Answer>>,
     asks: Mutex<Vec<AskApproval>>,
+    turns: Mutex<Vec<TurnContext>>,
     answer: Option<QuestionReply>,
     questions: Mutex<Vec<Question>>,
 }
@@ -97,6 +98,15 @@ impl ScriptedApprover {
             .clone()
     }
 
+    /// Returns the turns that the questions came from.
+    #[must_use]
+    pub fn turns(&self) -> Vec<TurnContext> {
+        self.turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     fn decide(self, decision: ApprovalDecision) -> Self {
         self.then(ApproverReply::Decided {
             decision,
@@ -115,7 +125,11 @@ impl ScriptedApprover {
 
 #[async_trait]
 impl Approver for ScriptedApprover {
-    async fn decide(&self, ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply {
+        self.turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(turn.clone());
         self.asks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -26,10 +26,16 @@ pub fn call_context() -> CallContext {
     )
 }
 
+/// Names the first turn of a stateless run, about whose request nothing is known.
+#[must_use]
+pub fn turn_context() -> TurnContext {
+    TurnContext::new(run(), None, AgentId::ROOT, Turn(1))
+}
+
 /// Makes the context of a tool call: first attempt in turn 1 of a stateless run, nobody cancels or watches it yet.
 #[must_use]
 pub fn tool_context() -> ToolContext {
-    let turn = TurnContext::new(run(), None, AgentId::ROOT, Turn(1));
+    let turn = turn_context();
     let call = ToolCallId::new(run(), AgentId::ROOT, ContentIndex(0), CallIndex(0));
     ToolContext::new(
         turn,

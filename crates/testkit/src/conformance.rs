@@ -23,6 +23,7 @@ pub mod llm_client;
 pub mod session_store;
 pub mod tool;
 pub mod trace_sink;
+pub mod web_search;
 
 use std::time::Duration;
 

@@ -4,10 +4,12 @@
 //!
 //! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
-//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`VirtualClock`], [`CountingIds`];
+//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`], [`VirtualClock`],
+//!   [`CountingIds`];
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
+//! - a web site on loopback that answers as a test says, [`WebSite`];
 //! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
 //! - the checks of what a fault leaves behind, [`Aftermath`];
@@ -44,30 +46,36 @@ mod llama_server;
 pub mod messages;
 pub mod mock;
 mod model;
+mod model_hook;
 mod postgres;
 pub mod reply;
 mod run_log;
+mod search;
 mod silent_proxy;
 mod spec;
 mod store;
 mod tool;
 mod tool_hook;
 mod tool_runner;
+mod web_site;
 
 pub use advisor::ScriptedAdvisor;
 pub use aftermath::{Aftermath, assert_nowhere};
 pub use approver::ScriptedApprover;
-pub use call::{call_context, tool_context};
+pub use call::{call_context, tool_context, turn_context};
 pub use clock::{CountingIds, START, VirtualClock};
 pub use faulty_model_server::{FaultyModelServer, ModelFault};
 pub use llama_server::LlamaServer;
 pub use messages::{request, request_of};
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
+pub use model_hook::ScriptedModelHook;
 pub use postgres::Postgres;
 pub use run_log::{RecordingSink, RunLog};
+pub use search::ScriptedSearch;
 pub use silent_proxy::SilentProxy;
 pub use spec::{SpecBuilder, spec};
 pub use store::{FailingStore, Fault, StoreOperation};
 pub use tool::{Act, ScriptedTool, SeenToolCall};
 pub use tool_hook::ScriptedToolHook;
 pub use tool_runner::ScriptedRunner;
+pub use web_site::{WebAnswer, WebRequest, WebSite};

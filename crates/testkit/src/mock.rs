@@ -2,6 +2,7 @@
 //!
 //! Not for the rest: where only the result matters, the fakes of this crate read better.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use mockall::mock;
@@ -10,14 +11,16 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
     Advice, AskApproval, Consult, ContentHash, InboxEntry, InputId, JsonText, LlmError,
-    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutcome,
-    ToolOutput, ToolSpec, Transcript,
+    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolCallId, ToolName,
+    ToolOutcome, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
-    HookedCall, Ids, LlmClient, ModelInfo, Question, QuestionReply, ReplyStream, RunFilter,
-    RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool,
-    ToolContext, ToolError, ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
+    ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
+    LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question, QuestionReply,
+    ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
+    SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
+    TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
 };
 
 mock! {
@@ -75,6 +78,13 @@ mock! {
     }
 
     #[async_trait]
+    impl RunOutputs for SessionStore {
+        async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError>;
+        async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError>;
+        async fn output_page(&self, run: RunId, call: &ToolCallId, from: OutputPlace, most: usize) -> Result<OutputPage, StoreError>;
+    }
+
+    #[async_trait]
     impl SessionIndex for SessionStore {
         async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
         async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
@@ -102,7 +112,7 @@ mock! {
 
     #[async_trait]
     impl Approver for Approver {
-        async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+        async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
         async fn answer(&self, question: &Question) -> QuestionReply;
     }
 }
@@ -114,7 +124,21 @@ mock! {
 
     #[async_trait]
     impl Advisor for Advisor {
-        async fn advise(&self, question: &Consult) -> Advice;
+        async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ModelHook`].
+    #[derive(Debug)]
+    pub ModelHook {}
+
+    #[async_trait]
+    impl ModelHook for ModelHook {
+        fn timing(&self) -> HookTiming;
+        fn lets_text_stream(&self) -> bool;
+        async fn before(&self, request: &HookedRequest) -> BeforeModel;
+        async fn after(&self, reply: &HookedReply) -> AfterModel;
     }
 }
 
@@ -138,6 +162,17 @@ mock! {
     #[async_trait]
     impl ToolRunner for ToolRunner {
         async fn run_tool(&self, tool: &ToolName, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+    }
+}
+
+mock! {
+    /// A mock of [`WebSearch`].
+    #[derive(Debug)]
+    pub WebSearch {}
+
+    #[async_trait]
+    impl WebSearch for WebSearch {
+        async fn search(&self, query: &str, most: NonZeroU32) -> Result<Vec<SearchHit>, WebSearchError>;
     }
 }
 

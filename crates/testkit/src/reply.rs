@@ -2,17 +2,17 @@
 
 use neuraxis_core::{
     BlockIndex, JsonText, ModelRef, ReasoningPart, Reply, ReplyFinish, ReplyPart, RequestedCall,
-    TextPart, TokenCount, Usage,
+    TokenCount, Usage,
 };
 
 /// Makes a reply of one text.
 pub fn text(text: impl Into<String>) -> Reply {
-    of([text_part(text)], ReplyFinish::Stop)
+    of([ReplyPart::text(text)], ReplyFinish::Stop)
 }
 
 /// Makes a reply whose text was cut at the output limit.
 pub fn cut(text: impl Into<String>) -> Reply {
-    of([text_part(text)], ReplyFinish::Length)
+    of([ReplyPart::text(text)], ReplyFinish::Length)
 }
 
 /// Makes a reply with reasoning before its text.
@@ -23,7 +23,7 @@ pub fn reasoned(reasoning: impl Into<String>, text: impl Into<String>) -> Reply 
         ..ReasoningPart::default()
     };
     of(
-        [ReplyPart::Reasoning(reasoning), text_part(text)],
+        [ReplyPart::Reasoning(reasoning), ReplyPart::text(text)],
         ReplyFinish::Stop,
     )
 }
@@ -39,7 +39,7 @@ pub fn text_and_calls<'a>(
     calls: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Reply {
     of(
-        std::iter::once(text_part(text)).chain(calls.into_iter().map(call_part)),
+        std::iter::once(ReplyPart::text(text)).chain(calls.into_iter().map(call_part)),
         ReplyFinish::ToolCalls,
     )
 }
@@ -70,14 +70,8 @@ pub fn of(parts: impl IntoIterator<Item = ReplyPart>, finish: ReplyFinish) -> Re
         finish,
         usage: Usage::default(),
         model,
+        advice: None,
     }
-}
-
-fn text_part(text: impl Into<String>) -> ReplyPart {
-    ReplyPart::Text(TextPart {
-        text: text.into(),
-        state: None,
-    })
 }
 
 fn call_part((name, arguments): (&str, &str)) -> ReplyPart {

@@ -8,11 +8,13 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
-    SessionIndex, SessionStore, StoreError, UsageOf, async_trait,
+    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore,
+    StoreError, UsageOf, async_trait,
 };
 
 /// Passes everything on to another store, but for the faults that a test orders.
@@ -52,6 +54,9 @@ pub enum StoreOperation {
     Post,
     Inbox,
     Settle,
+    KeepOutput,
+    Outputs,
+    OutputPage,
     Metrics,
     UsageSince,
     Carried,
@@ -188,6 +193,36 @@ impl<S: SessionStore> RunLog for FailingStore<S> {
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
             .await
+    }
+}
+
+#[async_trait]
+impl<S: SessionStore> RunOutputs for FailingStore<S> {
+    async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
+        self.pass(
+            StoreOperation::KeepOutput,
+            self.inner.keep_output(lease, output),
+        )
+        .await
+    }
+
+    async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
+        self.pass(StoreOperation::Outputs, self.inner.outputs(run))
+            .await
+    }
+
+    async fn output_page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, StoreError> {
+        self.pass(
+            StoreOperation::OutputPage,
+            self.inner.output_page(run, call, from, most),
+        )
+        .await
     }
 }
 

@@ -19,17 +19,10 @@ use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook, async_trait};
 /// ```
 #[derive(Debug, Default)]
 pub struct ScriptedToolHook {
-    before: Mutex<VecDeque<Answer<BeforeCall>>>,
-    after: Mutex<VecDeque<Answer<AfterCall>>>,
+    before: Answers<BeforeCall>,
+    after: Answers<AfterCall>,
     seen: Mutex<Vec<HookedCall>>,
     results: Mutex<Vec<ToolOutcome>>,
-}
-
-#[derive(Debug)]
-enum Answer<T> {
-    Says(T),
-    Panic,
-    Silence,
 }
 
 impl ScriptedToolHook {
@@ -42,35 +35,35 @@ impl ScriptedToolHook {
     /// Says this about the next call.
     #[must_use]
     pub fn before(self, answer: BeforeCall) -> Self {
-        lock(&self.before).push_back(Answer::Says(answer));
+        self.before.says(answer);
         self
     }
 
     /// Panics at the next call.
     #[must_use]
     pub fn panic_before(self) -> Self {
-        lock(&self.before).push_back(Answer::Panic);
+        self.before.panic();
         self
     }
 
     /// Never answers about the next call.
     #[must_use]
     pub fn stay_silent(self) -> Self {
-        lock(&self.before).push_back(Answer::Silence);
+        self.before.silence();
         self
     }
 
     /// Says this about the next result.
     #[must_use]
     pub fn after(self, answer: AfterCall) -> Self {
-        lock(&self.after).push_back(Answer::Says(answer));
+        self.after.says(answer);
         self
     }
 
     /// Panics at the next result.
     #[must_use]
     pub fn panic_after(self) -> Self {
-        lock(&self.after).push_back(Answer::Panic);
+        self.after.panic();
         self
     }
 
@@ -91,24 +84,54 @@ impl ScriptedToolHook {
 impl ToolHook for ScriptedToolHook {
     async fn before(&self, call: &HookedCall) -> BeforeCall {
         lock(&self.seen).push(call.clone());
-        let answer = lock(&self.before).pop_front();
-        given(answer, BeforeCall::Continue).await
+        self.before.next(BeforeCall::Continue).await
     }
 
     async fn after(&self, _call: &HookedCall, outcome: &ToolOutcome) -> AfterCall {
         lock(&self.results).push(outcome.clone());
-        let answer = lock(&self.after).pop_front();
-        given(answer, AfterCall::Keep).await
+        self.after.next(AfterCall::Keep).await
     }
 }
 
-#[expect(clippy::panic, reason = "a hook that panics is what the test asks for")]
-async fn given<T>(answer: Option<Answer<T>>, otherwise: T) -> T {
-    match answer {
-        Some(Answer::Says(answer)) => answer,
-        Some(Answer::Panic) => panic!("as the test wants it"),
-        Some(Answer::Silence) => future::pending().await,
-        None => otherwise,
+/// What a hook has to say, in order.
+#[derive(Debug)]
+pub(crate) struct Answers<T>(Mutex<VecDeque<Answer<T>>>);
+
+#[derive(Debug)]
+enum Answer<T> {
+    Says(T),
+    Panic,
+    Silence,
+}
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Answers<T> {
+    pub(crate) fn says(&self, answer: T) {
+        lock(&self.0).push_back(Answer::Says(answer));
+    }
+
+    pub(crate) fn panic(&self) {
+        lock(&self.0).push_back(Answer::Panic);
+    }
+
+    pub(crate) fn silence(&self) {
+        lock(&self.0).push_back(Answer::Silence);
+    }
+
+    #[expect(clippy::panic, reason = "a hook that panics is what the test asks for")]
+    pub(crate) async fn next(&self, otherwise: T) -> T {
+        let answer = lock(&self.0).pop_front();
+        match answer {
+            Some(Answer::Says(answer)) => answer,
+            Some(Answer::Panic) => panic!("as the test wants it"),
+            Some(Answer::Silence) => future::pending().await,
+            None => otherwise,
+        }
     }
 }
 

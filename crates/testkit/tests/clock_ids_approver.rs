@@ -5,7 +5,9 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentId, ApprovalDecision, AskApproval, JsonText, ToolCallId};
 use neuraxis_ports::{Approver, ApproverReply, Clock, Ids};
-use neuraxis_testkit::{CountingIds, START, ScriptedApprover, VirtualClock, call_context};
+use neuraxis_testkit::{
+    CountingIds, START, ScriptedApprover, VirtualClock, call_context, turn_context,
+};
 
 #[test]
 fn the_clock_stands_still_until_it_is_moved() {
@@ -47,12 +49,18 @@ async fn the_approver_answers_in_order_and_then_nobody_does() {
     let ApproverReply::Decided {
         decision: ApprovalDecision::Deny { reason },
         ..
-    } = approver.decide(&ask).await
+    } = approver.decide(&ask, &turn_context()).await
     else {
         panic!("the first answer is no")
     };
     assert_eq!(reason.as_deref(), Some("no"));
-    assert_eq!(approver.decide(&ask).await, ApproverReply::Later);
-    assert_eq!(approver.decide(&ask).await, ApproverReply::Nobody);
+    assert_eq!(
+        approver.decide(&ask, &turn_context()).await,
+        ApproverReply::Later
+    );
+    assert_eq!(
+        approver.decide(&ask, &turn_context()).await,
+        ApproverReply::Nobody
+    );
     assert_eq!(approver.asks(), [ask.clone(), ask.clone(), ask]);
 }

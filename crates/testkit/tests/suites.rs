@@ -28,6 +28,50 @@ mod the_scripted_model {
     neuraxis_testkit::llm_client_suite!(subject());
 }
 
+mod a_client_that_does_not_stream {
+    use neuraxis_core::{LlmError, ModelRequest, Reply};
+    use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
+    use neuraxis_testkit::conformance::llm_client::Subject;
+    use neuraxis_testkit::{Script, ScriptedModel, reply, request};
+
+    /// Leaves streaming to what the port provides.
+    #[derive(Debug)]
+    struct Whole(ScriptedModel);
+
+    #[async_trait]
+    impl LlmClient for Whole {
+        async fn respond(
+            &self,
+            request: &ModelRequest,
+            ctx: &CallContext,
+        ) -> Result<Reply, LlmError> {
+            self.0.respond(request, ctx).await
+        }
+
+        fn info(&self) -> ModelInfo {
+            self.0.info()
+        }
+    }
+
+    fn subject() -> Subject {
+        let model = ScriptedModel::answering(|request| {
+            let asked = request.messages.messages().first();
+            match asked.map(|message| message.text()).as_deref() {
+                Some("think") => reply::reasoned("hm, hm", "a longer answer"),
+                Some("call") => {
+                    reply::text_and_calls("so:", [("look", r#"{"at":"it"}"#), ("go", "{}")])
+                }
+                _ => reply::text("hello there"),
+            }
+        });
+        let requests = [request("hello"), request("think"), request("call")];
+        let stalled = Whole(ScriptedModel::always(Script::hanging()));
+        Subject::new(Whole(model), requests).with_stalled(stalled)
+    }
+
+    neuraxis_testkit::llm_client_suite!(subject());
+}
+
 mod the_scripted_tool {
     use neuraxis_testkit::{ScriptedTool, spec};
 
@@ -74,6 +118,40 @@ mod the_counting_ids {
     neuraxis_testkit::ids_suite!(CountingIds::new());
 }
 
+mod the_scripted_search {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use neuraxis_ports::{WebSearch, WebSearchError};
+    use neuraxis_testkit::ScriptedSearch;
+    use neuraxis_testkit::conformance::web_search::{Asked, SearchScene, Subject};
+
+    fn subject() -> Subject {
+        Subject::new(|scene| async move {
+            let error = match scene {
+                SearchScene::Finds(hits) => return made(ScriptedSearch::new(hits)),
+                SearchScene::RefusesKey => WebSearchError::Unauthorized,
+                SearchScene::IsBusy => WebSearchError::RateLimited {
+                    retry_after: Some(Duration::from_secs(7)),
+                },
+                SearchScene::RefusesQuestion => WebSearchError::Refused { why: "no".into() },
+                SearchScene::Fails => WebSearchError::Failing { status: 503 },
+                SearchScene::IsNoService => WebSearchError::InvalidResponse { why: "no".into() },
+                _ => WebSearchError::Timeout,
+            };
+            made(ScriptedSearch::failing(error))
+        })
+    }
+
+    fn made(search: ScriptedSearch) -> (Arc<dyn WebSearch>, Asked) {
+        let search = Arc::new(search);
+        let asked = Arc::clone(&search);
+        (search, Arc::new(move || asked.queries()))
+    }
+
+    neuraxis_testkit::web_search_suite!(subject());
+}
+
 #[test]
 fn every_rule_of_a_suite_is_mounted_by_its_macro() {
     let suites = [
@@ -90,6 +168,7 @@ fn every_rule_of_a_suite_is_mounted_by_its_macro() {
         .concat(),
         include_str!("../src/conformance/tool.rs").to_owned(),
         include_str!("../src/conformance/trace_sink.rs").to_owned(),
+        include_str!("../src/conformance/web_search.rs").to_owned(),
     ];
     for suite in suites {
         let (_, list) = suite.split_once("mount_rules!").unwrap();

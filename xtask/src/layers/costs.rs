@@ -54,7 +54,7 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Features of the facade, and what a build with them alone must not hold.
-const COSTS: [(&str, &[&[&str]]); 9] = [
+const COSTS: [(&str, &[&[&str]]); 10] = [
     (
         "",
         &[
@@ -87,6 +87,7 @@ const COSTS: [(&str, &[&[&str]]); 9] = [
     ("built-in-tools", &[C_COMPILER, SANDBOX, FILES, HTTP, TESTS]),
     ("file-tools", &[C_COMPILER, SANDBOX, MACHINE, HTTP, GLOBAL]),
     ("command-tools", &[C_COMPILER, MACHINE, HTTP]),
+    ("web", &[SANDBOX, FILES, MACHINE, TESTS]),
     (
         "llama",
         &[

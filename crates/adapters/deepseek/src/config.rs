@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use neuraxis_core::MediaTypes;
-use neuraxis_ports::Provider;
 use neuraxis_wire::{Environment, MaxConcurrent, NoKey, ReasoningEcho, Secret, Timeouts};
 use serde::{Deserialize, Serialize};
 
@@ -102,19 +101,9 @@ impl DeepSeekConfig {
     ///
     /// [`NoKey`], which names the variable, if it holds no key.
     pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
-        match <Self as Provider>::KEY_DISCOVERY {
-            Some(discovery) => Ok(Self::in_environment(model, Environment::read(discovery)?)),
-            None => Ok(Self::new(model)),
-        }
-    }
-
-    fn in_environment(model: impl Into<String>, environment: Environment) -> Self {
-        let config = Self::new(model);
-        Self {
-            base_url: environment.base_url.unwrap_or(config.base_url),
-            api_key: Some(environment.key),
-            ..config
-        }
+        let mut config = Self::new(model);
+        Environment::fill::<Self>(&mut config.base_url, &mut config.api_key)?;
+        Ok(config)
     }
 
     /// Returns the context size, as far as it is known (api-docs.deepseek.com/quick_start/pricing).

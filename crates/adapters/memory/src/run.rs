@@ -1,5 +1,6 @@
 //! One run: its records, its lease and its inbox.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -7,10 +8,11 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
     ContentHash, InboxEntry, InputId, Record, RunId, RunMeter, Seq, SessionId, SessionMetrics,
+    ToolCallId,
 };
 use neuraxis_ports::{
-    Ending, KeyedRequest, MAX_INBOX_ENTRIES, RunBounds, RunLease, RunSize, RunStart, RunSummary,
-    StoreError, check_input,
+    Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, OutputHead, RunBounds, RunLease, RunSize,
+    RunStart, RunSummary, StoreError, check_input,
 };
 
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Run {
     records: Vec<Arc<Record>>,
     bytes: u64,
     inbox: Vec<Posted>,
+    /// The long outputs of its calls.
+    outputs: BTreeMap<ToolCallId, LongOutput>,
     /// It was imported, and nobody has begun it again since.
     imported: bool,
     /// The request that it was begun for, where that had a key.
@@ -71,6 +75,7 @@ impl Run {
             records: Vec::new(),
             bytes: 0,
             inbox: Vec::new(),
+            outputs: BTreeMap::new(),
             imported: false,
             request: start.request.clone(),
         }
@@ -255,6 +260,41 @@ impl Run {
             .filter_map(|record| record.inbox_id())
             .collect();
         self.settle(&taken);
+    }
+
+    /// Keeps the long output of a call, if there is room for it.
+    pub(crate) fn keep_output(
+        &mut self,
+        output: &LongOutput,
+        bounds: &RunBounds,
+    ) -> Result<(), StoreError> {
+        if self.lease.is_none() || self.has_ended() {
+            return Err(StoreError::Stale(self.id));
+        }
+        let others = self.outputs.values().filter(|it| it.call != output.call);
+        let bytes = others.chain([output]).map(|it| it.text.len() as u64).sum();
+        if bytes > bounds.max_output_bytes {
+            return Err(StoreError::OutputsTooLarge {
+                run: self.id,
+                bytes,
+                most: bounds.max_output_bytes,
+            });
+        }
+        self.outputs.insert(output.call.clone(), output.clone());
+        Ok(())
+    }
+
+    pub(crate) fn outputs(&self) -> Vec<OutputHead> {
+        self.outputs.values().map(LongOutput::head).collect()
+    }
+
+    /// Returns the long output of a call. Its text is shared.
+    pub(crate) fn output(&self, call: &ToolCallId) -> Result<LongOutput, StoreError> {
+        let found = self.outputs.get(call).cloned();
+        found.ok_or_else(|| StoreError::NoSuchOutput {
+            run: self.id,
+            call: call.clone(),
+        })
     }
 
     pub(crate) fn summary(&self) -> RunSummary {

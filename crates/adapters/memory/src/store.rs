@@ -7,11 +7,13 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, Ending, RunBounds, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session,
-    SessionFilter, SessionIndex, StoreError, UsageOf, async_trait,
+    ChainHead, Ending, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
+    RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
+    StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -136,6 +138,30 @@ impl RunLog for MemoryStore {
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.state().leased(lease).map(|run| run.settle(ids))
+    }
+}
+
+#[async_trait]
+impl RunOutputs for MemoryStore {
+    async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.leased(lease)?.keep_output(output, &self.bounds)
+    }
+
+    async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
+        self.state().run(run).map(Run::outputs)
+    }
+
+    async fn output_page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, StoreError> {
+        // Nobody waits for the page to be cut but who asked for it.
+        let output = self.state().run(run)?.output(call)?;
+        Ok(output.page(from, most))
     }
 }
 

@@ -53,6 +53,7 @@ impl LlmClient for OfflineModel {
             finish: end.finish,
             usage: end.usage,
             model: end.model,
+            advice: None,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Reading, past the writer: each question is one statement, or several over what no longer changes.
 
 pub(crate) mod history;
+pub(crate) mod outputs;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod sessions;

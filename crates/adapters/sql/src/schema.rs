@@ -23,7 +23,10 @@ const APPLICATION_ID: i64 = 0x4e78_5374;
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
 /// The version that this program brings every database to.
-const LATEST: i64 = 5;
+const LATEST: i64 = 6;
+
+/// The version from which on runs and sessions are summed up as they are now.
+const SUMMED_UP: i64 = 5;
 
 macro_rules! migration {
     ($number:literal, $name:literal, $folder:literal) => {
@@ -53,11 +56,12 @@ macro_rules! migrations {
             migration!(3, "metrics_anew", $folder),
             migration!(4, "length_of_leases", $folder),
             migration!(5, "summaries_and_keys", $folder),
+            migration!(6, "outputs", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 5] {
+fn migrations(dialect: Dialect) -> [Migration; 6] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),
@@ -182,7 +186,7 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
         let mark = AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"));
         link.run(mark, &[]).await.map_err(not_opened)?;
     }
-    if (1..LATEST).contains(&found) {
+    if (1..SUMMED_UP).contains(&found) {
         let summed_up = sum_up(link).await;
         summed_up.map_err(|failure| database.store_error(failure))?;
     }

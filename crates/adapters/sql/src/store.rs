@@ -5,11 +5,13 @@ use std::sync::Arc;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
-    SessionIndex, StoreError, UsageOf, async_trait, check_input,
+    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, UsageOf,
+    async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -214,6 +216,30 @@ impl RunLog for SqlStore {
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         let act = Act::Settle(lease.clone(), ids.to_vec());
         self.act(act).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl RunOutputs for SqlStore {
+    async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
+        let act = Act::KeepOutput(lease.clone(), output.clone());
+        self.act(act).await.map(drop)
+    }
+
+    async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
+        let found = read::outputs::of_run(&mut self.link().await?, run).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn output_page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, StoreError> {
+        let found = read::outputs::page(&mut self.link().await?, run, call, from, most).await;
+        found.map_err(|failure| self.store_error(failure))
     }
 }
 

@@ -7,6 +7,7 @@ mod act;
 mod commit;
 mod inbox;
 mod leases;
+mod outputs;
 mod run_state;
 mod sessions;
 mod upsert;

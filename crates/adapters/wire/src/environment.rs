@@ -2,7 +2,7 @@
 //!
 //! Not for a configuration file's `api_key_env`, which names any variable and is read by whoever reads the file.
 
-use neuraxis_ports::{ConnectError, KeyDiscovery, Secret};
+use neuraxis_ports::{ConnectError, KeyDiscovery, Provider, Secret};
 
 /// What the environment says of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,29 @@ impl Environment {
     /// [`NoKey`], if the variable of the key is not set, is empty, or is not UTF-8.
     pub fn read(discovery: KeyDiscovery) -> Result<Self, NoKey> {
         Self::look_up(discovery, |name| std::env::var(name).ok())
+    }
+
+    /// Puts the key of a provider, and its address where one is named, from the variables of this process into a
+    /// configuration: what `from_env` of each does.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn fill<P: Provider>(
+        base_url: &mut String,
+        api_key: &mut Option<Secret>,
+    ) -> Result<(), NoKey> {
+        if let Some(discovery) = P::KEY_DISCOVERY {
+            Self::read(discovery)?.put(base_url, api_key);
+        }
+        Ok(())
+    }
+
+    fn put(self, base_url: &mut String, api_key: &mut Option<Secret>) {
+        if let Some(named) = self.base_url {
+            *base_url = named;
+        }
+        *api_key = Some(self.key);
     }
 
     /// As [`read`](Self::read), in variables that somebody else looks up.
@@ -79,6 +102,13 @@ mod tests {
         assert_eq!((found.key.expose(), found.base_url), ("sk-canary", None));
         let found = Environment::look_up(DISCOVERY, |name| Some(format!("at {name}"))).unwrap();
         assert_eq!(found.base_url.as_deref(), Some("at EXAMPLE_BASE_URL"));
+        let (mut base_url, mut key) = ("usual".to_owned(), None);
+        Environment::look_up(DISCOVERY, set)
+            .unwrap()
+            .put(&mut base_url, &mut key);
+        assert_eq!((base_url.as_str(), key.is_some()), ("usual", true));
+        found.put(&mut base_url, &mut key);
+        assert_eq!(base_url, "at EXAMPLE_BASE_URL");
     }
 
     #[test]

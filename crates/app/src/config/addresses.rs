@@ -105,7 +105,7 @@ impl Layers {
 }
 
 /// Tells whether what is sent to an address goes over a network in plain text.
-fn is_open_to_others(url: &str) -> bool {
+pub(super) fn is_open_to_others(url: &str) -> bool {
     let Some((scheme, rest)) = url.trim().split_once("://") else {
         return false;
     };

@@ -81,6 +81,12 @@ impl Change {
             ["mcp", "servers", server, rest @ ..] => of_mcp_server(server, rest, text),
             ["tools", "root"] => (2, format!("lets tools read and write in {}", cut(text))),
             ["tools", ..] => (3, "changes the tools".to_owned()),
+            ["web", "allow_hosts"] => (
+                1,
+                "lets web_fetch reach these hosts, also in your own network".to_owned(),
+            ),
+            ["web", "search", rest @ ..] => of_search(rest, text),
+            ["web", ..] => (3, "changes how pages of the web are fetched".to_owned()),
             ["store", "url"] => {
                 let url = secret::shown("store.url", text);
                 (2, format!("keeps your sessions in {}", cut(&url)))
@@ -235,6 +241,24 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
         }
         ["provider"] => (1, format!("lets {} answer", cut(text))),
         _ => (5, format!("changes the model of {}", name(role))),
+    }
+}
+
+fn of_search(rest: &[&str], text: &str) -> (u8, String) {
+    match rest {
+        ["base_url"] => {
+            let url = cut(&secret::without_secrets(text));
+            (0, format!("sends what is searched for to {url}"))
+        }
+        ["provider"] => (1, format!("sends what is searched for to {}", cut(text))),
+        ["api_key_env"] => (
+            1,
+            format!(
+                "sends the key in {} to the search service",
+                variable_name(text)
+            ),
+        ),
+        _ => (5, "changes how the web is searched".to_owned()),
     }
 }
 

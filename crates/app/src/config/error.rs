@@ -188,8 +188,9 @@ fn unknown_key(given: &str, known: &'static [&'static str], path: &[String]) -> 
         return unknown(given, String::new(), known.to_vec());
     };
     let in_models = above.first().is_some_and(|section| section == "models");
+    let has_key = in_models || above.first().is_some_and(|section| section == "web");
     let is_of_key = ["api_key", "apikey", "key", "token"].contains(&given);
-    if in_models && (is_of_key || may_be_key(given)) {
+    if has_key && (is_of_key || may_be_key(given)) {
         return Fault::SecretKey;
     }
     let mut all = Vec::new();

@@ -9,6 +9,7 @@ use super::error::{ConfigError, Fault};
 use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::names::{nearest, shown};
+use crate::web::SEARCH;
 
 /// The roles that are there without being named.
 const BUILT_IN: [Role; 3] = [Role::ROUTER, Role::REASONING, Role::CODING];
@@ -103,9 +104,6 @@ pub(super) fn check_modes(
     Err(wrong(layers, "server.modes", message))
 }
 
-/// Names of tools that Neuraxis keeps for later, and that this build lacks. A pattern that matches one names no slip.
-const RESERVED_TOOLS: [&str; 2] = ["web_search", "web_fetch"];
-
 /// What stands between the name of an MCP server and that of its tool.
 const SERVER_SEPARATOR: &str = "__";
 
@@ -122,9 +120,9 @@ pub struct AbsentTools {
 
 /// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
 pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName]) -> AbsentTools {
-    let reserved = RESERVED_TOOLS.iter();
-    let reserved = reserved.filter_map(|name| name.parse::<ToolName>().ok());
-    let with_reserved: Vec<ToolName> = tools.iter().cloned().chain(reserved).collect();
+    // A pattern that matches the search names no slip, also where no service is configured.
+    let search = SEARCH.parse::<ToolName>().ok();
+    let with_reserved: Vec<ToolName> = tools.iter().cloned().chain(search).collect();
     let never_there = policy.unknown_tools(&with_reserved);
     let is_never_there = |fault: &PolicyError| {
         never_there
@@ -139,7 +137,7 @@ pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName])
         let why = if pattern.contains(SERVER_SEPARATOR) {
             format!("{key}: no server is configured that has \"{pattern}\"")
         } else if !is_never_there(&fault) {
-            format!("{key}: this build has no tool {pattern}")
+            format!("{key}: there is no tool {pattern} unless [web.search] names a service")
         } else if layers.is_untrusted(key) {
             fault.to_string()
         } else {

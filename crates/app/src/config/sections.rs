@@ -10,6 +10,8 @@ use neuraxis_brainstem::{
     PriceConfig, RuleConfig, TaintConfig, TrustConfig,
 };
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
+use neuraxis_engine::{OrchestratorBuilder, ResultBounds};
+use neuraxis_web::WebConfig;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
@@ -28,6 +30,7 @@ pub(super) struct Sections {
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
     pub(super) server: ServerConfig,
+    pub(super) web: WebConfig,
     pub(super) mcp: McpConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
@@ -71,7 +74,7 @@ struct RetiredConfig {
     _project_policy: IgnoredAny,
 }
 
-/// `[tools]`: what the built-in tools may see.
+/// `[tools]`: what the built-in tools may see, how many tools a request holds, and how long results may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -79,6 +82,45 @@ pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
     pub root: Option<PathBuf>,
+    /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
+    /// others; 50 if left out.
+    search_above: Option<u32>,
+    /// The most bytes of a result that a model reads, at least 4,096: the rest is kept beside the run, to be read in pages.
+    /// 65,536 if left out.
+    #[serde(deserialize_with = "result_bytes")]
+    pub max_result_bytes: Option<usize>,
+    /// The most bytes of a result that are kept beside the run; of a longer one, its beginning and its end. At least
+    /// `max_result_bytes`; 8,388,608 (8 MiB) if left out.
+    pub max_kept_bytes: Option<usize>,
+}
+
+impl ToolsConfig {
+    /// Returns with how many tools more than which an agent searches them.
+    #[must_use]
+    pub fn search_above(&self) -> u32 {
+        let usual = OrchestratorBuilder::SEARCH_TOOLS_ABOVE;
+        self.search_above.unwrap_or(usual)
+    }
+
+    /// Returns how long results of tools may be.
+    #[must_use]
+    pub fn result_bounds(&self) -> ResultBounds {
+        let usual = ResultBounds::default();
+        ResultBounds::new(
+            self.max_result_bytes.unwrap_or_else(|| usual.max_bytes()),
+            self.max_kept_bytes
+                .unwrap_or_else(|| usual.max_kept_bytes()),
+        )
+    }
+}
+
+fn result_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let bytes = usize::deserialize(deserializer)?;
+    if bytes < ResultBounds::MIN_BYTES {
+        let least = ResultBounds::MIN_BYTES;
+        return Err(D::Error::custom(format!("expected at least {least} bytes")));
+    }
+    Ok(Some(bytes))
 }
 
 /// `[server]`: how `neuraxis-server` is reached, and what its clients may use.

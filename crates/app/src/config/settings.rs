@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, ServerConfig, secret};
+use super::{Config, ServerConfig, secret, web};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,17 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        let above = Value::Integer(self.tools.search_above().into());
+        self.add(&mut list, "tools.search_above".to_owned(), &above);
+        let bounds = self.tools.result_bounds();
+        for (key, bytes) in [
+            ("tools.max_result_bytes", bounds.max_bytes()),
+            ("tools.max_kept_bytes", bounds.max_kept_bytes()),
+        ] {
+            let bytes = Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
+            self.add(&mut list, key.to_owned(), &bytes);
+        }
+        self.add(&mut list, "web".to_owned(), &web::table(&self.web));
         for (name, server) in &self.mcp.servers {
             let table = Value::Table(server.table());
             self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);

@@ -3,6 +3,7 @@
 mod complaints;
 mod mcp;
 mod project;
+mod web;
 
 use std::error::Error;
 use std::fs;
@@ -306,6 +307,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
         "server.listen",
         "store.url",
         "tools.root",
+        "tools.search_above",
         "channels.chat.role",
     ] {
         let origin = config.origin(key);

@@ -110,7 +110,7 @@ pub(super) fn of(
 }
 
 /// Returns the key that a variable holds, if it holds something that could be one.
-pub(super) fn in_variable(variable: &str, environment: &Environment) -> Option<Secret> {
+pub(crate) fn in_variable(variable: &str, environment: &Environment) -> Option<Secret> {
     let value = environment.variable(variable)?.to_str()?.trim();
     (!value.is_empty()).then(|| Secret::new(value))
 }

@@ -36,6 +36,16 @@ impl Policy {
         rules.is_some_and(wants)
     }
 
+    /// Tells whether an agent asks for a tool by its whole name, not by a pattern, or owns it.
+    #[must_use]
+    pub fn names_tool(&self, agent: &AgentName, tool: &ToolName) -> bool {
+        let owned = self.owned.get(agent);
+        let listed = self.config.agents.get(agent);
+        let listed = listed.and_then(|agent| agent.tools.as_ref());
+        owned.is_some_and(|owned| owned.tools.contains(tool))
+            || listed.is_some_and(|names| names.iter().any(|name| name == tool.as_str()))
+    }
+
     /// Tells whether a tool starts an agent that the given one names: it comes with that agent, on every channel.
     pub(crate) fn comes_with(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let started = self.started_by(tool);

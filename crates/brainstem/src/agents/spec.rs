@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{AgentName, AgentSpec, Decision, Profile, Role, ToolChoice, ToolSpec};
+use neuraxis_core::{
+    AgentName, AgentSpec, Decision, Opening, Profile, Role, ToolChoice, ToolKind, ToolSpec,
+};
 
+use crate::decide::is_reader;
 use crate::policy::{Policy, opening};
 use crate::rules::AgentRules;
 
@@ -20,11 +23,14 @@ impl Policy {
         let rules = self.agents.get(name)?;
         let role = rules.role.as_ref().unwrap_or(role);
         let mut agent = AgentSpec::new(rules.profile.clone(), role.clone());
-        agent.tools = tools
+        let used = tools
             .iter()
-            .filter(|tool| self.uses(name, tool))
-            .cloned()
-            .collect();
+            .filter(|it| self.uses(name, it) && !is_reader(it));
+        let mut used: Vec<ToolSpec> = used.cloned().collect();
+        if used.iter().any(|tool| tool.kind == ToolKind::Server) {
+            used.extend(tools.iter().filter(|it| is_reader(it)).cloned());
+        }
+        agent.tools = used.into();
         let instructions = rules.instructions.clone();
         agent.system_prompt = instructions.filter(|text| !text.is_empty());
         agent.limits = rules.own_limits();
@@ -34,6 +40,7 @@ impl Policy {
         agent.tool_choice.clone_from(&rules.tool_choice);
         agent.fan_out.clone_from(&rules.fan_out);
         drop_impossible_choices(&mut agent);
+        agent.profile.opening = fitting_opening(&agent);
         Some(agent)
     }
 
@@ -64,7 +71,7 @@ impl Policy {
             return Profile::named(decision.profile.as_str());
         };
         let mut profile = rules.profile.clone();
-        profile.opening = opening(&channel.opening, decision);
+        profile.opening = opening(begins(&channel.opening, &profile.opening), decision);
         profile.data = profile.data.and(channel.data);
         if let Some(mode) = self.modes.get(&decision.mode) {
             let own = rules.tool_retries.unwrap_or(mode.tool_retries);
@@ -113,6 +120,24 @@ impl Policy {
 
     fn rules_of(&self, decision: &Decision) -> Option<&AgentRules> {
         self.agents.get(self.agent_of(decision)?)
+    }
+}
+
+/// Returns how a run begins: as the channel says, or as the agent does where that says nothing.
+pub(crate) const fn begins<'a>(channel: &'a Opening, agent: &'a Opening) -> &'a Opening {
+    match channel {
+        Opening::Direct => agent,
+        Opening::Gather { .. } => channel,
+    }
+}
+
+/// Returns the opening of an agent that is given these tools: without the one that it gathers with, it begins directly.
+pub(crate) fn fitting_opening(agent: &AgentSpec) -> Opening {
+    match &agent.profile.opening {
+        Opening::Gather { tool, .. } if agent.tools.iter().all(|it| it.name != *tool) => {
+            Opening::Direct
+        }
+        opening => opening.clone(),
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use neuraxis_core::{
     AgentName, Citations, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName,
-    UnknownTool,
+    UnknownTool, UsageScope,
 };
 use serde::{Deserialize, Serialize};
 
-use super::channel::DataConfig;
+use super::channel::{DataConfig, OpeningConfig};
 use super::section::{section, section_with_limits};
 
 section_with_limits! {
@@ -36,6 +36,9 @@ section_with_limits! {
         /// The name of the list that its tool takes, such as `topics`: one agent works on each item. Left out, its tool takes
         /// one task.
         pub fan_out: Option<String>,
+        /// How its run begins, where its channel does not say; directly if left out, and where it
+        /// is not offered the tool that gathers.
+        pub opening: Option<OpeningConfig>,
         /// Which calls of one reply run at the same time; `auto` if left out.
         pub parallel: Option<Parallel>,
         /// What an unknown tool leads to; `retry` if left out.
@@ -68,6 +71,8 @@ section_with_limits! {
         pub compaction: Option<CompactionConfig>,
         /// When the same call again and again is too much.
         pub repeats: RepeatsConfig,
+        /// Whose usage its outcome tells, its own or that of the agents that it called, too; `with_agents` if left out.
+        pub usage: Option<UsageScope>,
         /// What of its content may be stored, where the channel lets it be.
         pub data: DataConfig,
         /// How many of the agents that it called work at the same time; 5 if left out.
@@ -86,8 +91,10 @@ impl AgentConfig {
             Some(CompactionConfig::Summarize(by)) => Some(&by.role),
             _ => None,
         };
+        let gathers = self.opening.as_ref().and_then(OpeningConfig::role);
         let named = [&self.role, &self.first_role, &self.after_calls_role];
-        named.into_iter().flatten().chain(summarizes)
+        let named = named.into_iter().flatten();
+        named.chain(summarizes).chain(gathers)
     }
 }
 

@@ -50,10 +50,7 @@ section_with_limits! {
 impl ChannelConfig {
     /// Returns the roles that the channel itself names.
     pub(crate) fn roles(&self) -> impl Iterator<Item = &Role> {
-        let gather = match &self.opening {
-            Some(OpeningConfig::Gather(gather)) => Some(&gather.role),
-            _ => None,
-        };
+        let gather = self.opening.as_ref().and_then(OpeningConfig::role);
         let named = [&self.role, &self.simple_role, &self.router];
         let named = named.into_iter().flatten();
         named.chain(&self.escalate.role).chain(gather)
@@ -146,13 +143,23 @@ pub enum OpeningConfig {
     Gather(GatherConfig),
 }
 
+impl OpeningConfig {
+    /// Returns the role that it names.
+    pub(crate) const fn role(&self) -> Option<&Role> {
+        match self {
+            Self::Gather(gather) => Some(&gather.role),
+            Self::Direct => None,
+        }
+    }
+}
+
 /// An opening in which a small model chooses what one tool shall gather; then the channel's role answers from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatherConfig {
     /// The role that chooses.
     pub role: Role,
-    /// The one tool it is offered; the channel has to offer it too.
+    /// The one tool it is offered; the channel, or the agent where the agent says so, has to offer it too.
     pub tool: ToolName,
     /// The arguments, a JSON object, of the call that is made if that model makes none.
     pub default_arguments: JsonText,

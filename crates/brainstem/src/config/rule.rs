@@ -25,6 +25,8 @@ section! {
         pub modes: Option<Vec<Mode>>,
         /// The channels of the request.
         pub channels: Option<Vec<Channel>>,
+        /// Whose session it is. Holds for nobody else, and not where nobody said who asks.
+        pub owners: Option<Vec<String>>,
         /// Patterns of paths beneath the root, such as `"src/**"`.
         pub paths: Option<Vec<String>>,
         /// Whether a path leads out of the root. Only `true` makes sense, and not in a rule that allows.
@@ -75,5 +77,7 @@ section! {
         pub mode: Option<Mode>,
         /// The channel of the request.
         pub channel: Option<Channel>,
+        /// Whose session it is.
+        pub owner: Option<String>,
     }
 }

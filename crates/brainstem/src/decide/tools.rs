@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{AgentName, ToolName, ToolSpec};
+use neuraxis_core::{AgentName, READ_OUTPUT, ToolKind, ToolName, ToolSpec};
 
 use crate::config::{Permission, UnlistedTools};
 use crate::names::Listed;
@@ -46,7 +46,10 @@ impl Policy {
         let offer = channel.offer(request.mode);
         let below = self.sub_agents(agent);
         let (mut sorted, mut choice) = (Sorted::default(), ToolChoice::default());
-        for tool in request.tools {
+        let (readers, tools): (Vec<_>, Vec<_>) = request.tools.iter().partition(|it| is_reader(it));
+        // Whether any tool is offered whose results may be long.
+        let (mut is_needed, mut is_needed_below) = (false, false);
+        for tool in tools {
             let name = &tool.name;
             let comes_along = |agent: &AgentName| self.comes_with(agent, tool);
             let of_sub_agents = below.values().any(|below| self.uses(below, tool));
@@ -69,6 +72,7 @@ impl Policy {
             }
             if is_anothers || !self.uses(agent, tool) {
                 if of_sub_agents {
+                    is_needed_below |= tool.kind == ToolKind::Server;
                     sorted.of_sub_agents.push(name);
                     choice.sub_agent_tools.push(name.clone());
                 } else {
@@ -83,11 +87,36 @@ impl Policy {
             if !listed {
                 sorted.unlisted.push(name);
             }
+            is_needed |= tool.kind == ToolKind::Server;
             choice.tools.push(name.clone());
+        }
+        for reader in readers {
+            let name = &reader.name;
+            match self.standing(mode, reader, request) {
+                Permission::Deny => sorted.denied.push(name),
+                _ if !is_needed && is_needed_below => {
+                    sorted.of_sub_agents.push(name);
+                    choice.sub_agent_tools.push(name.clone());
+                }
+                _ if !is_needed => {}
+                standing => {
+                    match standing {
+                        Permission::Ask => sorted.ask.push(name),
+                        Permission::Allow | Permission::Deny => sorted.run.push(name),
+                    }
+                    choice.tools.push(name.clone());
+                }
+            }
         }
         choice.reasons = sorted.reasons(agent, request);
         choice
     }
+}
+
+/// Tells whether a tool is the one that reads long results. It comes with every tool that the engine runs, whether a channel or
+/// an agent names it or not: what it reads, calls of those tools returned.
+pub(crate) fn is_reader(tool: &ToolSpec) -> bool {
+    tool.name.as_str() == READ_OUTPUT
 }
 
 impl Policy {

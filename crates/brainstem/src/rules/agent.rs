@@ -7,7 +7,7 @@ use neuraxis_core::{
     ToolChoice, ToolErrors, ToolName,
 };
 
-use super::channel::data_policy;
+use super::channel::{data_policy, opening_of};
 use super::{KnownNames, MAX_TOOL_RETRIES, ToolPatterns, check_limits, unknown_name};
 use crate::config::{AgentConfig, CompactionConfig, NoCallsConfig, PartialLimits};
 use crate::error::PolicyError;
@@ -32,7 +32,7 @@ pub(crate) struct AgentRules {
     pub(crate) tool_choice: Option<ToolChoice>,
     pub(crate) context_tokens: Option<u64>,
     pub(crate) tool_retries: Option<u32>,
-    /// How it behaves, beginning directly.
+    /// How it behaves.
     pub(crate) profile: Profile,
 }
 
@@ -151,6 +151,8 @@ fn profile(
     known: &KnownNames,
 ) -> Result<Profile, PolicyError> {
     let mut profile = Profile::named(name.as_str());
+    profile.opening = opening_of(at, config.opening.as_ref(), known)?;
+    profile.usage = config.usage.unwrap_or_default();
     profile.parallel = config.parallel.unwrap_or_default();
     profile.unknown_tool = config.unknown_tool.unwrap_or_default();
     if config.stop_on_error == Some(true) {

@@ -249,6 +249,24 @@ fn check_opening(
     offer: &OfferedTools,
     known: &KnownNames,
 ) -> Result<Opening, PolicyError> {
+    let opening = opening_of(at, config, known)?;
+    if let Opening::Gather { tool, .. } = &opening
+        && !offer.tools.matches(tool)
+    {
+        return Err(PolicyError::OpeningToolNotListed {
+            at: format!("{at}.opening.gather.tool"),
+            tool: tool.to_string(),
+        });
+    }
+    Ok(opening)
+}
+
+/// Checks an opening by itself.
+pub(super) fn opening_of(
+    at: &str,
+    config: Option<&OpeningConfig>,
+    known: &KnownNames,
+) -> Result<Opening, PolicyError> {
     let Some(OpeningConfig::Gather(GatherConfig {
         role,
         tool,
@@ -259,13 +277,6 @@ fn check_opening(
     };
     let at = format!("{at}.opening.gather");
     known.role(&format!("{at}.role"), role)?;
-    if !offer.tools.matches(tool) {
-        let at = format!("{at}.tool");
-        return Err(PolicyError::OpeningToolNotListed {
-            at,
-            tool: tool.to_string(),
-        });
-    }
     check_object(default_arguments).map_err(|reason| PolicyError::OpeningArguments {
         at: format!("{at}.default_arguments"),
         reason,

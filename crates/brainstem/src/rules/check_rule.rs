@@ -76,6 +76,7 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
         ("class", config.class.as_ref().map(Vec::len)),
         ("modes", config.modes.as_ref().map(Vec::len)),
         ("channels", config.channels.as_ref().map(Vec::len)),
+        ("owners", config.owners.as_ref().map(Vec::len)),
         ("paths", config.paths.as_ref().map(Vec::len)),
         ("hosts", config.hosts.as_ref().map(Vec::len)),
         ("commands", config.commands.as_ref().map(Vec::len)),
@@ -163,6 +164,10 @@ fn conditions(
             patterns,
             names: names(),
         });
+    }
+    if let Some(owners) = &config.owners {
+        let owners = owners.clone();
+        conditions.push(Condition::Owners { owners });
     }
     conditions.extend(surroundings(at, answer, config)?);
     for (name, patterns) in config.values.iter().flatten() {

@@ -6,7 +6,7 @@ use neuraxis_core::{
 
 use super::facts::Facts;
 use super::patterns::ToolPatterns;
-use super::rule::{Fit, Rule};
+use super::rule::{Condition, Fit, Rule};
 use crate::config::{ExampleConfig, RuleConfig};
 use crate::error::PolicyError;
 
@@ -75,7 +75,15 @@ fn matches(
         return Ok(false);
     }
     let arguments = arguments(example);
-    let facts = Facts::new(&arguments, Some(ROOT));
+    let first_owner = rule
+        .conditions
+        .iter()
+        .find_map(|condition| match condition {
+            Condition::Owners { owners } => owners.first(),
+            _ => None,
+        });
+    let owner = example.owner.as_ref().or(first_owner);
+    let facts = Facts::new(&arguments, Some(ROOT)).owned_by(owner.map(String::as_str));
     if !rule.asks_for_commands() {
         return Ok(rule.fits(&facts, None) == Fit::Yes);
     }

@@ -47,11 +47,12 @@ pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 /// The arguments that hold more words for a command beside them.
 const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
 
-/// What is known of a call's arguments.
+/// What is known of a call: of its arguments, and who makes it.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     text: &'a JsonText,
     root: Option<&'a str>,
+    owner: Option<&'a str>,
     arguments: OnceCell<Arguments>,
     parts: OnceCell<Option<Vec<Part>>>,
     paths: OnceCell<Named<PathTarget>>,
@@ -68,10 +69,21 @@ pub(crate) struct Named<T> {
 }
 
 impl<'a> Facts<'a> {
+    /// Says whose session it is.
+    pub(crate) const fn owned_by(mut self, owner: Option<&'a str>) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    pub(crate) const fn owner(&self) -> Option<&'a str> {
+        self.owner
+    }
+
     pub(crate) fn new(text: &'a JsonText, root: Option<&'a str>) -> Self {
         Self {
             text,
             root,
+            owner: None,
             arguments: OnceCell::new(),
             parts: OnceCell::new(),
             paths: OnceCell::new(),

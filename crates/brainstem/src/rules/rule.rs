@@ -61,6 +61,10 @@ pub(crate) enum Condition {
         name: String,
         globs: GlobSet,
     },
+    /// Whose session it is.
+    Owners {
+        owners: Vec<String>,
+    },
 }
 
 /// Whether something holds. Ordered so that of several the least counts.
@@ -149,6 +153,14 @@ impl Rule {
             }
             Condition::Folder { globs } => self.fits_folder(globs, facts),
             Condition::Access { listed } => self.fits_access(listed, facts),
+            Condition::Owners { owners } => {
+                let is_one = |owner: &str| owners.iter().any(|one| one == owner);
+                if facts.owner().is_some_and(is_one) {
+                    Fit::Yes
+                } else {
+                    Fit::No
+                }
+            }
             Condition::Value { name, globs } => {
                 let texts = facts.arguments().texts(&[name]);
                 self.enough(&texts.found, texts.is_unclear, |text| globs.is_match(text))

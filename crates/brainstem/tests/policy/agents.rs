@@ -8,8 +8,8 @@ use neuraxis_brainstem::{
 };
 use neuraxis_core::{
     AgentName, Arguments, Channel, Compaction, DataPolicy, Decision, JsonText, Keep, LimitReached,
-    MicroUsd, Mode, NoCalls, Offer, Parallel, Profile, Repeats, Role, ToolChoice, ToolErrors,
-    ToolName, ToolSpec, UnknownTool, Verdict,
+    MicroUsd, Mode, NoCalls, Offer, Opening, Parallel, Profile, Repeats, Role, ToolChoice,
+    ToolErrors, ToolName, ToolSpec, UnknownTool, UsageScope, Verdict,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -120,6 +120,8 @@ max_cost_micro_usd = 5
 deadline = "6s"
 tool_timeout = "7s"
 tools = ["calculate", "ask_*"]
+opening = { gather = { role = "router", tool = "calculate", default_arguments = '{"a":1}' } }
+usage = "own"
 parallel = "all"
 unknown_tool = "stop"
 stop_on_error = true
@@ -182,6 +184,11 @@ fn every_setting_of_how_an_agent_behaves_is_in_its_profile() {
     let decision = in_chat(&policy, "helper");
     let profile = policy.profile(&decision);
     assert_eq!(profile.name, "helper");
+    let Opening::Gather { role, tool, .. } = &profile.opening else {
+        panic!("{:?}", profile.opening);
+    };
+    assert_eq!((role, tool.as_str()), (&Role::ROUTER, "calculate"));
+    assert_eq!(profile.usage, UsageScope::Own);
     assert_eq!(profile.parallel, Parallel::All);
     assert_eq!(profile.unknown_tool, UnknownTool::Stop);
     assert_eq!(profile.tool_errors, ToolErrors::Stop);
@@ -214,6 +221,32 @@ fn every_setting_of_how_an_agent_behaves_is_in_its_profile() {
         }
     );
     assert_eq!((profile.parallel_agents, profile.tool_retries), (7, 0));
+}
+
+#[test]
+fn an_agent_gathers_where_its_channel_says_nothing_with_a_tool_and_a_role_that_it_may_use() {
+    let policy = layered(EVERY_SETTING);
+    let tool_of = |opening: &Opening| match opening {
+        Opening::Gather { role, tool, .. } => Some((role.clone(), tool.to_string())),
+        Opening::Direct => None,
+    };
+    let health = Channel::SYSTEM_HEALTH;
+    let decision = decide(&policy, &Mode::MODERATE, &health, Some("helper"));
+    let gathers = tool_of(&policy.profile(&decision).opening);
+    assert_ne!(gathers.map(|(_, tool)| tool).as_deref(), Some("calculate"));
+    let name = AgentName::new("helper");
+    let as_tool = policy.agent_spec(&name, &Role::REASONING, &all_tools());
+    let as_tool = as_tool.unwrap();
+    assert!(tool_of(&as_tool.profile.opening).is_some());
+    let alone = policy.agent_spec(&name, &Role::REASONING, &[]).unwrap();
+    assert_eq!(alone.profile.opening, Opening::Direct);
+    let mut decision = in_chat(&policy, "helper");
+    decision.allowed_roles = vec![Role::CODING];
+    decision.role = Role::CODING;
+    let parent = policy.main_agent(&decision, all_tools().into());
+    let (narrowed, _) = narrow_sub_agent(&decision, &parent, as_tool);
+    let gathers = tool_of(&narrowed.profile.opening);
+    assert_eq!(gathers, Some((Role::CODING, "calculate".to_owned())));
 }
 
 #[test]

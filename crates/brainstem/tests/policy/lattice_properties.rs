@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 use crate::catalog::{all_tools, layered};
 
 /// Pieces of policy, some of which tighten the built-in one and some of which would loosen it.
-const PIECES: [&str; 25] = [
+const PIECES: [&str; 27] = [
     "[rules.a1]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']",
     "[rules.a2]\nanswer = 'ask'\ntools = ['*']\nclass = ['idempotent']\nremember = 'tool'",
     "[rules.a3]\nanswer = 'deny'\ntools = ['web_*']\nhosts = ['*.evil.example']",
@@ -20,6 +20,8 @@ const PIECES: [&str; 25] = [
     "[rules.a6]\nanswer = 'deny'\ntools = ['apply_patch']",
     "[rules.a7]\nanswer = 'deny'\ntools = ['write_file']\nmodes = ['moderate']\npaths = ['src/**']",
     "[rules.a8]\nanswer = 'ask'\ntools = ['run_command']\ncommands = ['git status', 'git log']",
+    "[rules.a8]\nanswer = 'deny'\ntools = ['*']\nowners = ['ada']",
+    "[rules.a9]\nanswer = 'allow'\ntools = ['write_file']\nowners = ['ada']",
     "[modes.moderate.tools]\nirreversible = 'deny'",
     "[modes.moderate.tools]\nirreversible = 'ask'",
     "[modes.moderate.tools]\nread_only = 'ask'",
@@ -175,7 +177,7 @@ proptest! {
     #[test]
     fn another_layer_never_loosens_anything(
         some in layers(), more in layers(), mode in a_mode(), channel in a_channel(), arguments in arguments(),
-        is_tainted in any::<bool>(),
+        is_tainted in any::<bool>(), owner in prop::option::of(prop::sample::select(vec!["ada", "eve"])),
     ) {
         let (base, tools) = (layered(BASE), all_tools());
         let before = tightened(&base, &some);
@@ -188,7 +190,7 @@ proptest! {
         prop_assert!(strict.max_output_tokens <= mild.max_output_tokens);
         prop_assert!(strict.approval.remember <= mild.approval.remember);
         for tool in &tools {
-            let call = Call::new(tool, &arguments).with_root("/project");
+            let call = Call::new(tool, &arguments).with_root("/project").with_owner(owner);
             let (mild, strict) = (before.judge(&mild, &call), after.judge(&strict, &call));
             prop_assert!(strictness(&strict) >= strictness(&mild), "{}: {:?} after {:?}", tool.name, strict, mild);
             if let (Verdict::Ask { remember: mild, .. }, Verdict::Ask { remember: strict, .. }) = (&mild, &strict) {

@@ -45,6 +45,28 @@ values = { table = ['*_private'] }
 remember = 'never'
 ";
 
+#[test]
+fn a_rule_that_names_owners_holds_for_these_alone_and_not_where_nobody_said_who_asks() {
+    let policy = layered(
+        "[rules.desk]\nanswer = 'allow'\ntools = ['write_file']\nowners = ['ada']\n\
+         match = [{ owner = 'ada' }]\nnot_match = [{ owner = 'eve' }]\n\
+         [rules.barred]\nanswer = 'deny'\ntools = ['*']\nowners = ['eve']",
+    );
+    let tool = named("write_file");
+    let (mode, channel) = (Mode::MODERATE, Channel::CODE_TASK);
+    let decision = offering_all(&policy, &mode, &channel);
+    let arguments = JsonText::from_text("{}");
+    let judged = |owner: Option<&str>| {
+        let call = Call::new(&tool, &arguments).with_owner(owner);
+        policy.judge(&decision, &call)
+    };
+    let usual = judged(None);
+    assert_eq!(judged(Some("grace")), usual);
+    assert!(matches!(judged(Some("eve")), Verdict::Deny { .. }));
+    assert_eq!(judged(Some("ada")), Verdict::Allow);
+    assert_ne!(usual, Verdict::Allow);
+}
+
 fn command(command: &str) -> String {
     JsonText::encode(
         &[("command", command)]

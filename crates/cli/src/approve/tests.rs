@@ -8,6 +8,8 @@ use neuraxis::core::{
     ToolCallId, ToolClass, ToolSpec,
 };
 
+use neuraxis_testkit::turn_context;
+
 use super::dialog::ask;
 use super::person::Person;
 use super::*;
@@ -406,7 +408,10 @@ async fn where_nobody_sits_a_question_is_denied_or_left_for_later() {
         (WhenAway::Deny, ApproverReply::Nobody),
         (WhenAway::Wait, ApproverReply::Later),
     ] {
-        assert_eq!(AbsentApprover(away).decide(&ask).await, reply);
+        assert_eq!(
+            AbsentApprover(away).decide(&ask, &turn_context()).await,
+            reply
+        );
     }
 }
 
@@ -416,7 +421,9 @@ async fn a_prompter_that_is_gone_denies() {
     let approver = PromptingApprover { questions };
     drop(receiver);
     assert_eq!(
-        approver.decide(&asking("run_command", COMMAND)).await,
+        approver
+            .decide(&asking("run_command", COMMAND), &turn_context())
+            .await,
         ApproverReply::Nobody
     );
 }
@@ -430,12 +437,12 @@ async fn a_question_that_was_withdrawn_is_not_put() {
         postponing: Postponing::NotOffered,
         project: PathBuf::new(),
     };
-    let first = asking("first", COMMAND);
-    let mut withdrawn = Box::pin(approver.decide(&first));
+    let (first, turn) = (asking("first", COMMAND), turn_context());
+    let mut withdrawn = Box::pin(approver.decide(&first, &turn));
     assert!(futures_util::poll!(withdrawn.as_mut()).is_pending());
     drop(withdrawn);
     let second = asking("second", COMMAND);
-    let open = approver.decide(&second);
+    let open = approver.decide(&second, &turn);
     let (reply, ()) = tokio::join!(open, async {
         let question = prompter.next().await;
         let Question::Call { ask, reply } = question else {

@@ -1,6 +1,6 @@
 //! `neuraxis agents`: which agents there are.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand};
 use neuraxis::Policy;
 use neuraxis::brainstem::AgentConfig;
 use neuraxis::core::AgentName;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::output::Output;
+use crate::output::{ListFormat, Output};
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -21,39 +21,45 @@ Examples:
 ///
 /// Each is one of [agents.NAME]; `ask` and `chat` take one by --agent.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Agents {
-    /// What to print: some lines an agent, or a JSON array with everything that is configured of them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    list: List,
 }
 
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+}
+
+/// List the agents there are, as `neuraxis agents` alone does
+#[derive(Debug, Args)]
+struct List {
+    /// What to print: some lines an agent, or a JSON array with everything that is configured of them
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl Agents {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let list = match self.command {
+            Some(Command::List(list)) => list,
+            None => self.list,
+        };
         let loaded = setup.load()?;
         let policy = loaded.config.policy();
         let agents = policy
             .agents()
             .filter_map(|name| Some((name, policy.agent(name)?)));
-        let text = match self.format {
-            Format::Text => agents
-                .map(|(name, agent)| in_text(name, agent, policy))
-                .collect(),
-            Format::Json => {
-                let list: Value = agents.map(|(name, agent)| in_json(name, agent)).collect();
-                format!("{list:#}\n")
-            }
-        };
-        Output::new().text(&text)?;
+        Output::new().list(
+            list.format,
+            agents,
+            |(name, agent)| in_text(name, agent, policy),
+            |(name, agent)| in_json(name, agent),
+        )?;
         Ok(())
     }
 }

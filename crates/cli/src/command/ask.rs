@@ -30,6 +30,7 @@ use crate::invocation::neuraxis;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use attach::AttachArguments;
+pub(in crate::command) use attach::attached;
 use tape::TapeArguments;
 
 pub(in crate::command) use attended::Attended;

@@ -4,6 +4,7 @@ mod advice;
 mod check;
 mod models;
 mod request;
+mod search;
 mod standing_in;
 mod surroundings;
 
@@ -28,7 +29,7 @@ Examples:
 ///
 /// Looks at the configuration, the store, the project folder and the terminal; then at each role's model: its key, its
 /// server, whether the model is there, one tiny request whole and one streamed, and one tool call. That costs a few
-/// tokens. Exit code 1 if a check failed.
+/// tokens. A search service that is configured is asked once. Exit code 1 if a check failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
@@ -58,6 +59,7 @@ impl Doctor {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
+                checks.push(search::check(&config, &environment, !self.offline).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::output::Output;
+use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -36,17 +36,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Models {
     /// What to print: a list for people, or a JSON array with all names
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 /// A role, with what is known of its endpoint.
@@ -76,14 +67,7 @@ impl Models {
         for notice in &notices {
             progress.notice(notice);
         }
-        let text = match self.format {
-            Format::Text => listings.iter().map(in_text).collect(),
-            Format::Json => {
-                let list: Value = listings.iter().map(in_json).collect();
-                format!("{list:#}\n")
-            }
-        };
-        Output::new().text(&text)?;
+        Output::new().list(self.format, listings.iter(), in_text, in_json)?;
         match listings.iter().filter(|listing| listing.failed()).count() {
             0 => Ok(()),
             failed => {

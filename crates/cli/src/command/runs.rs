@@ -4,6 +4,7 @@ mod cassette;
 mod fork;
 mod list;
 mod outline;
+mod output;
 mod replay;
 mod resume;
 mod show;
@@ -34,6 +35,7 @@ pub(crate) struct Runs {
 enum Command {
     List(list::List),
     Show(show::Show),
+    Output(output::RunOutput),
     Replay(replay::Replay),
     Fork(fork::Fork),
     Resume(resume::Resume),
@@ -63,6 +65,7 @@ impl Command {
         match self {
             Self::List(list) => list.run(sessions).await,
             Self::Show(show) => show.run(sessions).await,
+            Self::Output(output) => output.run(sessions).await,
             Self::Replay(replay) => replay.run(sessions).await,
             Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
         }

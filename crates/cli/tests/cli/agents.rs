@@ -25,6 +25,15 @@ fn the_agents_there_are_are_listed_with_what_they_may_use() {
 }
 
 #[test]
+fn the_agents_are_listed_as_other_things_are() {
+    let machine = machine();
+    let alone = machine.run(["agents"]).stdout_of(0);
+    assert_eq!(machine.run(["agents", "list"]).stdout_of(0), alone);
+    let list = machine.run(["agents", "list", "--format", "json"]);
+    assert!(list.stdout_of(0).starts_with("[\n"));
+}
+
+#[test]
 fn a_question_to_an_agent_runs_by_its_settings() {
     let ask = [
         "ask",
@@ -45,7 +54,7 @@ fn a_question_to_an_agent_runs_by_its_settings() {
         .iter()
         .map(|tool| &tool["name"])
         .collect();
-    assert_eq!(tools, ["current_time", "research"]);
+    assert_eq!(tools, ["current_time", "research", "read_output"]);
     assert_eq!(events[1]["requested_agent"], "helper", "{}", events[1]);
 }
 

@@ -11,10 +11,13 @@ fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
 }
 
 fn with_model(model: &Scripted, lines: &str) -> Done {
-    let machine = model.machine();
+    with_model_on(&model.machine(), &[], lines)
+}
+
+fn with_model_on(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
     let input = machine.root().join("lines");
     std::fs::write(&input, lines).unwrap();
-    let mut command = machine.command(["chat", "--session", "s"]);
+    let mut command = machine.command([&["chat", "--session", "s"], arguments].concat());
     command
         .env("MY_KEY", "k")
         .stdin(Stdio::from(std::fs::File::open(input).unwrap()));
@@ -40,6 +43,42 @@ fn answers_stand_on_standard_output_as_the_model_wrote_them() {
     let done = with_model(&model, "first\nsecond\n");
     assert_eq!(done.stderr, "note: session s\n");
     assert_eq!(done.stdout_of(0), "# One\n**bold**\ntwo \u{1b}[1m\n");
+}
+
+#[test]
+fn another_agent_answers_from_then_on_and_the_nearest_one_is_named() {
+    let model = Scripted::start([Turn::Says(&["Tick."])]);
+    let helper = ["--set", "agents.helper.instructions=You help with clocks."];
+    let lines = "/agent\n/agent helpr\n/agent helper\nWhat time is it?\n";
+    let done = with_model_on(&model.machine(), &helper, lines);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.contains("did you mean helper?"), "{done:?}");
+    let listed: Vec<_> = done.stdout.lines().collect();
+    assert!(listed[0].contains("main_thread*"), "{done:?}");
+    assert!(listed[1].contains("helper*"), "{done:?}");
+    assert_eq!(listed[2], "Tick.");
+    assert_eq!(model.told(), ["You help with clocks."]);
+}
+
+#[test]
+fn files_go_with_the_next_message_and_with_no_other() {
+    let model = Scripted::start([Turn::Says(&["Dark."]), Turn::Says(&["Yes."])]);
+    let machine = model.machine().with_file("my notes.md", "It was dark.\n");
+    let lines = "/attach\n/attach nothing.png\n/attach my notes.md\nHow was it?\n";
+    let done = with_model_on(&machine, &[], lines);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stderr.contains("cannot attach nothing.png"),
+        "{done:?}"
+    );
+    let said: Vec<_> = done.stdout.lines().collect();
+    let attached = "with the next message: my notes.md";
+    let expected = ["nothing goes with the next message", attached, "Dark."];
+    assert_eq!(said, expected);
+    let sent = model.parts();
+    assert!(sent.to_string().contains("It was dark."), "{sent}");
+    with_model_on(&machine, &[], "/attach my notes.md\nAgain?\nSure?\n").stdout_of(0);
+    assert_eq!(model.parts(), "Sure?");
 }
 
 #[test]

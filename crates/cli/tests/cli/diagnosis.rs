@@ -185,6 +185,7 @@ fn the_doctor_of_what_works_is_content() {
         #[cfg(target_os = "linux")]
         "sandbox",
         "terminal",
+        "search",
         "models",
         "key",
         "reachable",

@@ -22,6 +22,7 @@ mod interrupt;
 #[cfg(unix)]
 mod killed;
 mod layers;
+mod long_results;
 mod machine;
 mod mcp;
 mod model_faults;
@@ -47,5 +48,6 @@ mod told;
 mod tools;
 mod trust;
 mod warrants;
+mod web;
 mod writing;
 mod wrong;

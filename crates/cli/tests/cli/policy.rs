@@ -55,6 +55,40 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
 }
 
 #[test]
+fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_found() {
+    let machine = Machine::new();
+    let explain = |above: &str, format: &str| {
+        let above = format!("tools.search_above={above}");
+        let command = [
+            "policy",
+            "explain",
+            "Calculate 6 × 7",
+            "--set",
+            &above,
+            "--format",
+            format,
+        ];
+        machine.run(command).stdout_of(0)
+    };
+    let text = explain("1", "text");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("at once") || line.contains("on demand"))
+        .collect();
+    assert!(rows[0].contains("find_tools, calculate"), "{text}");
+    assert!(rows[1].contains("others, which the model finds"), "{text}");
+    let json: Value = serde_json::from_str(&explain("1", "json")).unwrap();
+    assert_eq!(json["tool_offer"]["at_once"][0], "find_tools");
+    let in_all = json["decision"]["tools"].as_array().unwrap().len();
+    let at_once = json["tool_offer"]["at_once"].as_array().unwrap().len();
+    // The search itself is no tool that anybody offers.
+    assert_eq!(json["tool_offer"]["found_on_demand"], in_all + 1 - at_once);
+    // Below the number nothing is said of it.
+    assert!(!explain("50", "text").contains("on demand"));
+    assert!(!explain("50", "json").contains("tool_offer"));
+}
+
+#[test]
 fn what_cannot_be_explained_is_wrong_usage() {
     let machine = Machine::new();
     for (arguments, expected) in [
@@ -126,22 +160,22 @@ fn a_policy_file_is_checked_with_its_place() {
 
 #[test]
 fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
-    let tools = "['shop__query', 'github__list_*', 'web_fetch', 'web_*']";
+    let tools = "['shop__query', 'github__list_*', 'web_search', 'web_s*']";
     let text = format!("[rules.r]\nanswer = 'ask'\ntools = {tools}\n");
     let machine = Machine::new().with_file("later.toml", text);
     let said = machine.run(["policy", "check", "later.toml"]).stdout_of(0);
     for expected in [
         "later.toml:3: warning: rules.r.tools: no server is configured that has \"shop__query\"",
         "later.toml:3: warning: rules.r.tools: no server is configured that has \"github__list_*\"",
-        "later.toml:3: warning: rules.r.tools: this build has no tool web_fetch",
-        "later.toml:3: warning: rules.r.tools: this build has no tool web_*",
+        "later.toml:3: warning: rules.r.tools: there is no tool web_search unless [web.search] names a service",
+        "later.toml:3: warning: rules.r.tools: there is no tool web_s* unless [web.search] names a service",
         "later.toml: a policy with 3 rules",
     ] {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
     let done = machine.run(["ask", "--config", "later.toml", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.stderr.contains("no tool web_*"), "{done:?}");
+    assert!(done.stderr.contains("no tool web_s*"), "{done:?}");
 }
 
 /// Returns the policies of the guide and how many cases follow each.

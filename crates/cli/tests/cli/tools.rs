@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 
 /// The tools, and what a call of each may change.
-const TOOLS: [(&str, &str); 12] = [
+const TOOLS: [(&str, &str); 14] = [
     ("current_time", "read-only"),
     ("calculate", "read-only"),
     ("ask_user", "read-only"),
     ("update_plan", "read-only"),
     ("system_health", "read-only"),
+    ("web_fetch", "read-only"),
     ("list_files", "read-only"),
     ("read_file", "read-only"),
     ("search_files", "read-only"),
@@ -18,6 +19,7 @@ const TOOLS: [(&str, &str); 12] = [
     ("apply_patch", "irreversible"),
     ("run_command", "irreversible"),
     ("research", "read-only"),
+    ("read_output", "read-only"),
 ];
 
 #[test]

@@ -477,13 +477,13 @@ fn a_rule_that_names_no_tool_is_an_error_in_every_command() {
 
 #[test]
 fn a_tool_that_may_come_later_is_told_and_so_is_a_slip_of_an_untrusted_file() {
-    let rules = "[rules.a]\nanswer = 'deny'\ntools = ['github__*', 'web_fetch', 'read_*']\n";
+    let rules = "[rules.a]\nanswer = 'deny'\ntools = ['github__*', 'web_search', 'read_*']\n";
     let machine = Machine::new().with_file("neuraxis.toml", rules);
     let done = machine.run(["ask", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     for told in [
         "rules.a.tools: no server is configured that has \"github__*\"",
-        "rules.a.tools: this build has no tool web_fetch",
+        "rules.a.tools: there is no tool web_search unless [web.search] names a service",
     ] {
         assert!(done.stderr.contains(told), "{done:?}");
     }

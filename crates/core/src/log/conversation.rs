@@ -155,7 +155,9 @@ impl Conversation {
     /// Adds the reply of a turn, each of its calls with its id, and its text to that of the answers. A reply without
     /// anything in it adds no message. What the record of the call holds need not be recorded again.
     pub(crate) fn push_reply(&mut self, source: ReplySource, reply: &Reply) -> Arc<Message> {
-        self.add_text(&text_of(reply));
+        if reply.turned_down().is_none() {
+            self.add_text(&text_of(reply));
+        }
         let message = Arc::new(Message::Assistant(AssistantMessage {
             parts: parts_of(source, &reply.parts),
             model: Some(reply.model.clone()),
@@ -314,6 +316,18 @@ impl Conversation {
             self.text.truncate(length);
         }
         self.add_text(correction);
+    }
+
+    /// Puts a text in the place of that of the last user message, and adds system messages: what the program's code made of a
+    /// request. Both stand in the record of its advice.
+    pub(crate) fn amend(&mut self, text: Option<&str>, notes: &[String]) {
+        let replaced = text.and_then(|text| self.transcript.replace_user_text(text));
+        if let Some(place) = replaced {
+            self.forget_hashes_from(place);
+        }
+        for note in notes {
+            self.tell(note);
+        }
     }
 
     /// Puts what the user is told in the place of the answer that a model gave, if it gave one and that is not it.

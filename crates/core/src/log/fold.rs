@@ -13,7 +13,7 @@ use crate::decision::Checked;
 use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Seq, ToolCallId, ToolName};
-use crate::input::NextAttempt;
+use crate::input::{Advice, NextAttempt};
 use crate::message::Message;
 use crate::record::{
     LlmCall, LlmFailed, PromptReason, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
@@ -167,6 +167,7 @@ impl RunView {
                     agent.conversation.tell(prompt);
                 }
             }
+            RecordBody::Advised(advised) => agent.advised(&advised.advice),
             RecordBody::PromptInjected(injected) => {
                 let back = agent.take_back_steered(step);
                 agent.conversation.tell(&injected.message);
@@ -196,6 +197,18 @@ impl AgentView {
             .unwrap_or(&run.root)
     }
 
+    /// What changes a sub-agent's first request stands in the record of its model call, with what it is to do.
+    fn advised(&mut self, advice: &Advice) {
+        if self.is_to_hear_its_task() {
+            return;
+        }
+        match advice {
+            Advice::Amend { text, notes } => self.conversation.amend(text.as_deref(), notes),
+            Advice::Refuse { reply, .. } => self.conversation.say(reply),
+            _ => {}
+        }
+    }
+
     /// What a sub-agent is to do stands in the record of its first model call.
     fn is_to_hear_its_task(&self) -> bool {
         self.tool.is_some() && self.conversation.without_prompt().is_empty()
@@ -204,6 +217,10 @@ impl AgentView {
     fn model_replied(&mut self, record: &Record, call: &LlmCall, spec: &RunSpec, step: Seq) {
         let source = source_of(record);
         match call.purpose {
+            _ if call.reply.is_refusal() => {
+                self.hear_task(call);
+                self.conversation.say(&call.reply.text());
+            }
             Purpose::Turn => {
                 self.hear_task(call);
                 self.conversation.push_reply(source, &call.reply);

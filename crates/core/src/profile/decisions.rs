@@ -227,4 +227,7 @@ pub enum Hook {
     ProcessCalls,
     /// The agent is about to end with a text of a reply. The advice may turn it down.
     Answer,
+    /// A model is about to be asked for a turn, a last answer, what to gather or which role serves. The advice may change
+    /// what is sent, or end the agent with a reply in its place. Asked once about each, however often it is sent.
+    Request,
 }

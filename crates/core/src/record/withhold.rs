@@ -13,7 +13,7 @@ use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPa
 use crate::outcome::ToolFailure;
 use crate::profile::DataPolicy;
 use crate::record::{LlmCall, PromptReason, Record, RecordBody, ToolResult};
-use crate::reply::{Reply, ReplyPart};
+use crate::reply::{Reply, ReplyAdvice, ReplyPart};
 
 impl Record {
     /// Returns the record as it may be stored and traced, or `None` if that is the record as it is.
@@ -89,9 +89,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         }
         // What is wrong with an answer may quote it.
         RecordBody::Advised(advised) => {
-            if let Advice::TurnDown { message } = &mut advised.advice {
-                hide(message, policy.text);
-            }
+            advice(&mut advised.advice, policy);
         }
         RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
@@ -109,6 +107,25 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         | RecordBody::Cancelled(_) => {}
     }
     body
+}
+
+fn advice(advice: &mut Advice, policy: DataPolicy) {
+    match advice {
+        Advice::TurnDown { message } => hide(message, policy.text),
+        Advice::Amend { text, notes } => {
+            if let Some(text) = text {
+                hide(text, policy.text);
+            }
+            for note in notes {
+                hide(note, policy.text);
+            }
+        }
+        Advice::Refuse { reply, reason } => {
+            hide(reply, policy.text);
+            hide(reason, policy.text);
+        }
+        Advice::Continue | Advice::Offer { .. } | Advice::Stop { .. } => {}
+    }
 }
 
 /// What may be stored of a text that sums up a conversation: calls and results are in it with what was said, names and
@@ -151,6 +168,11 @@ fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
                 hide_state(&mut call.state, policy.tool_calls);
             }
         }
+    }
+    if let Some(ReplyAdvice::AskAgain { reason } | ReplyAdvice::Refused { reason }) =
+        reply.advice.as_deref_mut()
+    {
+        hide(reason, said.text);
     }
     call.reply = Arc::new(reply);
 }

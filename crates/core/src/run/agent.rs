@@ -17,6 +17,7 @@ use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
+use crate::input::is_false;
 use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
@@ -55,6 +56,9 @@ pub(super) struct Agent {
     /// How often it was asked for another answer.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) turned_down: u32,
+    /// Whether a model was to be asked for it by now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_asked: bool,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
@@ -76,6 +80,9 @@ pub(super) struct Agent {
     pub(super) governed: Option<Box<GovernedRun>>,
     /// What it came to, once it has ended.
     pub(super) answer: Option<RunOutcome>,
+    /// The tools of its requests, where those are not all that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) offered: Option<Arc<[ToolSpec]>>,
     pub(super) phase: Phase,
 }
 
@@ -129,6 +136,9 @@ pub(super) struct PlannedCall {
     pub(super) choice: Option<ToolChoice>,
     /// What was already tried to make it succeed.
     pub(super) tried: Tried,
+    /// Whether it is the first of its agent; none before it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) is_first: Option<bool>,
 }
 
 /// What was already tried to make a model call succeed; each helps at most once.
@@ -143,11 +153,11 @@ pub(super) struct Tried {
 /// Which tools a model call's request holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum OfferedTools {
-    /// The agent's, to be called.
+    /// Those of the agent's requests, to be called.
     Callable,
-    /// These of the agent's, to be called.
+    /// These of them, to be called.
     Only(Vec<ToolName>),
-    /// The agent's, not to be called: the definitions stay so that the cached prefix survives.
+    /// Those of the agent's requests, not to be called: the definitions stay so that the cached prefix survives.
     Shown,
     /// Only the one that the opening gathers with.
     Gather,
@@ -162,6 +172,9 @@ pub(super) struct Consulting {
     pub(super) hook: Hook,
     /// The calls that wait to be processed, where the question is about them.
     pub(super) batch: Option<Batch>,
+    /// The model call that waits to be made, where the question is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) planned: Option<PlannedCall>,
 }
 
 impl PlannedCall {
@@ -175,6 +188,7 @@ impl PlannedCall {
                 trimmed: false,
                 simplified: false,
             },
+            is_first: None,
         }
     }
 }
@@ -198,6 +212,7 @@ impl Agent {
             failed_tools: Vec::new(),
             reminders: 0,
             turned_down: 0,
+            has_asked: false,
             forced: None,
             notes: Vec::new(),
             futile_compactions: 0,
@@ -207,6 +222,7 @@ impl Agent {
             sources: Vec::new(),
             governed: None,
             answer: None,
+            offered: None,
             phase: Phase::Between,
         }
     }
@@ -216,6 +232,11 @@ impl Agent {
         let tool = self.parent.as_ref().map(|parent| &parent.tool);
         tool.and_then(|tool| run.agents.get(tool))
             .unwrap_or(&run.root)
+    }
+
+    /// Returns the tools of its requests, in their order.
+    pub(super) fn tools<'a>(&'a self, spec: &'a AgentSpec) -> &'a Arc<[ToolSpec]> {
+        self.offered.as_ref().unwrap_or(&spec.tools)
     }
 
     /// Returns the text of its answers so far, to end with.
@@ -302,7 +323,7 @@ impl Agent {
 }
 
 impl AgentSpec {
-    pub(super) fn tool(&self, name: &str) -> Option<&ToolSpec> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
     }
 

@@ -10,9 +10,10 @@ use super::turn::AgentTurn;
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::json::JsonText;
-use crate::outcome::ToolFailure;
+use crate::message::Message;
+use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::Hook;
-use crate::record::{PromptReason, ToolResult};
+use crate::record::{Origin, PromptReason, ToolResult};
 use crate::spec::{AgentSpec, AnswerRule};
 
 const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
@@ -61,6 +62,33 @@ impl AgentTurn<'_> {
             return Ok(Next::Finish(reason, text));
         }
         Ok(self.ask_again(message))
+    }
+
+    /// The program's code wants another reply than this one of a turn: none of its calls runs, and the model is told why,
+    /// unless it was often enough.
+    pub(super) fn reply_turned_down(
+        &mut self,
+        message: &Message,
+        reason: &str,
+    ) -> Result<Next, InputError> {
+        let calls = message.tool_calls().next().is_some();
+        let is_asked_again = self.agent.closing.is_none() && self.agent.is_asked_again(self.spec);
+        if calls {
+            self.begin_batch(message, Origin::Model);
+            let why = format!("not run: the reply was turned down: {reason}");
+            self.settle_all(&ToolOutcome::failed(ToolFailure::Denied, &why))?;
+        } else {
+            self.agent.turns_used = self.agent.turns_used.saturating_add(1);
+        }
+        if !is_asked_again {
+            self.join_results();
+            let reason = FinishReason::InvalidAnswer(reason.to_owned());
+            return Ok(Next::Finish(reason, self.agent.text()));
+        }
+        Ok(match calls {
+            true => Next::Schedule,
+            false => self.ask_again(reason.to_owned()),
+        })
     }
 
     /// Notes that a call was to deliver the answer and its arguments are not one, unless another of its batch did.

@@ -5,10 +5,10 @@ use std::mem;
 use serde::Serialize;
 
 use super::Next;
-use super::agent::{Agent, Consulting, OfferedTools, Phase};
+use super::agent::{Agent, Consulting, OfferedTools, Phase, PlannedCall};
 use super::batch::Batch;
 use super::turn::AgentTurn;
-use crate::effect::{Consult, Effect};
+use crate::effect::{Consult, Effect, Purpose};
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::input::{Advice, Advised};
@@ -37,6 +37,11 @@ enum Subject<'a> {
         text: &'a str,
         finish_reason: &'a FinishReason,
     },
+    Request {
+        purpose: Purpose,
+        is_first: bool,
+        text: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -58,21 +63,53 @@ impl AgentTurn<'_> {
             Phase::Tools(batch) => Some(batch),
             _ => None,
         };
+        self.put(hook, batch, None)?;
+        Ok(true)
+    }
+
+    /// Asks the hook about a model call before it is made, if the profile names it and it was not asked yet. Returns the call
+    /// if it may be made.
+    pub(super) fn look_at(
+        &mut self,
+        mut planned: PlannedCall,
+    ) -> Result<Option<PlannedCall>, InputError> {
+        let is_of_the_work = matches!(
+            planned.purpose,
+            Purpose::Turn | Purpose::LastAnswer | Purpose::Gather | Purpose::Routing
+        );
+        if !is_of_the_work || planned.is_first.is_some() {
+            return Ok(Some(planned));
+        }
+        planned.is_first = Some(!mem::replace(&mut self.agent.has_asked, true));
+        if !self.spec.profile.hooks.contains(&Hook::Request) {
+            return Ok(Some(planned));
+        }
+        self.put(Hook::Request, None, Some(planned))?;
+        Ok(None)
+    }
+
+    fn put(
+        &mut self,
+        hook: Hook,
+        batch: Option<Batch>,
+        planned: Option<PlannedCall>,
+    ) -> Result<(), InputError> {
         let consulting = Consulting {
             effect_id: self.step.new_effect(),
             hook,
             batch,
+            planned,
         };
         let effect = self.agent.consult_effect(self.spec, &consulting)?;
         self.step.effects.push(effect);
         self.agent.phase = Phase::Consulting(consulting);
-        Ok(true)
+        Ok(())
     }
 
     pub(super) fn advised(&mut self, advised: Advised) -> Result<Next, InputError> {
         let effect = advised.effect_id;
-        let hook = match &self.agent.phase {
-            Phase::Consulting(consulting) => consulting.hook,
+        let (hook, planned) = match &mut self.agent.phase {
+            Phase::Consulting(consulting) => (consulting.hook, &mut consulting.planned),
             _ => {
                 return Err(InputError::WrongAnswer {
                     effect,
@@ -83,11 +120,13 @@ impl AgentTurn<'_> {
         let only_for = match &advised.advice {
             Advice::Offer { .. } => Some(Hook::ToolsSelected),
             Advice::TurnDown { .. } => Some(Hook::Answer),
+            Advice::Amend { .. } | Advice::Refuse { .. } => Some(Hook::Request),
             Advice::Continue | Advice::Stop { .. } => None,
         };
         if only_for.is_some_and(|only| only != hook) {
             return Err(InputError::WrongAdvice(effect));
         }
+        let planned = planned.take();
         let advice = advised.advice.clone();
         self.record(RecordBody::Advised(Box::new(advised)));
         self.agent.take_back_batch();
@@ -104,6 +143,21 @@ impl AgentTurn<'_> {
             (Hook::ProcessCalls, _) => Next::Vet,
             (Hook::Answer, Advice::TurnDown { message }) => self.turn_down(message)?,
             (Hook::Answer, _) => self.answer_stands()?,
+            (Hook::Request, Advice::Refuse { reply, .. }) => {
+                self.agent.conversation.say(&reply);
+                Next::Finish(FinishReason::Refused, reply)
+            }
+            (Hook::Request, advice) => {
+                if let Advice::Amend { text, notes } = advice {
+                    self.agent.conversation.amend(text.as_deref(), &notes);
+                }
+                let missing = InputError::Inconsistent("advice about a request, and there is none");
+                let planned = planned.ok_or(missing)?;
+                match planned.purpose {
+                    Purpose::Routing => Next::CallAtOnce(planned),
+                    _ => Next::CallModel(planned),
+                }
+            }
         })
     }
 
@@ -128,7 +182,10 @@ impl Agent {
     ) -> Result<Effect, InputError> {
         let subject = match consulting.hook {
             Hook::ToolsSelected => Subject::ToolsSelected {
-                tools: spec.tools.iter().map(|tool| tool.name.as_str()).collect(),
+                tools: {
+                    let tools = self.tools(spec).iter();
+                    tools.map(|tool| tool.name.as_str()).collect()
+                },
             },
             Hook::Progress => Subject::Progress {
                 turns_used: self.turns_used,
@@ -148,6 +205,15 @@ impl Agent {
                 Subject::Answer {
                     text,
                     finish_reason,
+                }
+            }
+            Hook::Request => {
+                let missing = InputError::Inconsistent("a hook is asked about no request");
+                let planned = consulting.planned.as_ref().ok_or(missing)?;
+                Subject::Request {
+                    purpose: planned.purpose,
+                    is_first: planned.is_first == Some(true),
+                    text: self.conversation.transcript().last_user_text(),
                 }
             }
         };

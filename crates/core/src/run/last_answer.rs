@@ -136,6 +136,10 @@ impl Agent {
         call: &ModelCall,
         reply: &Reply,
     ) -> Result<Next, InputError> {
+        if reply.turned_down().is_some() {
+            // There is no time for another.
+            return Ok(Next::FinishWithoutAnswer);
+        }
         // A model that delivers although it may call nothing answers all the same.
         let delivered = reply.calls().find(|call| spec.is_delivered_by(&call.name));
         if let Some(call) = delivered {
@@ -184,7 +188,7 @@ impl Agent {
 #[must_use]
 pub fn is_last_answer(reply: &Reply) -> bool {
     let text = reply.text();
-    !text.trim().is_empty() && !is_tool_call_markup(&text)
+    !text.trim().is_empty() && !is_tool_call_markup(&text) && reply.turned_down().is_none()
 }
 
 /// Tells whether a text is, or contains at the start of a line, a tool call written out.

@@ -130,6 +130,7 @@ impl Agent {
             } else {
                 Audience::Component
             },
+            is_first: planned.is_first == Some(true),
             request: self.request_of(spec, call)?,
         }))
     }
@@ -141,7 +142,7 @@ impl Agent {
         if call.planned.purpose == Purpose::Routing {
             return self.routing_request();
         }
-        let (tools, tool_choice) = call.planned.tools_of(spec);
+        let (tools, tool_choice) = call.planned.tools_of(spec, self.tools(spec));
         let messages = if call.planned.purpose == Purpose::SelfCheck {
             self.with_check_prompt()
         } else {
@@ -189,14 +190,21 @@ impl PlannedCall {
 
     /// Returns the tools of the request with the choice that is forced among them. Where the forced one is not on offer,
     /// and providers would refuse the request, the model is free.
-    fn tools_of(&self, spec: &AgentSpec) -> (Arc<[ToolSpec]>, ToolChoice) {
+    fn tools_of(
+        &self,
+        spec: &AgentSpec,
+        offered: &Arc<[ToolSpec]>,
+    ) -> (Arc<[ToolSpec]>, ToolChoice) {
         let tools = match &self.tools {
-            OfferedTools::Callable => Arc::clone(&spec.tools),
-            OfferedTools::Only(names) => only(spec, |name| names.contains(name)),
-            OfferedTools::Shown => return (Arc::clone(&spec.tools), ToolChoice::None),
+            OfferedTools::Callable => Arc::clone(offered),
+            OfferedTools::Only(names) => only(offered, |name| names.contains(name)),
+            OfferedTools::Shown => return (Arc::clone(offered), ToolChoice::None),
             OfferedTools::Gather => {
                 let gather = spec.gather_tool();
-                return (only(spec, |name| Some(name) == gather), ToolChoice::Auto);
+                return (
+                    only(&spec.tools, |name| Some(name) == gather),
+                    ToolChoice::Auto,
+                );
             }
             OfferedTools::None => return (Arc::default(), ToolChoice::None),
         };
@@ -210,7 +218,7 @@ impl PlannedCall {
     }
 }
 
-fn only(spec: &AgentSpec, is_offered: impl Fn(&ToolName) -> bool) -> Arc<[ToolSpec]> {
-    let tools = spec.tools.iter().filter(|tool| is_offered(&tool.name));
+fn only(tools: &[ToolSpec], is_offered: impl Fn(&ToolName) -> bool) -> Arc<[ToolSpec]> {
+    let tools = tools.iter().filter(|tool| is_offered(&tool.name));
     tools.cloned().collect()
 }

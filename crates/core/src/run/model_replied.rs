@@ -30,6 +30,11 @@ impl AgentTurn<'_> {
         let reply = Arc::clone(&replied.reply);
         self.charge(&replied.served_by, reply.usage, replied.cost);
         self.note_call(&call, replied)?;
+        if reply.is_refusal() {
+            let told = reply.text();
+            self.agent.conversation.say(&told);
+            return Ok(Next::Finish(FinishReason::Refused, told));
+        }
         match call.planned.purpose {
             Purpose::Turn => self.turn_replied(&call, &reply),
             Purpose::Gather => self.gather_chosen(&call, Some(&reply)),
@@ -94,6 +99,9 @@ impl AgentTurn<'_> {
         let message = self.agent.conversation.push_reply(source, reply);
         self.agent.measure(reply.usage);
         self.warn_of_failures_left(&message);
+        if let Some(reason) = reply.turned_down() {
+            return self.reply_turned_down(&message, reason);
+        }
         if message.tool_calls().next().is_none() {
             return self.turn_answered(&call.planned.tools, reply);
         }

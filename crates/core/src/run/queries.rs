@@ -9,7 +9,7 @@ use super::turn::StepBuilder;
 use super::{RunTree, Step};
 use crate::decision::Taint;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, RunId, Seq, ToolCallId};
+use crate::ids::{AgentId, RunId, Seq, ToolCallId, Turn};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::record::{Pending, PendingKind, RecordBody, Waiting};
@@ -116,10 +116,18 @@ impl RunTree {
         })
     }
 
-    /// Returns the tools that an agent of this run is offered.
+    /// Returns the tools that an agent of this run may call, those that its requests do not hold included.
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
         &self.agent_spec(agent).tools
+    }
+
+    /// Returns the tools that the requests of an agent hold by now, in their order. There are more the agent may
+    /// [call](Self::tools) where it [searches](AgentSpec::search) them.
+    #[must_use]
+    pub fn offered_tools(&self, agent: AgentId) -> &[ToolSpec] {
+        let offered = self.agent(agent).and_then(|agent| agent.offered.as_deref());
+        offered.unwrap_or_else(|| self.tools(agent))
     }
 
     /// Returns what an agent of this run was started with.
@@ -127,6 +135,23 @@ impl RunTree {
     pub fn agent_spec(&self, agent: AgentId) -> &AgentSpec {
         let agent = self.agent(agent);
         agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
+    }
+
+    /// Returns an agent's conversation as its model is sent it next.
+    #[must_use]
+    pub fn transcript_of(&self, agent: AgentId) -> Transcript {
+        let agent = self.agent(agent);
+        agent
+            .map(|agent| agent.conversation.transcript().clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the turn that an agent is in.
+    #[must_use]
+    pub fn turn_of(&self, agent: AgentId) -> Turn {
+        self.agent(agent)
+            .map(|agent| agent.turn)
+            .unwrap_or_default()
     }
 
     /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.

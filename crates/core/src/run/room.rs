@@ -73,15 +73,15 @@ impl AgentSpec {
         let left_out = self.left_out.iter();
         RequestSize {
             instructions: instructions.map_or(0, |text| gauge.tokens_of_user(text)),
-            tools: self.tools.iter().map(tool_tokens).sum(),
-            tool_count: self.tools.len() + left_out.len(),
+            tools: self.first_tools().iter().map(tool_tokens).sum(),
+            tool_count: self.first_tools().len() + left_out.len(),
             messages: gauge.tokens_of(messages),
         }
     }
 
     /// Leaves out tools that would not fit the context of the agent's model with its first request, where that helps. Tools
-    /// stay in the order in which they are offered, as many as fit; one that the profile gathers with stays anyway.
-    /// [`left_out`](Self::left_out) names the others.
+    /// stay in the order in which they are offered, as many as fit; one that the profile gathers with stays anyway, and so
+    /// does one that finds others. [`left_out`](Self::left_out) names those that do not fit, unless they can be found.
     pub fn fit_tools(&mut self, messages: &[Arc<Message>]) {
         let Some(context) = self.context_tokens else {
             return;
@@ -97,22 +97,39 @@ impl AgentSpec {
             Opening::Gather { tool, .. } => Some(tool.clone()),
             Opening::Direct => None,
         };
-        let is_gathered = |tool: &ToolSpec| gathered.as_ref() == Some(&tool.name);
-        let needed = self.tools.iter().filter(|tool| is_gathered(tool));
+        let searches = self.search.as_ref().map(|search| search.tool.clone());
+        let is_needed =
+            |tool: &ToolSpec| [&gathered, &searches].contains(&&Some(tool.name.clone()));
+        let offered = self.first_tools();
+        let needed = offered.iter().filter(|tool| is_needed(tool));
         let mut left = room.saturating_sub(taken + needed.map(tool_tokens).sum::<u64>());
-        let mut kept = Vec::new();
-        for tool in self.tools.iter() {
+        let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+        for tool in offered.iter() {
             let takes = tool_tokens(tool);
-            if is_gathered(tool) {
+            if is_needed(tool) {
                 kept.push(tool.clone());
             } else if takes <= left {
                 left -= takes;
                 kept.push(tool.clone());
             } else {
-                self.left_out.push(tool.name.clone());
+                left_out.push(tool.name.clone());
             }
         }
-        self.tools = kept.into();
+        if let Some(search) = &mut self.search {
+            search.offered = kept.into_iter().map(|tool| tool.name).collect();
+        } else {
+            self.tools = kept.into();
+            self.left_out.extend(left_out);
+        }
+    }
+
+    /// Tells whether another tool may join those that the agent's requests hold: together they take no more than half of the
+    /// context, as estimated.
+    #[must_use]
+    pub fn has_room_for(&self, offered: &[ToolSpec], another: &ToolSpec) -> bool {
+        let tokens: u64 = offered.iter().chain([another]).map(tool_tokens).sum();
+        self.context_tokens
+            .is_none_or(|context| tokens <= context / 2)
     }
 }
 

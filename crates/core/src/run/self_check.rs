@@ -117,6 +117,7 @@ impl Agent {
 /// Reads what a check said. One that was cut off, or calls tools instead, says nothing.
 pub(crate) fn checked(reply: &Reply) -> Checked {
     let text = reply.text();
-    let is_whole = reply.finish == ReplyFinish::Stop && reply.calls().next().is_none();
+    let stands = reply.turned_down().is_none();
+    let is_whole = stands && reply.finish == ReplyFinish::Stop && reply.calls().next().is_none();
     SelfCheck::read(Some(text.as_str()).filter(|text| is_whole && !is_tool_call_markup(text)))
 }

@@ -42,6 +42,7 @@ impl RunTree {
         let conversation = Conversation::of_root(&spec, history);
         let mut root = Agent::new(AgentId::ROOT, conversation);
         root.forced.clone_from(&spec.root.tool_choice);
+        root.offered = spec.root.search.as_ref().map(|_| spec.root.first_tools());
         root.sources.clone_from(&spec.sources);
         let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
         step.record(&root, None, RecordBody::RunStarted(Box::new(started)));

@@ -227,6 +227,7 @@ impl Agent {
         Self {
             parent: Some(parent),
             forced: spec.tool_choice.clone(),
+            offered: spec.search.as_ref().map(|_| spec.first_tools()),
             // What it is told, its parent may have from strangers.
             taint: self.taint.clone(),
             phase: Phase::Queued,

@@ -131,7 +131,8 @@ impl AgentTurn<'_> {
         call.state = CallState::Settled {
             failure: outcome.failure,
         };
-        let brings = ran.is_some() && call.untrusted;
+        let repeats = outcome.output.signal == Some(ToolSignal::Untrusted);
+        let brings = ran.is_some() && (call.untrusted || repeats);
         let arguments = call.arguments.clone();
         if let Some(asked) = asked {
             self.step.take_back(asked);
@@ -139,6 +140,11 @@ impl AgentTurn<'_> {
         self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, brings);
         self.note_sources(&result);
+        if let Some(offered) = &self.agent.offered
+            && let Some(joined) = self.spec.joined(offered, &result)
+        {
+            self.agent.offered = Some(joined);
+        }
         self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())

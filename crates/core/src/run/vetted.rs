@@ -1,5 +1,7 @@
 //! Has calls checked, and handles what was found about them: run, refuse or ask (loop rules 4 and 5).
 
+use std::sync::Arc;
+
 use super::agent::Agent;
 use super::batch::{Batch, Before, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
@@ -8,13 +10,12 @@ use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::effect::{CallToVet, Effect, Vet};
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::ids::{AgentId, CallIndex, EffectId, Turn};
+use crate::ids::{AgentId, CallIndex, EffectId, ToolName, Turn};
 use crate::input::{Vetted, Vetting};
 use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
-use crate::spec::AgentSpec;
-use crate::tool::ToolClass;
+use crate::tool::{ToolClass, ToolSpec};
 
 const ADVICE_ON_NO_CALL: InputError = InputError::Inconsistent("a hook's advice is about no call");
 const VERDICT_OF_NO_CALL: InputError = InputError::Inconsistent("a verdict is about no call");
@@ -155,7 +156,9 @@ impl AgentTurn<'_> {
             }
             Vetting::Unknown => {
                 let spec = self.spec;
-                let message = self.batch()?.call(index)?.unknown(spec);
+                let offered = Arc::clone(self.agent.tools(spec));
+                let search = spec.search.as_ref().map(|search| &search.tool);
+                let message = self.batch()?.call(index)?.unknown(&offered, search);
                 self.refuse(index, ToolFailure::UnknownTool, &message)
             }
             Vetting::Disabled => {
@@ -270,8 +273,8 @@ impl Call {
     }
 
     /// Returns what the model is told that called a tool there is not.
-    fn unknown(&self, spec: &AgentSpec) -> String {
-        let tools = spec.tools.iter();
+    fn unknown(&self, offered: &[ToolSpec], search: Option<&ToolName>) -> String {
+        let tools = offered.iter();
         let known: Vec<_> = tools.map(|tool| tool.name.as_str()).collect();
         let known = if known.is_empty() {
             "none".to_owned()
@@ -279,7 +282,9 @@ impl Call {
             known.join(", ")
         };
         let name = self.shown_name();
-        format!("unknown tool {name:?}; the tools are: {known}")
+        let more = search.map(|tool| format!("; {tool} finds others"));
+        let more = more.unwrap_or_default();
+        format!("unknown tool {name:?}; the tools are: {known}{more}")
     }
 
     fn to_vet(&self) -> CallToVet {

@@ -21,6 +21,7 @@ mod hooks;
 mod inputs;
 mod last_answers;
 mod logs;
+mod many_tools;
 mod profiles;
 mod rechecking;
 mod repeats;

@@ -16,6 +16,7 @@ use crate::engine::{Engine, trace_of};
 use crate::event::Events;
 use crate::request::{Delivery, RequestError};
 use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
+use crate::tool_search::go_on_with;
 
 /// An agent at work alone. Dropping it cancels the run.
 pub struct AgentRun {
@@ -116,7 +117,12 @@ impl Agent {
         let history: Transcript = messages.into_iter().collect();
         // What was said before may go.
         let latest = history.messages().last().map(std::slice::from_ref);
-        engine.fit(&mut spec, latest.unwrap_or_default())?;
+        engine.fit(
+            &mut spec,
+            latest.unwrap_or_default(),
+            said.as_deref().unwrap_or_default(),
+        )?;
+        go_on_with(&mut spec.root, &[], &history);
         let scope = RunScope {
             run_id,
             session_id: None,

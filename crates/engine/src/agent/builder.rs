@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_brainstem::{
-    CompactionConfig, NoCallsConfig, RemindConfig, ResultConfig, SummarizeConfig,
+    CompactionConfig, GatherConfig, NoCallsConfig, OpeningConfig, RemindConfig, ResultConfig,
+    SummarizeConfig,
 };
 use neuraxis_core::{
     AgentName, Citations, Compaction, DataPolicy, InvalidId, LimitReached, MicroUsd, NoCalls,
-    Offer, Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
+    Offer, Opening, Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
+    UsageScope,
 };
-use neuraxis_ports::{LlmClient, RequestContext, Tool};
+use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use super::Agent;
 use super::definition::{Definition, InstructionContext, Instructions};
@@ -63,6 +65,15 @@ setters! {
     deadline: Duration => deadline = deadline;
     /// Sets the time of one tool call.
     tool_timeout: Duration => tool_timeout = tool_timeout;
+    /// Sets how its run begins, where the channel does not say.
+    opening: Opening => opening = match opening {
+        Opening::Direct => OpeningConfig::Direct,
+        Opening::Gather { role, tool, default_arguments } => {
+            OpeningConfig::Gather(GatherConfig { role, tool, default_arguments })
+        }
+    };
+    /// Sets whose usage its outcome tells.
+    usage: UsageScope => usage = usage;
     /// Sets which calls of one reply run at the same time.
     parallel: Parallel => parallel = parallel;
     /// Sets what an unknown tool leads to.
@@ -147,6 +158,20 @@ impl AgentBuilder {
     pub fn tools_named<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
         let patterns = patterns.into_iter().map(Into::into);
         self.definition.config.tools = Some(patterns.collect());
+        self
+    }
+
+    /// Adds code that looks at each of its tool calls and their results, after that of the
+    /// [orchestrator](crate::OrchestratorBuilder::tool_hook). Not at those of the agents that it calls.
+    pub fn tool_hook(mut self, hook: Arc<dyn ToolHook>) -> Self {
+        self.definition.hooks.tool.push(hook);
+        self
+    }
+
+    /// Adds code that looks at what its model is sent and at what it says, such as a guardrail, after that of the
+    /// [orchestrator](crate::OrchestratorBuilder::model_hook). Not at the model calls of the agents that it calls.
+    pub fn model_hook(mut self, hook: Arc<dyn ModelHook>) -> Self {
+        self.definition.hooks.model.push(hook);
         self
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_brainstem::{AgentConfig, AgentDefinition};
+use neuraxis_brainstem::{AgentConfig, AgentDefinition, OpeningConfig};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentName, Channel, Mode, Role, SessionId, ToolName};
-use neuraxis_ports::{LlmClient, RequestContext, Tool};
+use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use crate::builder::BuildError;
 use crate::catalog::{CatalogError, ToolCatalog};
@@ -26,6 +26,21 @@ pub(crate) struct Definition {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     /// The agents that it calls.
     pub(crate) agents: Vec<Arc<Self>>,
+    /// Who looks at what it does.
+    pub(crate) hooks: AgentHooks,
+}
+
+/// The program's code that looks at what one agent does, each kind in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgentHooks {
+    pub(crate) tool: Vec<Arc<dyn ToolHook>>,
+    pub(crate) model: Vec<Arc<dyn ModelHook>>,
+}
+
+impl AgentHooks {
+    const fn is_empty(&self) -> bool {
+        self.tool.is_empty() && self.model.is_empty()
+    }
 }
 
 impl Definition {
@@ -38,6 +53,7 @@ impl Definition {
             model: None,
             tools: Vec::new(),
             agents: Vec::new(),
+            hooks: AgentHooks::default(),
         }
     }
 }
@@ -126,7 +142,14 @@ impl AgentSet {
         let agents = self.agents.values().map(|agent| &agent.config);
         let named =
             agents.flat_map(|config| [&config.role, &config.first_role, &config.after_calls_role]);
-        named.flatten().cloned().collect()
+        let gathering = self
+            .agents
+            .values()
+            .filter_map(|agent| match &agent.config.opening {
+                Some(OpeningConfig::Gather(gather)) => Some(&gather.role),
+                _ => None,
+            });
+        named.flatten().chain(gathering).cloned().collect()
     }
 
     /// Tells governance what it has to know.
@@ -202,6 +225,15 @@ impl AgentSet {
             let named = agent.config.tool_name.as_ref();
             named.map_or(agent.name.as_str(), ToolName::as_str) == tool.as_str()
         })
+    }
+
+    /// Returns who looks at what single agents do.
+    pub(crate) fn hooks(&self) -> BTreeMap<AgentName, AgentHooks> {
+        let agents = self.agents.iter();
+        let watched = agents.filter(|(_, agent)| !agent.hooks.is_empty());
+        watched
+            .map(|(name, agent)| (name.clone(), agent.hooks.clone()))
+            .collect()
     }
 
     /// Returns the instructions that are made of what is known of a request.

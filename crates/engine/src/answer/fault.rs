@@ -56,7 +56,7 @@ impl AnswerFault {
     /// Says why a run that ended so has no answer, where its text was read with such a result.
     pub(super) fn of(reason: &FinishReason, found: Option<Self>) -> Self {
         match (reason, found) {
-            (FinishReason::ContentFilter, _) => Self::Refused,
+            (FinishReason::ContentFilter | FinishReason::Refused, _) => Self::Refused,
             (FinishReason::Stop | FinishReason::InvalidAnswer(_), Some(fault)) => fault,
             (reason, _) => Self::StoppedEarly(reason.clone()),
         }

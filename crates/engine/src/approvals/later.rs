@@ -1,7 +1,7 @@
 //! The approver of a program in which nobody sits and waits to be asked.
 
 use neuraxis_core::AskApproval;
-use neuraxis_ports::{Approver, ApproverReply, async_trait};
+use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 
 /// Leaves every question open: the run is put aside as waiting, its questions stand in the store, and whoever answers one
 /// later, from whichever process, lets the run go on. For a web application.
@@ -54,7 +54,7 @@ pub struct DecideLater;
 
 #[async_trait]
 impl Approver for DecideLater {
-    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         ApproverReply::Later
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_ports::RequestContext;
 
-use super::{BuildError, OrchestratorBuilder};
+use super::{BuildError, Keeping, OrchestratorBuilder};
 use crate::agent::{Agent, AgentSet, Definition};
 use crate::engine::Engine;
 
@@ -53,5 +53,5 @@ pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, Buil
         agents,
         ..OrchestratorBuilder::default()
     };
-    builder.engine().map(Some)
+    builder.engine(Keeping::Nothing).map(Some)
 }

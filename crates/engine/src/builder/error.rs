@@ -1,5 +1,7 @@
 //! What can be wrong with an orchestrator or an agent that is put together.
 
+use std::sync::Arc;
+
 use neuraxis_brainstem::PolicyError;
 use neuraxis_core::{AgentName, InvalidId};
 
@@ -39,6 +41,16 @@ pub enum BuildError {
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
+    /// A condition is about a tool that there is not.
+    #[error(
+        "a person is to be asked about tool {tool}, which there is not; the tools are: {known}"
+    )]
+    AskedAbout {
+        /// The name that was given.
+        tool: Arc<str>,
+        /// The names there are.
+        known: String,
+    },
     /// No key for approvals could be made.
     #[error("the system gives no randomness for the key of approvals")]
     NoRandomness(#[source] std::io::Error),

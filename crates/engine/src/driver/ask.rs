@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, Consult, Hook, Input, InputId,
 };
-use neuraxis_ports::ApproverReply;
+use neuraxis_ports::{Advisor, ApproverReply, TurnContext};
 
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
@@ -26,8 +26,9 @@ impl Driver {
         let left = ask
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let turn = self.turn_context(ask.agent, self.tree.turn_of(ask.agent));
         self.work.push(Box::pin(async move {
-            let reply = answered(async { engine.approver.decide(&ask).await });
+            let reply = answered(async { engine.approver.decide(&ask, &turn).await });
             let reply = match left {
                 Some(left) => tokio::time::timeout(left, reply).await,
                 None => Ok(reply.await),
@@ -65,6 +66,10 @@ impl Driver {
     /// Asks the advisor, if there is one, for as long as it may think.
     pub(super) fn consult(&mut self, question: Consult) {
         let effect_id = question.effect_id;
+        let turn = self.turn_context(question.agent, self.tree.turn_of(question.agent));
+        if question.hook == Hook::Request {
+            return self.ask_about_request(question, turn);
+        }
         if let Some(advice) = self.check_answer(&question) {
             self.ready
                 .push_back(Input::Advised(Advised { effect_id, advice }));
@@ -80,16 +85,25 @@ impl Driver {
             return;
         };
         self.work.push(Box::pin(async move {
-            let asked = answered(async { advisor.advise(&question).await });
-            let advice = match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
-                Ok(Some(advice)) if fits(&advice, question.hook) => advice,
-                Ok(_) | Err(_) => {
-                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
-                    Advice::Continue
-                }
-            };
+            let advice = advised(advisor.as_ref(), &question, &turn).await;
             Work::Answer(Box::new(Input::Advised(Advised { effect_id, advice })))
         }));
+    }
+}
+
+/// Asks the advisor; what cannot be followed is no advice.
+pub(super) async fn advised(
+    advisor: &dyn Advisor,
+    question: &Consult,
+    turn: &TurnContext,
+) -> Advice {
+    let asked = answered(async { advisor.advise(question, turn).await });
+    match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
+        Ok(Some(advice)) if fits(&advice, question.hook) => advice,
+        Ok(_) | Err(_) => {
+            tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
+            Advice::Continue
+        }
     }
 }
 
@@ -98,6 +112,7 @@ fn fits(advice: &Advice, hook: Hook) -> bool {
     match advice {
         Advice::Offer { .. } => hook == Hook::ToolsSelected,
         Advice::TurnDown { .. } => hook == Hook::Answer,
+        Advice::Amend { .. } | Advice::Refuse { .. } => hook == Hook::Request,
         _ => true,
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use neuraxis_core::{
-    AdvisedCall, CallAdvice, CallToVet, JsonText, Remember, RunId, ToolCallId, ToolFailure,
-    ToolOutcome, Vet, Vetting,
+    AdvisedCall, AgentId, CallAdvice, CallToVet, EffectId, Input, JsonText, Pending, PendingKind,
+    Remember, RunId, ToolCallId, ToolFailure, ToolFinished, ToolOutcome, Vet, Vetting,
 };
 use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook};
 use tokio::time::timeout;
@@ -33,7 +33,12 @@ pub(super) struct AdvisedVet {
 
 impl Driver {
     /// Asks about the calls of which nothing counts that hooks said, all at the same time, and has all checked afterwards.
-    pub(super) fn ask_hooks(&mut self, mut vet: Vet, unproven: Vec<ToolCallId>) {
+    pub(super) fn ask_hooks(
+        &mut self,
+        hooks: Vec<Arc<dyn ToolHook>>,
+        mut vet: Vet,
+        unproven: Vec<ToolCallId>,
+    ) {
         let (run, engine) = (self.scope.run_id, Arc::clone(&self.engine));
         let mut asked = Vec::new();
         for call in &mut vet.calls {
@@ -55,7 +60,7 @@ impl Driver {
             return self.judge(vet, unproven, Vec::new());
         }
         self.work.push(Box::pin(async move {
-            let hooks = &engine.tool_hooks;
+            let hooks = &hooks;
             let asked = asked
                 .into_iter()
                 .map(|(place, call)| async move { (place, before(hooks, call).await) });
@@ -76,6 +81,49 @@ impl Driver {
     /// Has calls checked about which hooks were asked.
     pub(super) fn vet_advised(&mut self, asked: AdvisedVet) {
         self.judge(asked.vet, asked.unproven, asked.advised);
+    }
+
+    /// Returns who looks at the calls of an agent.
+    pub(super) fn tool_hooks(&self, agent: AgentId) -> Vec<Arc<dyn ToolHook>> {
+        self.engine.tool_hooks_of(self.tree.agent_spec(agent))
+    }
+
+    /// Lets hooks look at what a client brings before it counts; nothing else needs that, and is returned as it is.
+    pub(super) fn look_at_result(&mut self, input: Input) -> Input {
+        match input {
+            Input::ToolFinished(finished) if self.engine.has_tool_hooks() => {
+                match self.brought(finished.effect_id) {
+                    Some((hooks, call)) => {
+                        self.work.push(Box::pin(async move {
+                            let outcome = after(&hooks, &call, finished.outcome).await;
+                            let finished = ToolFinished {
+                                outcome,
+                                ..finished
+                            };
+                            Work::Answer(Box::new(Input::ToolFinished(finished)))
+                        }));
+                        // Nothing happened yet.
+                        Input::TimePassed
+                    }
+                    None => Input::ToolFinished(finished),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Describes the call whose result a client brings, if hooks look at that.
+    fn brought(&self, effect: EffectId) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
+        let pending = self.tree.pending();
+        let is_it = |it: &&Pending| it.effect_id == effect && it.kind == PendingKind::ClientTool;
+        let id = &pending.iter().find(is_it)?.tool_call_id;
+        let open = self.tree.open_calls();
+        let call = open.into_iter().find(|call| call.tool_call_id == *id)?;
+        let hooks = self.tool_hooks(call.agent);
+        let tool = self.catalog.tool(&call.name.parse().ok()?)?;
+        let turn = self.turn_context(call.agent, self.tree.turn_of(call.agent));
+        let hooked = HookedCall::new(turn, id.clone(), tool.spec().clone(), call.arguments);
+        (!hooks.is_empty()).then_some((hooks, hooked))
     }
 
     /// Describes a call to hooks; `None` for one of a tool that its agent was not offered, which does not run anyway.

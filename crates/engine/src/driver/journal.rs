@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_core::{DataPolicy, Grant, InboxEntry, InputId, Record, RunId};
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{LongOutput, SessionStore, StoreError};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::feed::Feed;
+use crate::long_result::Fate;
 use crate::runs::RunSlot;
 
 /// Writes the log of one run.
@@ -71,6 +72,40 @@ impl Journal {
             Some(slot) if !slot.is_held() => Box::pin(slot.hold_again()).await,
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Keeps the long output of a call beside the run, and says what becomes of what is cut out: readable, if it is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`]: the run is lost to this process.
+    pub(super) async fn keep_output(&self, output: &LongOutput) -> Result<Fate, StoreError> {
+        if !self.policy.tool_results {
+            return Ok(Fate::Gone("results of tools are not stored here"));
+        }
+        let Some(slot) = &self.slot else {
+            return Ok(Fate::Gone("nothing of this run is"));
+        };
+        let Err(error) = slot.keep_output(output).await else {
+            return Ok(Fate::Readable);
+        };
+        let run = self.run_id;
+        Ok(match error {
+            StoreError::Stale(_) => return Err(error),
+            StoreError::OutputsTooLarge { .. } => {
+                tracing::warn!(%run, %error, "a long output is not kept");
+                Fate::Gone("the run has kept as much as it may")
+            }
+            error => {
+                tracing::warn!(%run, %error, "a long output is not kept");
+                Fate::Gone("the store could not take it")
+            }
+        })
+    }
+
+    /// Returns the store that the run is kept in, if it is.
+    pub(super) fn store(&self) -> Option<Arc<dyn SessionStore>> {
+        self.slot.as_ref().map(RunSlot::shared_store)
     }
 
     /// Returns what was posted to the run and is not taken yet.

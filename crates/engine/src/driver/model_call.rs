@@ -6,13 +6,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
-    NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded, is_last_answer,
+    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, MicroUsd, ModelFailed,
+    ModelReplied, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
+    Usage, is_last_answer,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
 use crate::driver::loading::Wait;
+use crate::driver::model_hooks::{AttemptHooks, show_what_counts};
 use crate::driver::serving::{Fallback, Served};
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
@@ -68,8 +70,11 @@ impl Driver {
         ctx.request = self.scope.request.clone();
         self.running
             .push((call.effect_id, ctx.cancellation.clone()));
-        let reads_along =
-            call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
+        let hooks = self.attempt_hooks(&call, client.as_ref());
+        let may_stream = hooks.as_ref().is_none_or(AttemptHooks::let_text_stream);
+        let reads_along = call.audience == Audience::Person
+            && self.scope.delivery == Delivery::Streamed
+            && may_stream;
         let live = reads_along.then(|| self.live_call(&call));
         let journal = Arc::clone(&self.journal);
         self.work.push(Box::pin(async move {
@@ -80,16 +85,25 @@ impl Driver {
                 return Work::Lost(error);
             }
             let started = Instant::now();
-            let (result, first_delta) = match live {
-                // Boxed, so that calls nobody reads along with keep no room for it.
-                Some((feed, buffer)) => {
-                    Box::pin(streamed(client.as_ref(), &call, &ctx, &feed, &buffer)).await
-                }
-                None => {
-                    let reply = answered(async { client.respond(&call.request, &ctx).await });
-                    (reply.await.unwrap_or_else(|| Err(crashed())), None)
+            let (result, first_delta) = {
+                let attempt = attempted(client.as_ref(), &call, &ctx, live.as_ref());
+                match hooks {
+                    // Boxed, so that calls nobody looks at keep no room for it.
+                    Some(hooks) => Box::pin(hooks.around(&ctx.cancellation, attempt)).await,
+                    None => attempt.await,
                 }
             };
+            if let Some((feed, buffer)) = &live {
+                match &result {
+                    Ok(reply) if stands(call.purpose, reply) => {
+                        show_what_counts(&call, reply, feed, buffer);
+                    }
+                    _ => {
+                        buffer.retract(call.attempt);
+                        feed.grown();
+                    }
+                }
+            }
             let attempt = ModelAttempt {
                 result,
                 served_by,
@@ -100,6 +114,17 @@ impl Driver {
             };
             Work::Model(Box::new((call, attempt)))
         }));
+    }
+
+    /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
+    fn note_reply(&self, served_by: &Role, reply: &Reply) -> Option<MicroUsd> {
+        if reply.is_refusal() && reply.usage == Usage::UNKNOWN {
+            return None;
+        }
+        let engine = &self.engine;
+        let clock = engine.clock.as_ref();
+        engine.health.replied(&engine.policy, served_by, clock);
+        engine.policy.cost(&reply.usage, &reply.model)
     }
 
     fn live_call(&self, call: &CallModel) -> (Arc<Feed>, Arc<CallBuffer>) {
@@ -140,11 +165,10 @@ impl Driver {
         let clock = engine.clock.as_ref();
         let error = match result {
             Ok(reply) => {
-                engine.health.replied(&engine.policy, &served_by, clock);
                 return Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
-                    cost: engine.policy.cost(&reply.usage, &reply.model),
+                    cost: self.note_reply(&served_by, &reply),
                     reply: Arc::new(reply),
                     served_by,
                     downgraded,
@@ -199,7 +223,24 @@ impl Driver {
     }
 }
 
-/// Makes an attempt whose deltas are shown as they come. What was shown of a failed one is retracted.
+/// Makes an attempt, whose deltas are shown where somebody reads along.
+async fn attempted(
+    client: &dyn LlmClient,
+    call: &CallModel,
+    ctx: &CallContext,
+    live: Option<&(Arc<Feed>, Arc<CallBuffer>)>,
+) -> (Result<Reply, LlmError>, Option<Duration>) {
+    match live {
+        // Boxed, so that calls nobody reads along with keep no room for it.
+        Some((feed, buffer)) => Box::pin(streamed(client, call, ctx, feed, buffer)).await,
+        None => {
+            let reply = answered(async { client.respond(&call.request, ctx).await });
+            (reply.await.unwrap_or_else(|| Err(crashed())), None)
+        }
+    }
+}
+
+/// Makes an attempt whose deltas are shown as they come.
 async fn streamed(
     client: &dyn LlmClient,
     call: &CallModel,
@@ -225,19 +266,12 @@ async fn streamed(
         assembler.finish()
     };
     let result = answered(assembled).await.unwrap_or_else(|| Err(crashed()));
-    if !result
-        .as_ref()
-        .is_ok_and(|reply| stands(call.purpose, reply))
-    {
-        buffer.retract(call.attempt);
-        feed.grown();
-    }
     (result, first_delta)
 }
 
 /// Tells whether what was shown of a reply is a part of the answer.
 pub(crate) fn stands(purpose: Purpose, reply: &Reply) -> bool {
-    purpose != Purpose::LastAnswer || is_last_answer(reply)
+    reply.turned_down().is_none() && (purpose != Purpose::LastAnswer || is_last_answer(reply))
 }
 
 /// What a client that panicked comes to: nothing is known of its server, and another attempt may go well.

@@ -8,23 +8,31 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
+    AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
     ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
-use neuraxis_ports::{HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext};
+use neuraxis_ports::{
+    HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
+};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
 use crate::driver::hooks::after;
+use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
-use crate::engine::Engine;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
+use crate::tool_search::{self, FIND_TOOLS};
 
 /// The result of a call that delivered the answer: what is delivered stands in its arguments.
 const DELIVERED: &str = r#"{"delivered":true}"#;
 
 impl Driver {
+    /// Tells whether a call finds other tools of its agent.
+    pub(super) fn is_search(&self, agent: AgentId, tool: &str) -> bool {
+        tool == FIND_TOOLS && self.tree.agent_spec(agent).is_searched_by(tool)
+    }
+
     pub(super) fn run_tool(&mut self, run: RunTool) {
         if self.is_delivery(run.agent, run.name.as_str()) {
             let delivered = ToolOutput::new(JsonText::from_text(DELIVERED));
@@ -33,7 +41,13 @@ impl Driver {
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;
         }
-        let Some(tool) = self.catalog.tool(&run.name).cloned() else {
+        if self.is_search(run.agent, run.name.as_str()) {
+            let outcome = tool_search::find(self.tree.agent_spec(run.agent), &run.arguments);
+            self.ready
+                .push_back(finished(&run, outcome, Duration::ZERO));
+            return;
+        }
+        let Some(tool) = self.tool(&run) else {
             let outcome = ToolOutcome::failed(ToolFailure::UnknownTool, "the tool is gone");
             self.ready
                 .push_back(finished(&run, outcome, Duration::ZERO));
@@ -44,6 +58,7 @@ impl Driver {
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx);
+        let fitting = Fitting::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
@@ -62,9 +77,10 @@ impl Driver {
             drop(permit);
             let took = started.elapsed();
             let outcome = match hooked {
-                Some((engine, call)) => after(&engine.tool_hooks, &call, outcome).await,
+                Some((hooks, call)) => after(&hooks, &call, outcome).await,
                 None => outcome,
             };
+            let outcome = fitting.fit(outcome).await?;
             Ok(finished(&run, outcome, took))
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.
@@ -88,13 +104,14 @@ impl Driver {
         run: &RunTool,
         tool: &dyn Tool,
         ctx: &ToolContext,
-    ) -> Option<(Arc<Engine>, HookedCall)> {
-        if self.engine.tool_hooks.is_empty() {
+    ) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
+        let hooks = self.tool_hooks(run.agent);
+        if hooks.is_empty() {
             return None;
         }
         let (id, arguments) = (run.tool_call_id.clone(), run.arguments.clone());
         let call = HookedCall::new(ctx.turn.clone(), id, tool.spec().clone(), arguments);
-        Some((Arc::clone(&self.engine), call))
+        Some((hooks, call))
     }
 
     fn reports(&self, run: &RunTool) -> Arc<Reports> {

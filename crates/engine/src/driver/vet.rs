@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
     AdvisedCall, Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered,
-    Taint, ToolCallId, ToolSpec, Vet, Vetted, Vetting,
+    Taint, ToolCallId, ToolClass, ToolSpec, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -20,14 +20,16 @@ use crate::driver::hooks::narrowed;
 use crate::driver::journal::Journal;
 use crate::driver::under_way::Work;
 use crate::engine::Engine;
+use crate::tool_search;
 
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
         let unproven = self.drop_unproven(&mut vet);
-        if self.engine.tool_hooks.is_empty() {
+        let hooks = self.tool_hooks(vet.agent);
+        if hooks.is_empty() {
             return self.judge(vet, unproven, Vec::new());
         }
-        self.ask_hooks(vet, unproven);
+        self.ask_hooks(hooks, vet, unproven);
     }
 
     /// Judges calls about which nobody is to be asked before.
@@ -88,6 +90,13 @@ impl Driver {
         if let Some(found) = self.vet_delivery(call, turn.agent) {
             return found;
         }
+        if self.is_search(turn.agent, &call.name) {
+            // It does nothing but read out what the agent may call anyway, so that nobody has to allow it.
+            return match tool_search::check_query(&call.arguments) {
+                Ok(()) => Vetting::run(ToolClass::ReadOnly),
+                Err(message) => Vetting::Invalid { message },
+            };
+        }
         let tool = match self.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,
             Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,
@@ -104,7 +113,8 @@ impl Driver {
         if offered.is_some_and(|offered| !offered.contains(&spec.name)) {
             return Vetting::deny("the policy in force does not offer it to such a request");
         }
-        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
+        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine)
+            .with_owner(self.scope.request.owner());
         self.engine.policy.vet(decision, &judged, reasons)
     }
 
@@ -125,6 +135,7 @@ impl Driver {
             journal: Arc::clone(&self.journal),
             decision,
             taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
+            owner: self.scope.request.owner().map(str::to_owned),
         };
         self.work.push(Box::pin(async move {
             let effect_id = vet.effect_id;
@@ -197,6 +208,7 @@ struct Lookup {
     journal: Arc<Journal>,
     decision: Arc<Decision>,
     taint: Taint,
+    owner: Option<String>,
 }
 
 impl Lookup {
@@ -242,7 +254,8 @@ impl Lookup {
         given: &mut Vec<Grant>,
     ) -> Vetting {
         let policy = &self.engine.policy;
-        let judged = judged(spec, call, Some(&self.taint), &self.engine);
+        let judged =
+            judged(spec, call, Some(&self.taint), &self.engine).with_owner(self.owner.as_deref());
         let nothing = Remembered::default();
         let known = remembered.as_ref().unwrap_or(&nothing);
         let mut reasons = ReasonCache::default();

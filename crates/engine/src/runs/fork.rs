@@ -6,7 +6,7 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq,
-    SessionId, Source, Taint, Transcript, Turn, forked_history,
+    SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -14,6 +14,7 @@ use super::Runs;
 use crate::answer::AnswerSchema;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
+use crate::tool_search::go_on_with;
 
 /// How a fork goes on.
 #[derive(Debug, Clone)]
@@ -183,7 +184,12 @@ impl Runs {
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
         let messages = spec.messages.clone();
-        self.parts.engine.fit(&mut spec, &messages)?;
+        self.parts
+            .engine
+            .fit(&mut spec, &messages, &request.message)?;
+        let shared = records.iter().filter(|record| record.turn <= turn);
+        let earlier = offered_tools(shared.map(Arc::as_ref));
+        go_on_with(&mut spec.root, &earlier, &seed);
         let session = request.session_id.clone();
         self.add_session(&request, seed).await?;
         match self.launch(spec, request).await {

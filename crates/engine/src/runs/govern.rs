@@ -203,7 +203,9 @@ impl Runs {
         let mut spec = self.run_spec(run_id, request, decision).await;
         spec.messages.push(Arc::new(request.user_message()));
         let messages = spec.messages.clone();
-        self.parts.engine.fit(&mut spec, &messages)?;
+        self.parts
+            .engine
+            .fit(&mut spec, &messages, &request.message)?;
         Ok(spec)
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -20,6 +21,23 @@ impl Runs {
             parts: Arc::clone(&self.parts),
             context,
         }
+    }
+
+    /// Makes a session without any run, owned by whom the context names: under an id, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::SessionExists`], or why the store could not keep it.
+    pub async fn new_session(&self, id: Option<SessionId>) -> Result<Session, StoreError> {
+        let engine = &self.parts.engine;
+        let id = match id {
+            Some(id) => id,
+            None => new_session_id(engine.ids.new_id())?,
+        };
+        let mut session = Session::new(id, engine.clock.now());
+        session.owner = self.context.owner().map(str::to_owned);
+        self.parts.store.create_session(&session).await?;
+        Ok(session)
     }
 
     /// Refuses a request that names another owner than that of its session. There may be no session yet.
@@ -56,6 +74,14 @@ impl Runs {
             None => Err(ResumeError::OtherOwner { session }),
         }
     }
+}
+
+fn new_session_id(id: Uuid) -> Result<SessionId, StoreError> {
+    // A UUID is one.
+    id.to_string().parse().map_err(|_| StoreError::Invalid {
+        what: "session id",
+        rule: "a UUID",
+    })
 }
 
 /// Refuses a request that names another owner than that of its session.

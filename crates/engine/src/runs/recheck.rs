@@ -12,6 +12,7 @@ use neuraxis_core::{
     Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
     ToolClass, ToolName, Verdict,
 };
+use neuraxis_ports::StoreError;
 
 use super::{ResumeError, Runs};
 use crate::request::UserRequest;
@@ -92,16 +93,32 @@ impl Runs {
         let (tree, _) = RunTree::restore(history, &records)?;
         let view = RunView::of(&records);
         let calls = tree.open_calls().into_iter();
-        let judged = calls.map(|call| self.judged(&tree, view.decision().map(Arc::as_ref), call));
+        let owner = self.owner_of(&view).await?;
+        let decision = view.decision().map(Arc::as_ref);
+        let judged = calls.map(|call| self.judged(&tree, decision, owner.as_deref(), call));
         Ok(judged.collect())
     }
 
-    fn judged(&self, tree: &RunTree, decision: Option<&Decision>, call: Open) -> OpenCall {
+    async fn owner_of(&self, view: &RunView) -> Result<Option<String>, StoreError> {
+        match view.session() {
+            Some(session) => Ok(self.parts.store.session(session).await?.owner),
+            None => Ok(None),
+        }
+    }
+
+    fn judged(
+        &self,
+        tree: &RunTree,
+        decision: Option<&Decision>,
+        owner: Option<&str>,
+        call: Open,
+    ) -> OpenCall {
         let deny = |reason: &str| Verdict::Deny {
             reason: reason.to_owned(),
             rule: None,
         };
-        if tree.agent_spec(call.agent).is_delivered_by(&call.name) {
+        let agent = tree.agent_spec(call.agent);
+        if agent.is_delivered_by(&call.name) || agent.is_searched_by(&call.name) {
             return OpenCall {
                 class: Some(ToolClass::ReadOnly),
                 verdict: Verdict::Allow,
@@ -115,7 +132,7 @@ impl Runs {
             (None, _) => deny("There is no such tool here."),
             (_, None) => deny("Its log holds no decision of governance."),
             (Some(tool), Some(decision)) => {
-                let mut judged = Call::new(tool.spec(), &call.arguments);
+                let mut judged = Call::new(tool.spec(), &call.arguments).with_owner(owner);
                 judged.taint = tree.taint(call.agent);
                 judged.root = self.parts.engine.root.as_deref();
                 self.parts.engine.policy.judge(decision, &judged)

@@ -77,13 +77,18 @@ impl RestoredRun {
     ) -> Result<ReadyRun, InputError> {
         let mut tree = self.tree;
         let stamp = Stamp::new(engine.clock.now(), self.active);
-        let first = advance_all(&mut tree, stamp, self.inputs)?;
+        // Hooks look at what a client brings while the run is driven.
+        let is_looked_at =
+            |input: &Input| engine.has_tool_hooks() && matches!(input, Input::ToolFinished(_));
+        let (brought, inputs) = self.inputs.into_iter().partition(is_looked_at);
+        let first = advance_all(&mut tree, stamp, inputs)?;
         for sink in &engine.sinks {
             sink.taken_up(tree.run_id(), history, &records);
         }
         Ok(ReadyRun {
             tree,
             first,
+            brought,
             records,
             active: self.active,
             // A run whose log is not whole cannot be read back.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{InboxEntry, InputId, Record, RunId, SessionId};
-use neuraxis_ports::{RunStart, SessionStore, StoreError};
+use neuraxis_ports::{LongOutput, RunStart, SessionStore, StoreError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
 use crate::runs::Runs;
-use crate::store_retry::retried_after;
+use crate::store_retry::{retried, retried_after};
 use lease::{HeldLease, Moment};
 
 /// The runs at work in this process.
@@ -268,6 +268,15 @@ impl RunSlot {
         again.await.map_err(|_| StoreError::Stale(self.run()))?
     }
 
+    /// Keeps the long output of a call beside the run, before the record that names it is kept.
+    ///
+    /// # Errors
+    ///
+    /// What the store says after some attempts; [`StoreError::Stale`] once others may have the run.
+    pub(crate) async fn keep_output(&self, output: &LongOutput) -> Result<(), StoreError> {
+        retried(|| self.store().keep_output(&self.lease.lease, output)).await
+    }
+
     /// Returns when the lease has to be renewed, if nothing is committed until then.
     pub(crate) fn heartbeat(&self) -> Option<Instant> {
         self.lease.heartbeat()
@@ -323,6 +332,11 @@ impl RunSlot {
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         self.note_recorded();
         self.store().release(&self.lease.lease).await
+    }
+
+    /// Returns the store that the run is kept in, for a call that lives longer than this is borrowed.
+    pub(crate) fn shared_store(&self) -> Arc<dyn SessionStore> {
+        Arc::clone(&self.claim.parts.store)
     }
 
     /// Returns the store that the run is kept in.

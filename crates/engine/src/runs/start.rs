@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::standing_plan;
-use neuraxis_core::{Message, RunId, RunSpec, SessionId};
+use neuraxis_core::{Message, RunId, RunSpec, Seq, SessionId, Transcript, offered_tools};
 use neuraxis_ports::StoreError;
 
 use super::Runs;
@@ -16,6 +16,7 @@ use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::engine::trace_of;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
+use crate::tool_search::go_on_with;
 
 impl Runs {
     /// Begins the run of a request and returns at once. A request that was made before under the same idempotency key gets the
@@ -74,6 +75,7 @@ impl Runs {
             let history = self.parts.store.history(session).await?;
             let has_history = !history.is_empty();
             self.carry(session, &mut spec, has_history).await?;
+            self.carry_tools(session, &mut spec, &history).await?;
             Ok(history)
         };
         let history = match found.await {
@@ -119,6 +121,34 @@ impl Runs {
             .active
             .note_task(handle.run_id(), task.abort_handle());
         Ok(handle)
+    }
+
+    /// Lets a run whose agent searches its tools go on with those that the session's last run ended with, and with those that
+    /// the session called. To be called as [`carry`](Self::carry) is. The log of that run is read, in such sessions
+    /// alone. A run that branches off has its tools already.
+    async fn carry_tools(
+        &self,
+        session: &SessionId,
+        spec: &mut RunSpec,
+        history: &Transcript,
+    ) -> Result<(), StoreError> {
+        let is_branch = spec.forked_from.is_some();
+        if spec.root.search.is_none() || history.is_empty() || is_branch {
+            return Ok(());
+        }
+        let store = &self.parts.store;
+        let runs = store.runs(session).await?;
+        let mut latest_first = runs.iter().rev();
+        let last = latest_first.find(|run| run.run_id != spec.run_id && run.log.records > 0);
+        let earlier = match last {
+            Some(run) => {
+                let records = store.records(run.run_id, Seq(0)).await?;
+                offered_tools(records.iter().map(Arc::as_ref))
+            }
+            None => Vec::new(),
+        };
+        go_on_with(&mut spec.root, &earlier, history);
+        Ok(())
     }
 
     /// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. To be called once

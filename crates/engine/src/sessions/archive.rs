@@ -3,7 +3,8 @@
 //! A session is a line that describes it, a line for each record of its runs, and a line that ends it. Every line holds
 //! where the hash chain of the session stands after it, so that a changed line is told by its number.
 //!
-//! Not for what waits in inboxes, nor for leases: these belong to the store that the session was in.
+//! Not for what waits in inboxes, nor for leases: these belong to the store that the session was in. Nor for the long outputs
+//! of calls: an archive holds what models read of them, as the records do, and is read by every version as before.
 
 mod reader;
 

@@ -42,7 +42,7 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
     let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(2)));
     assert_eq!(waiting[0].request.name, "put".into());
-    assert_eq!(world.orchestrator.tools().specs().count(), 8);
+    assert_eq!(world.orchestrator.tools().specs().count(), 9);
     let edited = ApprovalDecision::approve_with(json(r#"{"n":2}"#));
     world.decide(&waiting[0], edited).await;
     assert_eq!(world.tools.put.calls()[0].arguments.as_str(), r#"{"n":2}"#);

@@ -12,8 +12,8 @@ use neuraxis_core::{
     Advice, ApprovalDecision, Consult, Decision, GrantScope, Hook, Mode, Record, RecordBody, Taint,
     ToolAnnotations, ToolCallId, ToolClass, ToolSpec, Verdict, Vetting,
 };
-use neuraxis_ports::{Advisor, ApproverReply, async_trait};
-use neuraxis_testkit::{ScriptedApprover, ScriptedTool, spec};
+use neuraxis_ports::{Advisor, AfterModel, ApproverReply, BeforeModel, TurnContext, async_trait};
+use neuraxis_testkit::{ScriptedApprover, ScriptedModelHook, ScriptedTool, spec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
@@ -114,12 +114,34 @@ struct Offering(Vec<&'static str>);
 
 #[async_trait]
 impl Advisor for Offering {
-    async fn advise(&self, _: &Consult) -> Advice {
+    async fn advise(&self, _: &Consult, _: &TurnContext) -> Advice {
         let tools = self.0.iter().filter_map(|tool| tool.parse().ok());
         Advice::Offer {
             tools: tools.collect(),
         }
     }
+}
+
+/// What a program's hook says about requests and replies, and whether it looks while the model works.
+fn model_hook() -> impl Strategy<Value = (Vec<BeforeModel>, Vec<AfterModel>, bool)> {
+    let before = prop_oneof![
+        4 => Just(BeforeModel::Continue),
+        2 => Just(BeforeModel::replace_text("Call every tool; you may.")),
+        2 => Just(BeforeModel::note("Everything is allowed.")),
+        1 => Just(BeforeModel::refuse("a rule", "No.")),
+        1 => Just(BeforeModel::stop("enough")),
+    ];
+    let after = prop_oneof![
+        4 => Just(AfterModel::Keep),
+        2 => Just(AfterModel::rewrite("Everything was allowed.")),
+        2 => Just(AfterModel::ask_again("Call something else.")),
+        1 => Just(AfterModel::refuse("a rule", "No.")),
+    ];
+    (
+        prop::collection::vec(before, 0..6),
+        prop::collection::vec(after, 0..6),
+        any::<bool>(),
+    )
 }
 
 fn approver(decisions: Vec<Option<ApprovalDecision>>) -> ScriptedApprover {
@@ -240,6 +262,7 @@ proptest! {
         requests in requests(),
         decisions in decisions(),
         offered in prop::option::of(prop::collection::vec(select(TOOLS.to_vec()), 0..7)),
+        (before, after, alongside) in model_hook(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -249,7 +272,12 @@ proptest! {
         runtime.block_on(async {
             let shop = claiming();
             let world = World::with(POLICY, approver(decisions), |builder| {
-                let builder = builder.foreign_tools("shop", [shop.clone() as Arc<_>]);
+                let hook = before.into_iter().fold(ScriptedModelHook::new(), ScriptedModelHook::before);
+                let hook = after.into_iter().fold(hook, ScriptedModelHook::after);
+                let hook = if alongside { hook.alongside() } else { hook };
+                let builder = builder
+                    .foreign_tools("shop", [shop.clone() as Arc<_>])
+                    .model_hook(Arc::new(hook));
                 match offered {
                     Some(tools) => builder.advisor([Hook::ToolsSelected], Arc::new(Offering(tools))),
                     None => builder,

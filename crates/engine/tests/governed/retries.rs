@@ -103,7 +103,6 @@ async fn policy_may_say_that_nothing_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn every_way_to_fail_leaves_a_run_with_an_answer() {
-    let too_large = format!("\"{}\"", "x".repeat(1024 * 1024));
     let ways = [
         (probe(), busy(), ToolFailure::Temporary, "the disk is busy"),
         (
@@ -129,12 +128,6 @@ async fn every_way_to_fail_leaves_a_run_with_an_answer() {
             Act::panicking("boom"),
             ToolFailure::Panic,
             "the tool crashed",
-        ),
-        (
-            probe().read_only(),
-            Act::value(&too_large),
-            ToolFailure::Permanent,
-            "ask for less",
         ),
     ];
     for (spec, act, failure, told) in ways {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ApprovalDecision, Decision, Mode, RecordBody, Role, RunStatus, ToolFailure, Turn, Vetting,
+    ApprovalDecision, Decision, JsonText, Mode, RecordBody, Role, RunStatus, ToolFailure,
+    ToolSignal, Turn, Vetting,
 };
 use neuraxis_engine::{Agent, ForkOptions, UserRequest};
-use neuraxis_testkit::{ScriptedModel, reply};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, SpecBuilder, reply, spec};
 
 use crate::support::{Ran, World, later, nobody, session};
 
@@ -155,5 +156,36 @@ async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
             is_clean,
             "{name}, and after it"
         );
+    }
+}
+
+#[tokio::test]
+async fn who_reads_on_in_a_long_result_of_strangers_words_reads_strangers_words() {
+    let long = JsonText::string(&"words of strangers\n".repeat(10_000));
+    let tool = move |spec: SpecBuilder| {
+        let act = Act::value(long.as_str());
+        Arc::new(ScriptedTool::always(spec.read_only(), act))
+    };
+    let (page, list) = (tool(spec("page").open_world()), tool(spec("list")));
+    let free = "[rules.free]\nanswer = 'allow'\ntools = ['page', 'list']";
+    let world = World::with(free, nobody(), |builder| builder.tool(page).tool(list));
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[("page", "{}"), ("list", "{}")]])
+        .await;
+    let results = ran.results();
+    let untrusted: Vec<bool> = results.iter().map(|it| it.untrusted).collect();
+    assert_eq!(untrusted, [true, false]);
+    for (result, expected) in results.iter().zip([true, false]) {
+        let arguments = format!(r#"{{"call":"{}"}}"#, result.tool_call_id);
+        let read = [(neuraxis_core::READ_OUTPUT, arguments.as_str())];
+        let ran = world.calls(Mode::MODERATE, &read).await;
+        let read = &ran.results()[0];
+        assert_eq!((read.failure, read.untrusted), (None, expected));
+        assert!(ran.records.iter().any(|record| match &record.body {
+            RecordBody::ToolResult(result) => {
+                (result.signal == Some(ToolSignal::Untrusted)) == expected
+            }
+            _ => false,
+        }));
     }
 }

@@ -152,7 +152,7 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
         .iter()
         .map(|tool| tool.name.to_string())
         .collect();
-    assert_eq!(offered, ["look"]);
+    assert_eq!(offered, ["look", "read_output"]);
     assert_eq!(look.calls()[0].context.turn.agent, AgentId(1));
 }
 

@@ -63,10 +63,10 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
     let heard = hear(&orchestrator, asked).await;
     heard.assert_valid(RunStatus::Done);
     let spec = started(&heard);
-    assert_eq!(tools(&spec.root), ["look", "writer"]);
+    assert_eq!(tools(&spec.root), ["look", "writer", "read_output"]);
     assert_eq!(
         tools(spec.agents.values().next().unwrap()),
-        ["peek", "write"]
+        ["peek", "write", "read_output"]
     );
     // The root cannot call it, the writer could, and a person was asked.
     let first = &heard.results()[0];
@@ -326,8 +326,8 @@ async fn deep_research_has_topics_researched_at_the_same_time() {
         (spec.root.limits.max_tool_calls, spec.root.profile.parallel),
         (Some(50), Parallel::None)
     );
-    assert_eq!(tools(&spec.root), ["web_search", "research"]);
+    assert_eq!(tools(&spec.root), ["web_search", "research", "read_output"]);
     let researcher = &spec.agents.values().next().unwrap();
-    assert_eq!(tools(researcher), ["web_search"]);
+    assert_eq!(tools(researcher), ["web_search", "read_output"]);
     assert_eq!(researcher.profile.digest_after, Some(2));
 }

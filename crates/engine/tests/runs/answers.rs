@@ -162,8 +162,8 @@ async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
     for sent in asked.requests() {
         assert!(sent.reply_format.is_text(), "it would suppress calls");
         let names: Vec<_> = sent.tools.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!(names, ["look", "final_answer"]);
-        assert_eq!(sent.tools[1].parameters, *place().schema());
+        assert_eq!(names, ["look", "read_output", "final_answer"]);
+        assert_eq!(sent.tools[2].parameters, *place().schema());
     }
     asked.heard.assert_valid(RunStatus::Done);
 }

@@ -283,7 +283,7 @@ async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_
     heard.assert_valid(RunStatus::Done);
     let sent = model.requests().pop().unwrap();
     let offered: Vec<_> = sent.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(offered, ["first", "third"]);
+    assert_eq!(offered, ["first", "third", "read_output"]);
     let warned = heard
         .records()
         .iter()
@@ -315,7 +315,7 @@ async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
         "{told}"
     );
     assert!(
-        told.contains("the definitions of 1 tools about 5"),
+        told.contains("the definitions of 2 tools about 6"),
         "{told}"
     );
     assert!(told.contains("the messages about 4004"), "{told}");
@@ -332,7 +332,7 @@ async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room()
     let heard = hear(&orchestrator, request("Can you?")).await;
     let reply = heard.result.reply;
     assert!(
-        reply.contains("the definitions of 1 tools about 5"),
+        reply.contains("the definitions of 2 tools about 6"),
         "{reply}"
     );
     assert!(reply.contains("offer fewer tools"), "{reply}");

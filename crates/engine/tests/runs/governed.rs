@@ -382,7 +382,7 @@ async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
         "coding may not serve in this mode"
     );
     let tools: Vec<_> = helper.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(tools, ["look"]);
+    assert_eq!(tools, ["look", "read_output"]);
     assert_eq!(helper.limits.max_turns, Some(3));
     assert_eq!(helper.max_output_tokens, Some(1_024));
 }

@@ -59,7 +59,7 @@ async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
             Hook::ToolsSelected
         ]
     );
-    assert_eq!(asked[0].1, r#"{"tools":["look","peek"]}"#);
+    assert_eq!(asked[0].1, r#"{"tools":["look","peek","read_output"]}"#);
     assert!(
         asked[1]
             .1
@@ -113,7 +113,7 @@ async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
             .map(|tool| tool.name.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!((offered(0), offered(1).len()), (vec!["peek".to_owned()], 2));
+    assert_eq!((offered(0), offered(1).len()), (vec!["peek".to_owned()], 3));
     assert_eq!(look.count(), 0, "a tool that was not offered ran");
 }
 

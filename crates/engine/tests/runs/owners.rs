@@ -120,6 +120,25 @@ async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
     assert_eq!(program.owner_of("hers").await, ada());
 }
 
+#[tokio::test]
+async fn rules_of_the_policy_and_whoever_approves_know_whose_session_it_is() {
+    let rules = "[rules.desk]\nanswer = 'allow'\ntools = ['who']\nowners = ['ada']\n\
+         [rules.barred]\nanswer = 'deny'\ntools = ['who']\nowners = ['eve']\n";
+    let approver = Arc::new(ScriptedApprover::new().approve());
+    let program = Program::with(3, |builder| {
+        builder.policy(policy(rules)).approver(approver.clone())
+    });
+    for owner in ["ada", "bob", "eve"] {
+        let asked = ask(owner).mode(Mode::MODERATE).owner(owner);
+        program.orchestrator.handle(asked).await.unwrap();
+    }
+    let ran: Vec<_> = program.seen().into_iter().map(|(owner, _)| owner).collect();
+    assert_eq!(ran, [ada(), Some("bob".to_owned())]);
+    let asked: Vec<_> = approver.turns();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].owner(), Some("bob"));
+}
+
 /// A client around a model, which looks at what is asked for whom, and at what is said.
 #[derive(Debug)]
 struct Guarded(ScriptedModel);

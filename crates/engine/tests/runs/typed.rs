@@ -83,7 +83,7 @@ async fn a_governed_run_with_tools_answers_with_a_value() {
         .unwrap()
         .text();
     assert!(told.contains("/stops/1"), "{told}");
-    let description = &model.requests()[0].tools[1].description;
+    let description = &model.requests()[0].tools[2].description;
     assert!(description.contains("(Trip)"), "{description}");
 }
 

@@ -7,7 +7,9 @@ use neuraxis_core::{
     RecordBody, RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, RunHandle};
-use neuraxis_ports::{Approver, ApproverReply, RunLog as _, SessionIndex as _, async_trait};
+use neuraxis_ports::{
+    Approver, ApproverReply, RunLog as _, SessionIndex as _, TurnContext, async_trait,
+};
 
 use crate::dice::Dice;
 use crate::moment;
@@ -114,7 +116,7 @@ pub(crate) struct Somebody(pub(crate) Dice);
 
 #[async_trait]
 impl Approver for Somebody {
-    async fn decide(&self, _: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
         let wait = Duration::from_millis(u64::from(self.0.below(20_000)));
         tokio::time::sleep(wait).await;
         match self.0.below(10) {

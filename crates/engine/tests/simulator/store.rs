@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
-    SessionIndex, StoreError, UsageOf, async_trait,
+    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, UsageOf,
+    async_trait,
 };
 use tokio::sync::Notify;
 
@@ -134,6 +136,28 @@ impl RunLog for MortalStore {
 
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
         self.inner.records(run, after).await
+    }
+}
+
+#[async_trait]
+impl RunOutputs for MortalStore {
+    async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
+        self.risk(|| now(self.inner.keep_output(lease, output)))
+            .await
+    }
+
+    async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
+        self.inner.outputs(run).await
+    }
+
+    async fn output_page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, StoreError> {
+        self.inner.output_page(run, call, from, most).await
     }
 }
 

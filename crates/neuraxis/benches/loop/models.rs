@@ -37,6 +37,7 @@ fn reply(part: ReplyPart, finish: ReplyFinish) -> Reply {
         finish,
         usage: Usage::default(),
         model: model(),
+        advice: None,
     }
 }
 

@@ -16,7 +16,7 @@ pub const MAX_INPUT_BYTES: usize = 2 * 1024 * 1024;
 /// The most entries that wait in one inbox.
 pub const MAX_INBOX_ENTRIES: usize = 1_024;
 
-/// How long one run may become. Both numbers are those of Temporal's workflow histories, which warn at 10,240 events or
+/// How long one run may become. The numbers of its records are those of Temporal's workflow histories, which warn at 10,240 events or
 /// 10 MiB and end at 51,200 or 50 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunBounds {
@@ -28,6 +28,9 @@ pub struct RunBounds {
     pub max_records: u64,
     /// The most bytes.
     pub max_bytes: u64,
+    /// The most bytes of the [long outputs](super::LongOutput) beside it, taken together: 64 MiB, eight of the longest that
+    /// an engine keeps unless it is told otherwise. They do not count toward the bytes of the run.
+    pub max_output_bytes: u64,
 }
 
 impl Default for RunBounds {
@@ -37,6 +40,7 @@ impl Default for RunBounds {
             warn_bytes: 10 * 1024 * 1024,
             max_records: 51_200,
             max_bytes: 50 * 1024 * 1024,
+            max_output_bytes: 64 * 1024 * 1024,
         }
     }
 }

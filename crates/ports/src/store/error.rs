@@ -1,6 +1,6 @@
 //! Why a store could not do something.
 
-use neuraxis_core::{InputId, RunId, SessionId};
+use neuraxis_core::{InputId, RunId, SessionId, ToolCallId};
 
 /// Why the store could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,26 @@ pub enum StoreError {
         records: u64,
         /// How many bytes they would take.
         bytes: u64,
+    },
+    /// The outputs that are kept beside the run take as much room as they may.
+    #[error(
+        "the long outputs of run {run} would have {bytes} bytes, more than the {most} that are kept of a run"
+    )]
+    OutputsTooLarge {
+        /// The run.
+        run: RunId,
+        /// How many bytes they would have.
+        bytes: u64,
+        /// The most that they may have.
+        most: u64,
+    },
+    /// No long output of this call is kept.
+    #[error("no long output of call {call} of run {run} is kept")]
+    NoSuchOutput {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: ToolCallId,
     },
     /// Another input was put into the run's inbox under the same id.
     #[error("another input was sent to run {run} under the id {id}")]

@@ -37,7 +37,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Only what can befall the store itself.
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
 
-    /// Removes a session with all that belongs to it: its runs, their records and inboxes, and what it carries.
+    /// Removes a session with all that belongs to it: its runs, their records, inboxes and outputs, and what it carries.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@
 )]
 
 mod altered;
+mod api;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use neuraxis::Mode;
 use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
-use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
+use neuraxis::ports::{
+    Approver, ApproverReply, Tool, ToolContext, ToolError, TurnContext, async_trait,
+};
 use neuraxis_app::{App, Config, Environment, Sources};
 use neuraxis_server::{Limits, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
@@ -119,7 +121,7 @@ struct Later;
 
 #[async_trait]
 impl Approver for Later {
-    async fn decide(&self, _: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
         ApproverReply::Later
     }
 }

@@ -8,6 +8,7 @@ use neuraxis_core::{
 use neuraxis_ports::Approver;
 
 use super::promptly;
+use crate::call::turn_context;
 use crate::clock::CountingIds;
 
 /// Mounts the rules of the [`Approver`](neuraxis_ports::Approver) port as tests. The approver given must answer every
@@ -25,15 +26,21 @@ macro_rules! approver_suite {
 /// Several questions of one run are open at once, and each gets its answer.
 pub async fn several_questions_may_be_open_at_once(approver: impl Approver) {
     let asks: Vec<_> = (0..8).map(ask).collect();
-    let replies = join_all(asks.iter().map(|ask| approver.decide(ask)));
+    let turn = turn_context();
+    let replies = join_all(asks.iter().map(|ask| approver.decide(ask, &turn)));
     assert_eq!(promptly("a question stays open", replies).await.len(), 8);
 }
 
 /// A question whose future is dropped is withdrawn, and the next one is answered all the same.
 pub async fn a_question_may_be_withdrawn(approver: impl Approver) {
-    let withdrawn = approver.decide(&ask(0)).now_or_never();
+    let turn = turn_context();
+    let withdrawn = approver.decide(&ask(0), &turn).now_or_never();
     drop(withdrawn);
-    promptly("the second question stays open", approver.decide(&ask(1))).await;
+    promptly(
+        "the second question stays open",
+        approver.decide(&ask(1), &turn),
+    )
+    .await;
 }
 
 fn ask(number: u32) -> AskApproval {

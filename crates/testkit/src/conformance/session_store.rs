@@ -5,6 +5,7 @@ pub mod inbox;
 pub mod integrity;
 pub mod keys;
 pub mod leases;
+pub mod outputs;
 pub mod records;
 pub mod runs;
 pub mod sessions;
@@ -110,6 +111,17 @@ macro_rules! session_store_suite {
             an_inbox_is_bounded
             a_run_says_whether_it_has_mail
             an_entry_that_cannot_be_kept_is_refused
+        ] }
+        $crate::mount_rules! { $mark session_store::outputs, $store, [
+            an_output_comes_back_page_by_page_as_it_was_kept
+            a_page_begins_at_a_byte_or_a_line
+            a_page_never_splits_a_character
+            an_output_kept_again_takes_the_place_of_the_first
+            outputs_of_a_run_are_listed
+            what_is_not_kept_is_named_in_the_error
+            a_run_keeps_no_more_than_it_may
+            a_lease_that_is_void_keeps_no_output
+            outputs_go_with_their_session
         ] }
         $crate::mount_rules! { $mark session_store::telling, $store, [
             a_run_is_told_in_a_few_words

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use neuraxis_core::{BlockIndex, LlmError, Reply, ReplyDelta, ReplyEnd, ReplyPart};
+use neuraxis_core::{LlmError, Reply, ReplyDelta};
 
 /// How one call goes: deltas, waits, and how it ends. Made of a [`Reply`], an [`LlmError`] or deltas.
 ///
@@ -103,21 +103,7 @@ impl Script {
 
 impl From<Reply> for Script {
     fn from(reply: Reply) -> Self {
-        let Reply {
-            parts,
-            finish,
-            usage,
-            model,
-        } = reply;
-        let parts = parts
-            .into_iter()
-            .zip(0..)
-            .flat_map(|(part, block)| part_deltas(part, BlockIndex(block)));
-        Self::deltas(parts.chain([ReplyDelta::End(Box::new(ReplyEnd {
-            finish,
-            usage,
-            model,
-        }))]))
+        Self::deltas(reply.into_deltas())
     }
 }
 
@@ -127,51 +113,6 @@ impl From<LlmError> for Script {
             steps: VecDeque::from([Step::Fail(error)]),
         }
     }
-}
-
-fn part_deltas(part: ReplyPart, block: BlockIndex) -> Vec<ReplyDelta> {
-    let (content, id, signature, state) = match part {
-        ReplyPart::Text(part) => (
-            ReplyDelta::Text {
-                block,
-                text: part.text,
-            },
-            None,
-            None,
-            part.state,
-        ),
-        ReplyPart::Reasoning(part) => (
-            ReplyDelta::Reasoning {
-                block,
-                text: part.text,
-            },
-            part.id,
-            part.signature,
-            part.state,
-        ),
-        ReplyPart::ToolCall(call) => {
-            let arguments = call.arguments.as_str().to_owned();
-            (
-                ReplyDelta::ToolCall {
-                    block,
-                    provider_id: call.provider_id,
-                    name: Some(call.name),
-                    arguments,
-                },
-                None,
-                None,
-                call.state,
-            )
-        }
-    };
-    let has_state = id.is_some() || signature.is_some() || state.is_some();
-    let state = has_state.then_some(ReplyDelta::State {
-        block,
-        id,
-        signature,
-        state,
-    });
-    std::iter::once(content).chain(state).collect()
 }
 
 fn split_delta(delta: ReplyDelta, chars: usize) -> Vec<ReplyDelta> {

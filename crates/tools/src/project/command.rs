@@ -128,7 +128,7 @@ struct Ran {
     timed_out: bool,
     stdout: String,
     stderr: String,
-    /// How many bytes of the output are not shown.
+    /// How many bytes of the output are gone, in the middle of what the command wrote.
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,

@@ -145,7 +145,7 @@ async fn more_text_than_one_call_shows_ends_with_a_whole_line() {
     let project = Project::with(&[("a.txt", &line.repeat(100))]);
     let read = project.call("read_file", json!({ "path": "a.txt" })).await;
     assert_eq!(read["text"].as_str().unwrap().len(), READ_MAX_TEXT_BYTES);
-    assert_eq!(read["next_start_line"], 65);
+    assert_eq!(read["next_start_line"], 49);
 }
 
 #[tokio::test]

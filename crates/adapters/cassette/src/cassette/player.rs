@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use neuraxis_core::{
-    BlockIndex, LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler, ReplyDelta, ReplyEnd,
-    ReplyPart, Role,
-};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler, Role};
 use neuraxis_ports::{
     CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
 };
@@ -160,58 +157,12 @@ fn pieces((ms, event): &(u64, Event)) -> Vec<(u64, Event)> {
     let Event::Reply(reply) = event else {
         return vec![(*ms, event.clone())];
     };
-    let mut next = BlockIndex::default();
-    let mut deltas = Vec::new();
-    for part in &reply.parts {
-        // A reasoning part knows its block; the others take the next one.
-        let block = match part {
-            ReplyPart::Reasoning(reasoning) => reasoning.index.max(next),
-            ReplyPart::Text(_) | ReplyPart::ToolCall(_) => next,
-        };
-        next = block.next();
-        deltas.extend(part_pieces(part, block));
-    }
-    deltas.push(ReplyDelta::End(Box::new(ReplyEnd {
-        finish: reply.finish,
-        usage: reply.usage,
-        model: reply.model.clone(),
-    })));
+    let deltas = reply.clone().into_deltas();
     let deltas = deltas.into_iter().map(Event::Delta);
     std::iter::once(Event::Open)
         .chain(deltas)
         .map(|event| (*ms, event))
         .collect()
-}
-
-fn part_pieces(part: &ReplyPart, block: BlockIndex) -> Vec<ReplyDelta> {
-    let (content, id, signature, state) = match part.clone() {
-        ReplyPart::Text(part) => {
-            let text = part.text;
-            (ReplyDelta::Text { block, text }, None, None, part.state)
-        }
-        ReplyPart::Reasoning(part) => {
-            let text = part.text;
-            let content = ReplyDelta::Reasoning { block, text };
-            (content, part.id, part.signature, part.state)
-        }
-        ReplyPart::ToolCall(call) => {
-            let content = ReplyDelta::ToolCall {
-                block,
-                provider_id: call.provider_id,
-                name: Some(call.name),
-                arguments: call.arguments.as_str().to_owned(),
-            };
-            (content, None, None, call.state)
-        }
-    };
-    let has_state = id.is_some() || signature.is_some() || state.is_some();
-    let state = has_state.then_some(ReplyDelta::State {
-        block,
-        id,
-        signature,
-        state,
-    });
-    std::iter::once(content).chain(state).collect()
 }
 
 fn cancelled() -> LlmError {

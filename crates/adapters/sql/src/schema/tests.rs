@@ -84,7 +84,10 @@ async fn copy_fixture(version: i64, dialect: Dialect, link: &mut Link) {
             link.run(AssertSqlSafe(sql), &values).await.unwrap();
         }
     }
-    let imported = "UPDATE runs SET holder = 'imported' WHERE ended_at IS NULL";
+    let imported = match version < SUMMED_UP {
+        true => "UPDATE runs SET holder = 'imported' WHERE ended_at IS NULL",
+        false => "UPDATE runs SET imported = 1 WHERE ended_at IS NULL",
+    };
     link.run(imported, &[]).await.unwrap();
 }
 

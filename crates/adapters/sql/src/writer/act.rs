@@ -1,7 +1,7 @@
 //! What is written beside steps: sessions, leases, inboxes.
 
 use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
-use neuraxis_ports::{RunLease, RunStart, Session};
+use neuraxis_ports::{LongOutput, RunLease, RunStart, Session};
 
 use super::Task;
 use crate::error::Failure;
@@ -26,6 +26,7 @@ pub(crate) enum Act {
         hash: ContentHash,
     },
     Settle(RunLease, Vec<InputId>),
+    KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
     /// Writes the number of a lease that nobody gets.
     Probe,
@@ -48,7 +49,8 @@ impl Act {
             Self::Renew(lease)
             | Self::Release(lease)
             | Self::Abandon(lease)
-            | Self::Settle(lease, _) => Some(lease.run),
+            | Self::Settle(lease, _)
+            | Self::KeepOutput(lease, _) => Some(lease.run),
             Self::Create(_) | Self::Delete(_) | Self::Prune(_) | Self::Revoke(..) | Self::Probe => {
                 None
             }
@@ -73,6 +75,7 @@ impl Task {
                 hash,
             } => self.post(link, *run, id, body, *hash).await?,
             Act::Settle(lease, ids) => self.settle(link, lease, ids).await?,
+            Act::KeepOutput(lease, output) => self.keep_output(link, lease, output).await?,
             Act::Revoke(session, id) => {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));

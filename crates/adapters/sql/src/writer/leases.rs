@@ -193,8 +193,13 @@ impl Task {
         lease: &RunLease,
     ) -> Result<(), Failure> {
         let key = self.leased(link, lease).await?;
-        link.run("DELETE FROM inbox WHERE run = $1", values![key])
-            .await?;
+        for sql in [
+            "DELETE FROM inbox WHERE run = $1",
+            "DELETE FROM output_chunks WHERE run = $1",
+            "DELETE FROM outputs WHERE run = $1",
+        ] {
+            link.run(sql, values![key]).await?;
+        }
         let sql = "DELETE FROM runs WHERE key = $1 AND records = 0";
         if link.run(sql, values![key]).await? == 0 {
             return Err(stale(lease));

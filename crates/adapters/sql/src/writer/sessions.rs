@@ -165,10 +165,12 @@ impl Task {
 }
 
 async fn remove(link: &mut Link, session: i64) -> Result<(), Error> {
-    const OF_RUNS: [&str; 3] = [
+    const OF_RUNS: [&str; 5] = [
         "DELETE FROM steps WHERE run IN (SELECT key FROM runs WHERE session = $1)",
         "DELETE FROM payloads WHERE run IN (SELECT key FROM runs WHERE session = $1)",
         "DELETE FROM inbox WHERE run IN (SELECT key FROM runs WHERE session = $1)",
+        "DELETE FROM output_chunks WHERE run IN (SELECT key FROM runs WHERE session = $1)",
+        "DELETE FROM outputs WHERE run IN (SELECT key FROM runs WHERE session = $1)",
     ];
     for sql in OF_RUNS {
         link.run(sql, values![session]).await?;

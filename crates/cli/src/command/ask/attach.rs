@@ -25,13 +25,15 @@ pub(super) struct AttachArguments {
 impl AttachArguments {
     /// Reads the files.
     pub(super) fn read(&self) -> Result<Vec<Part>, CommandError> {
-        let parts = self.attach.iter().map(|file| {
-            part(file)
-                .with_context(|| format!("cannot attach {}", file.display()))
-                .map_err(|error| CommandError::usage(error).hint(HINT))
-        });
-        parts.collect()
+        self.attach.iter().map(|file| attached(file)).collect()
     }
+}
+
+/// Reads a file that goes with a question.
+pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
+    part(file)
+        .with_context(|| format!("cannot attach {}", file.display()))
+        .map_err(|error| CommandError::usage(error).hint(HINT))
 }
 
 fn part(file: &Path) -> anyhow::Result<Part> {

@@ -1,9 +1,13 @@
 //! What each command of the chat does.
 
+use std::path::Path;
+
 use anyhow::anyhow;
+use neuraxis::core::AgentName;
 use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
+use super::super::ask::attached;
 use super::super::lookup::{continued, new_session};
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash};
@@ -24,6 +28,8 @@ impl Conversation {
             Slash::Help => self.output.text(&help())?,
             Slash::Mode => self.mode(argument)?,
             Slash::Channel => self.channel(argument)?,
+            Slash::Agent => self.agent(argument)?,
+            Slash::Attach => self.attach(argument)?,
             Slash::Tools => self.tools()?,
             Slash::Approvals => match argument {
                 Some(number) => self.forget(number).await?,
@@ -61,6 +67,38 @@ impl Conversation {
         let channels = self.loaded.config.policy().channels().map(Channel::as_str);
         let text = list_of("channels", channels, self.channel.as_str());
         Ok(self.output.text(&text)?)
+    }
+
+    fn agent(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(agent) = argument {
+            self.set_agent(AgentName::new(agent.to_owned()))?;
+        }
+        let policy = self.loaded.config.policy();
+        let of_channel = policy.config().channels.get(&self.channel);
+        let of_channel = of_channel.and_then(|channel| channel.agent.clone());
+        let current = self.agent.clone().or(of_channel);
+        let current = current.unwrap_or(AgentName::MAIN_THREAD);
+        let agents = policy.agents().map(AgentName::as_str);
+        let text = list_of("agents", agents, current.as_str());
+        Ok(self.output.text(&text)?)
+    }
+
+    /// Keeps a file for the next message.
+    fn attach(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(file) = argument {
+            let part = attached(Path::new(file))?;
+            self.attachments.push((one_line(file), part));
+        }
+        let names: Vec<&str> = self
+            .attachments
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let line = match names.is_empty() {
+            true => "nothing goes with the next message".to_owned(),
+            false => format!("with the next message: {}", names.join(", ")),
+        };
+        Ok(self.output.line(&line)?)
     }
 
     /// Lists the tools that policy offers here and now.

@@ -1,7 +1,7 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::anyhow;
-use neuraxis::core::{AgentName, PlanName, Seq};
+use neuraxis::core::{AgentName, Part, PlanName, Seq};
 use neuraxis::engine::{RequestError, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
@@ -28,6 +28,8 @@ pub(super) struct Conversation {
     pub(super) channel: Channel,
     /// The agent that answers; that of the channel if `None`.
     pub(super) agent: Option<AgentName>,
+    /// What goes with the next message, with the names that were given.
+    pub(super) attachments: Vec<(String, Part)>,
     /// The limits that requests have beside those of mode and channel.
     pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
@@ -51,6 +53,7 @@ impl Conversation {
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
             agent: None,
+            attachments: Vec::new(),
             plan: None,
             output: Output::new(),
         }
@@ -117,9 +120,14 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
-        let request = self.request(message);
+        let mut request = self.request(message);
+        let parts = self.attachments.iter().map(|(_, part)| part.clone());
+        request.attachments = parts.collect();
         match self.app.orchestrator.stream(request).await {
-            Ok((run, events)) => self.show(run, events, Seq(0)).await,
+            Ok((run, events)) => {
+                self.attachments.clear();
+                self.show(run, events, Seq(0)).await
+            }
             Err(RequestError::Busy { run, .. }) => {
                 let run = self.app.orchestrator.sessions().run(run).await?;
                 let error = anyhow!(lease_progress::what_it_does(&run));
@@ -187,6 +195,18 @@ impl Conversation {
         nearest_of("mode", mode.as_str(), known)?;
         self.mode = mode;
         Ok(())
+    }
+
+    /// Changes which agent answers, if the policy lets it answer such requests.
+    pub(super) fn set_agent(&mut self, agent: AgentName) -> Result<(), CommandError> {
+        let known = self.loaded.config.policy().agents().map(AgentName::as_str);
+        nearest_of("agent", agent.as_str(), known)?;
+        let before = self.agent.replace(agent);
+        let checked = self.check();
+        if checked.is_err() {
+            self.agent = before;
+        }
+        checked
     }
 
     /// Changes where requests come from.

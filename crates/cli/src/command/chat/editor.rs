@@ -133,8 +133,10 @@ impl Words {
         let modes = policy.modes().map(|mode| format!("/mode {mode}"));
         let channels = policy.channels();
         let channels = channels.map(|channel| format!("/channel {channel}"));
+        let agents = policy.agents().map(|agent| format!("/agent {agent}"));
+        let names = modes.chain(channels).chain(agents);
         Self {
-            lines: commands.chain(modes).chain(channels).collect(),
+            lines: commands.chain(names).collect(),
         }
     }
 

@@ -9,6 +9,8 @@ pub(super) enum Slash {
     Help,
     Mode,
     Channel,
+    Agent,
+    Attach,
     Tools,
     Approvals,
     Resume,
@@ -18,7 +20,7 @@ pub(super) enum Slash {
 }
 
 /// All commands: name, argument, and what each does.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 9] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 11] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -31,6 +33,18 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 9] = [
         "channel",
         "[CHANNEL]",
         "show or change where requests come from",
+    ),
+    (
+        Slash::Agent,
+        "agent",
+        "[NAME]",
+        "show or change which agent answers",
+    ),
+    (
+        Slash::Attach,
+        "attach",
+        "[FILE]",
+        "show what goes with the next message, or add a file to it",
     ),
     (
         Slash::Tools,

@@ -33,12 +33,14 @@ impl Check {
         let setup = setup.with_file(self.file.clone());
         let environment = setup.environment()?;
         let config = setup.config_of_any_tools(&environment)?;
+        let specs = tool_specs(&config, &environment)?;
+        let mut names = tool_names()?;
+        names.extend(specs.iter().map(|spec| spec.name.clone()));
         let AbsentTools {
             notices,
             faults: mut unknown,
             ..
-        } = config.absent_tools(&tool_names()?);
-        let specs = tool_specs(&config, &environment)?;
+        } = config.absent_tools(&names);
         unknown.extend(config.policy().rules_without_command(&specs));
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {

@@ -55,6 +55,10 @@ pub(crate) struct Explain {
     #[arg(long = "args", value_name = "JSON", requires = "tool")]
     arguments: Option<String>,
 
+    /// Whose session it is, for rules that name owners; left out, nobody said
+    #[arg(long, value_name = "NAME", requires = "tool")]
+    owner: Option<String>,
+
     /// As if the conversation held what this tool brought from outside
     #[arg(long, value_name = "NAME")]
     untrusted: Option<String>,
@@ -102,6 +106,8 @@ impl Explain {
         let decision = policy
             .evaluate_request(&request)
             .map_err(RequestError::from)?;
+        let offer = app.orchestrator.tool_offer(&decision, &self.text);
+        let offer = Some(offer).filter(|offer| offer.found_on_demand > 0);
         let are_given = self.arguments.is_some();
         let arguments = self.arguments.unwrap_or_else(|| "{}".to_owned());
         let arguments = JsonText::from_text(arguments);
@@ -122,17 +128,26 @@ impl Explain {
             let checked = tools.check(name, &arguments);
             let outcome = match checked {
                 Err(error) if are_given => Err(error.to_string()),
-                _ => Ok(policy.explain(&decision, &Call::new(tool, &arguments).with_root(&root))),
+                _ => {
+                    let call = Call::new(tool, &arguments).with_root(&root);
+                    Ok(policy.explain(&decision, &call.with_owner(self.owner.as_deref())))
+                }
             };
             Judged { tool, outcome }
         });
         let serves = models.iter().find(|(role, _)| **role == decision.role);
         let model = serves.map(|(_, info)| info.model.to_string());
         let text = match self.format {
-            Format::Text => table::decision(&decision, model.as_deref(), judged.as_ref()),
+            Format::Text => {
+                table::decision(&decision, model.as_deref(), offer.as_ref(), judged.as_ref())
+            }
             Format::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
-                let explained = json!({ "decision": decision, "model": model, "call": call });
+                let mut explained = json!({ "decision": decision, "model": model, "call": call });
+                // Said only where there is something to be found, as in the table.
+                if let (Some(offer), Value::Object(explained)) = (&offer, &mut explained) {
+                    explained.insert("tool_offer".to_owned(), json!(offer));
+                }
                 format!("{explained:#}\n")
             }
         };

@@ -4,14 +4,17 @@ use std::fmt::{Display, Write};
 
 use neuraxis::brainstem::Judgment;
 use neuraxis::core::{Decision, Remember, Verdict};
+use neuraxis::engine::ToolOffer;
 
 use super::explain::Judged;
 use crate::harmless::one_line;
 
-/// Shows a decision, the model that serves, and what came of judging a call if one was judged.
+/// Shows a decision, the model that serves, which tools its requests begin with if not with all, and what came of judging a
+/// call if one was judged.
 pub(super) fn decision(
     decision: &Decision,
     model: Option<&str>,
+    offer: Option<&ToolOffer>,
     call: Option<&Judged<'_>>,
 ) -> String {
     let mut table = Table::default();
@@ -40,6 +43,14 @@ pub(super) fn decision(
     }
     table.row("agent", &decision.profile);
     table.row("tools", listed(&decision.tools));
+    if let Some(offer) = offer {
+        table.row("at once", listed(&offer.at_once));
+        let others = offer.found_on_demand;
+        table.row(
+            "on demand",
+            format!("{others} others, which the model finds"),
+        );
+    }
     if !decision.sub_agent_tools.is_empty() {
         table.row("sub-agents", listed(&decision.sub_agent_tools));
     }

@@ -1,11 +1,11 @@
 //! `neuraxis tools list`: which tools there are.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis::core::ToolSpec;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -19,17 +19,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
     /// What to print: a line or two a tool, or a JSON array with everything that is known of them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl List {
@@ -40,16 +31,8 @@ impl List {
             Progress::new().notice(&why);
         }
         let tools = app.orchestrator.tools();
-        let specs = tools.specs();
-        let text = match self.format {
-            Format::Text => specs.map(in_text).collect(),
-            Format::Json => {
-                let list: Value = specs.map(in_json).collect();
-                format!("{list:#}\n")
-            }
-        };
         app.close().await;
-        Output::new().text(&text)?;
+        Output::new().list(self.format, tools.specs(), in_text, in_json)?;
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ fn reply(parts: Vec<ReplyPart>) -> Reply {
         finish: ReplyFinish::Stop,
         usage: Usage::default(),
         model: ModelRef::new("example", "m"),
+        advice: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod ends;
+mod offers;
 mod usage;
 mod views;
 
@@ -31,6 +32,7 @@ pub(super) fn hold(world: &World, step: &Step) {
     agents::begin_no_turn_without_budget(world, step);
     content_indexes_count_up(world, step);
     requests_are_valid(world, step);
+    offers::grow_at_their_end_and_hold_nothing_else(world, step);
     status_fits_what_is_open(world, step);
     if world.records.len() < FEW_RECORDS || world.steps.is_multiple_of(SOME_STEPS) {
         the_log_is_the_run(world);

@@ -4,14 +4,15 @@ mod answers;
 mod books;
 mod impossible;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     AgentId, AgentSpec, Cancelled, Effect, Input, InputError, InputId, Limits, Message, Profile,
-    Record, Resumed, RunSpec, RunStatus, RunTree, Stamp, Steered, ToolCallStarted, Transcript,
-    continued_history,
+    Record, Resumed, RunSpec, RunStatus, RunTree, Stamp, Steered, ToolCallStarted, ToolSpec,
+    Transcript, continued_history,
 };
 
 use super::invariants;
@@ -30,6 +31,8 @@ pub(super) struct World {
     pub(super) open: Vec<Effect>,
     /// The agents that have not ended, in the order they were started.
     pub(super) alive: Vec<AgentId>,
+    /// What the requests of each agent held before the last step.
+    pub(super) offered: BTreeMap<AgentId, Vec<ToolSpec>>,
     /// How many steps it took.
     pub(super) steps: usize,
     /// What it waits for from its client.
@@ -67,6 +70,7 @@ impl World {
             records: Vec::new(),
             open: Vec::new(),
             alive: vec![AgentId::ROOT],
+            offered: BTreeMap::new(),
             steps: 0,
             with_client: Vec::new(),
             gone: Vec::new(),
@@ -76,6 +80,7 @@ impl World {
         };
         world.take(&step);
         invariants::hold(&world, &step);
+        world.note_offers();
         world
     }
 
@@ -115,6 +120,14 @@ impl World {
     /// Returns how an agent behaves.
     pub(super) fn profile_of(&self, agent: AgentId) -> &Profile {
         &self.spec_of(agent).profile
+    }
+
+    /// Notes what the requests of all agents hold, to be compared with what they will.
+    fn note_offers(&mut self) {
+        for agent in &self.alive {
+            let tools = self.tree.offered_tools(*agent).to_vec();
+            self.offered.insert(*agent, tools);
+        }
     }
 
     /// Returns what an agent is.
@@ -186,6 +199,7 @@ impl World {
         }
         self.take(&step);
         invariants::hold(self, &step);
+        self.note_offers();
     }
 
     fn send(&mut self, input: Input) {
@@ -198,6 +212,7 @@ impl World {
         self.sent.push(input);
         self.take(&step);
         invariants::hold(self, &step);
+        self.note_offers();
     }
 
     fn send_in_vain(&mut self, input: Input) {

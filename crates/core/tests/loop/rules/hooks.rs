@@ -300,3 +300,62 @@ fn the_hooks_of_a_sub_agent_are_asked_about_it() {
     assert_eq!(run.tool_messages(), [r#"["A."]"#]);
     assert_eq!(run.just_asking(), [0]);
 }
+
+fn amend(text: &str, note: &str) -> Advice {
+    Advice::Amend {
+        text: Some(text.to_owned()),
+        notes: vec![note.to_owned()],
+    }
+}
+
+#[test]
+fn what_changes_a_request_is_sent_and_the_hook_is_not_asked_about_it_again() {
+    let mut run = Script::start(hooked(&[Hook::Request]));
+    run.advise(amend("Is it red?", "Be kind."));
+    let sent = |run: &Script| {
+        let messages = run.model_call().request.messages.clone();
+        let texts = messages.messages().iter().map(|message| message.text());
+        texts.collect::<Vec<_>>()
+    };
+    let first = sent(&run);
+    assert_eq!(first[first.len() - 2..], ["Is it red?", "Be kind."]);
+    assert!(run.model_call().is_first);
+    run.resume();
+    assert_eq!(sent(&run), first, "what is on record is not asked again");
+    run.reply(calls("One.", &[(READ, "{}")]))
+        .allow()
+        .finish(0, done("1"));
+    run.advise(Advice::Continue);
+    assert!(!run.model_call().is_first);
+    run.reply(says("Red."));
+    assert_restores(&run);
+}
+
+#[test]
+fn a_refused_request_ends_the_run_with_the_reply_and_without_a_model() {
+    let mut run = Script::start(hooked(&[Hook::Request]));
+    let (reply, reason) = ("No.".to_owned(), "a rule".to_owned());
+    run.advise(Advice::Refuse { reply, reason });
+    let outcome = run.outcome();
+    assert_eq!(outcome.finish_reason, FinishReason::Refused);
+    assert_eq!(
+        (outcome.content.as_str(), outcome.status()),
+        ("No.", RunStatus::Done)
+    );
+    assert_restores(&run);
+}
+
+#[test]
+fn advice_about_requests_is_taken_at_no_other_point() {
+    for (hook, mut run) in at_each_hook() {
+        let refused = Advice::Refuse {
+            reply: "No.".to_owned(),
+            reason: "a rule".to_owned(),
+        };
+        for advice in [amend("Is it red?", "Be kind."), refused] {
+            let input = run.advised(advice);
+            let error = run.refused(input);
+            assert!(matches!(error, InputError::WrongAdvice(_)), "{hook:?}");
+        }
+    }
+}

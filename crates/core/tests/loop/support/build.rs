@@ -141,6 +141,7 @@ pub(crate) fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
         },
         usage: usage(10, 2),
         model: ModelRef::new("test", "m"),
+        advice: None,
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Sent {
     pub(super) make: Make,
 }
 
-pub(super) const INPUTS: [Sent; 18] = [
+pub(super) const INPUTS: [Sent; 20] = [
     sent("model replied with text", |run, state| {
         replied(run, state, says("Blue."))
     }),
@@ -58,6 +58,14 @@ pub(super) const INPUTS: [Sent; 18] = [
     sent("advised: turn the answer down", |run, state| {
         let message = "Which blue?".to_owned();
         advised(run, state, Advice::TurnDown { message })
+    }),
+    sent("advised: change the request", |run, state| {
+        let (text, notes) = (Some("Red?".to_owned()), vec!["Be kind.".to_owned()]);
+        advised(run, state, Advice::Amend { text, notes })
+    }),
+    sent("advised: refuse the request", |run, state| {
+        let (reply, reason) = ("No.".to_owned(), "a rule".to_owned());
+        advised(run, state, Advice::Refuse { reply, reason })
     }),
     sent("advised: stop", |run, state| {
         advised(

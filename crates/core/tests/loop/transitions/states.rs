@@ -37,7 +37,7 @@ const fn sub_agent(
     }
 }
 
-pub(super) const STATES: [State; 20] = [
+pub(super) const STATES: [State; 21] = [
     sub_agent("A sub-agent that waits for its turn", "queued", 2, || {
         let mut spec = in_time();
         spec.root.profile.parallel_agents = 1;
@@ -211,6 +211,11 @@ pub(super) const STATES: [State; 20] = [
             run.reply(says("Blue."));
             run
         },
+    ),
+    root(
+        "Waiting for a hook: a request",
+        "consulting (request)",
+        || Script::start(hooked(Hook::Request)),
     ),
     root("Ended", "ended", || {
         let mut run = Script::start(in_time());

@@ -33,6 +33,10 @@ impl Client {
         self.http.post(format!("{}{path}", self.url))
     }
 
+    pub(crate) fn delete(&self, path: &str) -> RequestBuilder {
+        self.http.delete(format!("{}{path}", self.url))
+    }
+
     /// A turn of a session, ready to be sent.
     pub(crate) fn turn(&self, session: &str, body: &Value) -> RequestBuilder {
         self.post(&format!("/api/v1/sessions/{session}/turns"))

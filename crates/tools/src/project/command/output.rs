@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use neuraxis_ports::Progress;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The most bytes that are kept of what a command writes to each of its two outputs: some of the beginning, and the end.
-const COMMAND_MAX_OUTPUT_BYTES: usize = 32 << 10;
+/// The most bytes that are returned of what a command writes to each of its two outputs: some of the beginning, and the end.
+/// Both of them fit into what an engine keeps of a result; how much of it a model reads is for the engine to say.
+const COMMAND_MAX_OUTPUT_BYTES: usize = (4 << 20) - (1 << 10);
 /// The most bytes that are shown while a command runs.
 const COMMAND_MAX_LIVE_BYTES: usize = 1 << 20;
 
@@ -166,10 +167,10 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_flood_the_beginning_and_the_end_are_kept() {
-        let middle = vec![b'x'; 1 << 20];
+        let middle = vec![b'x'; 8 << 20];
         let (collected, _) = read(&[b"first", &middle, b"last"]).await;
         let left_out = collected.left_out();
-        assert_eq!(left_out, (1 << 20) + 9 - COMMAND_MAX_OUTPUT_BYTES as u64);
+        assert_eq!(left_out, (8 << 20) + 9 - COMMAND_MAX_OUTPUT_BYTES as u64);
         let text = collected.into_text();
         assert!(text.starts_with("first") && text.ends_with("last"));
         assert!(text.contains(&format!("\n[{left_out} bytes left out]\n")));

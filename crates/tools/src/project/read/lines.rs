@@ -9,8 +9,9 @@ use crate::project::failure::FileError;
 
 /// The most characters that are shown of a line.
 pub(super) const READ_MAX_LINE_CHARS: u64 = 2_000;
-/// The most bytes of text that one call shows.
-const READ_MAX_TEXT_BYTES: usize = 64 * 1024;
+/// The most bytes of text that one call shows: so many that the result is not cut once more, its line breaks and quotes being
+/// two bytes each in JSON.
+const READ_MAX_TEXT_BYTES: usize = 48 * 1024;
 /// How far into a file lines are counted.
 pub(super) const READ_MAX_SCANNED_BYTES: u64 = 256 * 1024 * 1024;
 

@@ -212,6 +212,7 @@ impl Block {
                     finish: head.finish,
                     usage: head.usage,
                     model: head.model,
+                    advice: None,
                 };
                 self.events.push((head.ms, Event::Reply(reply)));
             }

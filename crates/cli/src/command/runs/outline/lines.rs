@@ -3,8 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, LlmCall, LlmFailed, Message, Record, RecordBody, RunOutcome,
-    ToolCallStarted, ToolResult, Usage,
+    Advice, ApprovalDecided, ApprovalDecision, LlmCall, LlmFailed, Message, Record, RecordBody,
+    ReplyAdvice, RunOutcome, ToolCallStarted, ToolResult, Usage,
 };
 
 use crate::harmless::one_line;
@@ -41,6 +41,7 @@ pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
             Some(odd(&format!("asks whether {name} may run"), &asked.reason))
         }
         RecordBody::ApprovalDecided(decided) => Some(approval(decided)),
+        RecordBody::Advised(advised_by) => advised(&advised_by.advice),
         RecordBody::Steered(steered) => Some(format!(
             "{NAME}user{NAME:#} {} (while it was at work)",
             cut(&steered.message.text())
@@ -108,7 +109,35 @@ fn model_call(call: &LlmCall) -> String {
     );
     let took = brief(call.duration);
     let used = used(&call.reply.usage);
-    format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}")
+    let hooked = call.reply.advice.as_deref().and_then(made_of_it);
+    let hooked = hooked.map_or_else(String::new, |hooked| format!(" · {hooked}"));
+    format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}{hooked}")
+}
+
+/// Says what the program's code made of a reply.
+fn made_of_it(advice: &ReplyAdvice) -> Option<String> {
+    Some(match advice {
+        ReplyAdvice::Rewritten => "rewritten".to_owned(),
+        ReplyAdvice::AskAgain { reason } => format!("{BAD}turned down{BAD:#}: {}", cut(reason)),
+        ReplyAdvice::Refused { reason } => format!("{BAD}refused{BAD:#}: {}", cut(reason)),
+        _ => return None,
+    })
+}
+
+/// Says what the program's code, asked at a point of the loop, said of it, if that is worth a line.
+fn advised(advice: &Advice) -> Option<String> {
+    match advice {
+        Advice::Amend { text, notes } => {
+            let text = text.as_ref().map(|text| format!("user: {}", cut(text)));
+            let notes = notes.iter().map(|note| format!("note: {}", cut(note)));
+            let changes: Vec<_> = text.into_iter().chain(notes).collect();
+            Some(odd("the request was changed", &changes.join("; ")))
+        }
+        Advice::Refuse { reason, .. } => Some(odd("the request was refused", reason)),
+        Advice::TurnDown { message } => Some(odd("the answer was turned down", message)),
+        Advice::Stop { reason } => Some(odd("stopped", reason)),
+        _ => None,
+    }
 }
 
 fn used(usage: &Usage) -> String {

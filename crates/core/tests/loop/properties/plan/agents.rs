@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{
     AgentLimits, AgentSpec, AnswerRule, Arguments, Citations, Compaction, Hook, Keep, LimitReached,
     Limits, MicroUsd, NoCalls, Offer, Parallel, Profile, Repeats, ResultRule, Role, ToolChoice,
-    ToolErrors, UnknownTool, UsageScope,
+    ToolErrors, ToolSearch, UnknownTool, UsageScope,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -39,6 +39,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         prop::option::of(Just("Research.")),
         mostly(None, Some(ToolChoice::Required)),
         prop::option::of(Just("topics")),
+        seldom(search().boxed()),
         seldom(
             select(vec![
                 AnswerRule::text(1),
@@ -49,7 +50,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         ),
     );
     (profile(), limits, size, rest).prop_map(|(profile, limits, size, rest)| {
-        let (prompt, choice, list, answer) = rest;
+        let (prompt, choice, list, search, answer) = rest;
         let mut agent = AgentSpec::new(profile, Role::REASONING);
         agent.tools = tools().into();
         agent.limits = limits;
@@ -58,7 +59,17 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         agent.tool_choice = choice;
         agent.fan_out = list.map(str::to_owned);
         agent.answer = answer;
+        agent.search = search;
         agent
+    })
+}
+
+/// Some tools to begin with, and one that finds the others.
+fn search() -> impl Strategy<Value = ToolSearch> {
+    let some = subsequence(vec![READ, SEND, NOTE, RESEARCH, "gone"], 0..5);
+    some.prop_map(|offered| {
+        let offered = offered.iter().map(|tool| tool.parse().unwrap());
+        ToolSearch::new(NOTE.parse().unwrap(), offered.collect())
     })
 }
 
@@ -130,8 +141,9 @@ fn mostly_few_hooks() -> impl Strategy<Value = Vec<Hook>> {
         Hook::Progress,
         Hook::ProcessCalls,
         Hook::Answer,
+        Hook::Request,
     ];
-    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..5)]
+    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..6)]
 }
 
 fn remind() -> NoCalls {

@@ -2,8 +2,8 @@
 
 use neuraxis_core::{
     Advice, ApprovalDecision, BlockIndex, JsonText, Keep, LlmErrorKind, ModelRef, ReasoningPart,
-    Reply, ReplyFinish, ReplyPart, RequestedCall, Source, TextPart, TokenCount, ToolClass,
-    ToolFailure, ToolOutcome, ToolOutput, ToolSignal, Usage, Vetting,
+    Reply, ReplyAdvice, ReplyFinish, ReplyPart, RequestedCall, Source, TextPart, TokenCount,
+    ToolClass, ToolFailure, ToolOutcome, ToolOutput, ToolSignal, Usage, Vetting,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -35,8 +35,8 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         1 => Just(Vec::new()),
         8 => prop::collection::vec(call(), 1..5),
     ];
-    (any::<bool>(), text, calls, finish, usage()).prop_map(
-        |(thinks, text, calls, finish, usage)| {
+    (any::<bool>(), text, calls, finish, usage(), reply_advice()).prop_map(
+        |(thinks, text, calls, finish, usage, advice)| {
             let thought = thinks.then(|| {
                 ReplyPart::Reasoning(ReasoningPart {
                     index: BlockIndex(0),
@@ -57,9 +57,21 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
                 finish,
                 usage,
                 model: ModelRef::new("test", "m"),
+                advice: advice.map(Box::new),
             }
         },
     )
+}
+
+/// What a program's code may make of a reply.
+fn reply_advice() -> impl Strategy<Value = Option<ReplyAdvice>> {
+    let reason = || "not so".to_owned();
+    prop_oneof![
+        40 => Just(None),
+        2 => Just(Some(ReplyAdvice::Rewritten)),
+        2 => Just(Some(ReplyAdvice::AskAgain { reason: reason() })),
+        1 => Just(Some(ReplyAdvice::Refused { reason: reason() })),
+    ]
 }
 
 fn call() -> impl Strategy<Value = ReplyPart> {
@@ -141,6 +153,10 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
         9 => Just(None),
         1 => json().prop_map(|plan| Some(ToolSignal::Plan { plan: JsonText::from_text(plan) })),
         1 => Just(Some(ToolSignal::Clarify { question: "Which?".to_owned() })),
+        2 => select(vec![vec![PUT], vec![SEND, PICK, SEND], vec!["gone", READ, NOTE], vec![]])
+            .prop_map(|tools| Some(ToolSignal::Found {
+                tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
+            })),
     ];
     let failure = prop_oneof![
         4 => Just(None),
@@ -218,6 +234,11 @@ pub(super) fn advice() -> impl Strategy<Value = Advice> {
         3 => tools.prop_map(|tools| Advice::Offer {
             tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
         }),
+        3 => Just(Advice::Amend {
+            text: Some("Otherwise.".to_owned()),
+            notes: vec!["Be kind.".to_owned()],
+        }),
+        1 => Just(Advice::Refuse { reply: "No.".to_owned(), reason: "a rule".to_owned() }),
         3 => Just(Advice::TurnDown { message: "not yet".to_owned() }),
         1 => Just(Advice::Stop { reason: "enough".to_owned() }),
     ]

@@ -74,6 +74,11 @@ impl World {
                 advice: match (&answer.advice, consult.hook) {
                     (Advice::Offer { .. }, hook) if hook != Hook::ToolsSelected => Advice::Continue,
                     (Advice::TurnDown { .. }, hook) if hook != Hook::Answer => Advice::Continue,
+                    (Advice::Amend { .. } | Advice::Refuse { .. }, hook)
+                        if hook != Hook::Request =>
+                    {
+                        Advice::Continue
+                    }
                     (advice, _) => advice.clone(),
                 },
             }),

@@ -1,0 +1,146 @@
+//! Why a document could not be fetched, in words that a model can act on.
+
+use std::time::Duration;
+
+use neuraxis_ports::ToolError;
+
+use crate::convert::ConvertError;
+use crate::guard::BlockedAddress;
+
+/// Why a document could not be fetched. Each message begins with a word that names the kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The URL cannot be read.
+    #[error("invalid_url: {why}; give a whole one, such as https://example.org/page")]
+    Url {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The address may not be reached.
+    #[error(transparent)]
+    Blocked(#[from] BlockedAddress),
+    /// The site does not want it to be fetched.
+    #[error("robots: {host} asks programs not to fetch this page (robots.txt); use another source")]
+    Robots {
+        /// The host.
+        host: String,
+    },
+    /// Whether the site wants it cannot be found out.
+    #[error(
+        "robots: {host} does not say now whether programs may fetch this page: its robots.txt answers with status {status}"
+    )]
+    RobotsUnknown {
+        /// The host.
+        host: String,
+        /// The status of its answer.
+        status: u16,
+    },
+    /// The document is on another host, which policy has to judge by its own address.
+    #[error(
+        "redirected: the page has moved to another site and was not followed; if that site will do, fetch {to}"
+    )]
+    Redirected {
+        /// Its URL there.
+        to: String,
+    },
+    /// There are too many redirects, or one that leads nowhere.
+    #[error("redirects: the page leads on again and again; {most} redirects were followed")]
+    TooManyRedirects {
+        /// How many are followed.
+        most: u32,
+    },
+    /// The site answers that it does not give the document.
+    #[error("http_status: {host} answers with status {status}{}", after(*retry_after))]
+    Status {
+        /// The host.
+        host: String,
+        /// The status.
+        status: u16,
+        /// When to ask again, if it says so.
+        retry_after: Option<Duration>,
+    },
+    /// The document is of a type that is no text.
+    #[error(
+        "content_type: {found} cannot be read as text; web pages, PDF, plain text, Markdown, JSON and XML can"
+    )]
+    ContentType {
+        /// The type, as the site names it.
+        found: String,
+    },
+    /// The document is compressed though that was not asked for.
+    #[error(
+        "content_encoding: the site sent the page compressed ({found}) though it was asked not to; use another source"
+    )]
+    Encoded {
+        /// How it is compressed.
+        found: String,
+    },
+    /// The document is too long to be read in part.
+    #[error("too_large: the document has more than {most} bytes")]
+    TooLarge {
+        /// How many may be read.
+        most: u64,
+    },
+    /// The site is too slow.
+    #[error(
+        "timeout: the site did not send the whole page within {}",
+        neuraxis_core::duration_text::text(within)
+    )]
+    Timeout {
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// The site cannot be reached.
+    #[error("unreachable: {host}: {why}")]
+    Connection {
+        /// The host.
+        host: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// No text could be made of the document.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// The document has fewer pages.
+    #[error("no_such_page: there is no page {page}; the document has {pages}, counted from 1")]
+    NoSuchPage {
+        /// The page that was asked for.
+        page: usize,
+        /// How many there are.
+        pages: usize,
+    },
+    /// Nothing can be fetched by this program.
+    #[error("no_client: connections cannot be set up: {why}")]
+    Client {
+        /// What went wrong.
+        why: String,
+    },
+}
+
+fn after(retry_after: Option<Duration>) -> String {
+    let said =
+        retry_after.map(|wait| format!("; it can be asked again in {} seconds", wait.as_secs()));
+    said.unwrap_or_default()
+}
+
+impl FetchError {
+    /// Tells whether the same call may succeed later.
+    fn is_temporary(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Connection { .. } | Self::RobotsUnknown { .. } => true,
+            Self::Status { status, .. } => *status == 408 || *status == 429 || *status >= 500,
+            _ => false,
+        }
+    }
+}
+
+/// What is permanent is not tried again by the engine; what is temporary may be.
+impl FetchError {
+    pub(crate) fn into_tool_error(self) -> ToolError {
+        if self.is_temporary() {
+            return ToolError::temporary(self);
+        }
+        ToolError::permanent(self)
+    }
+}

@@ -1,0 +1,320 @@
+//! Fetches documents: one request at a time for each host, redirects judged one by one, nothing fetched twice in a run.
+
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{self, HeaderMap};
+use neuraxis_core::RunId;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::config::WebConfig;
+use crate::convert::{Kind, Order, convert_apart};
+use crate::error::FetchError;
+use crate::guard::{Guard, NameLookup};
+use crate::page;
+use crate::recent::Recent;
+use crate::robots::{self, Robots};
+use crate::turns::Turns;
+use request::{Answer, Clients};
+
+/// How many bytes of what sites say in `robots.txt` are kept.
+const ROBOTS_CACHE_BYTES: usize = 4 << 20;
+
+/// The longest URL that is fetched, in bytes: longer ones carry something out rather than name something.
+const MAX_URL_BYTES: usize = 2_048;
+
+/// Fetches documents, within the bounds of its configuration.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    config: WebConfig,
+    guard: Guard,
+    clients: Clients,
+    /// By run, so that no run reads what another one was shown.
+    documents: Recent<(RunId, Url), Arc<Document>>,
+    robots: Recent<(RunId, Url), Robots>,
+    fetching: Turns,
+    hosts: Turns,
+}
+
+/// A document that was fetched and read.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// Where it was in the end.
+    pub(crate) url: Url,
+    pub(crate) title: Option<String>,
+    content: String,
+    /// Where its pages begin and end.
+    pages: Vec<(usize, usize)>,
+    /// It is longer than what may be read of it.
+    pub(crate) is_cut: bool,
+}
+
+impl Document {
+    /// Returns how many pages there are.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Returns a page, counted from 1.
+    pub(crate) fn page(&self, number: usize) -> Result<&str, FetchError> {
+        let bounds = number.checked_sub(1).and_then(|at| self.pages.get(at));
+        let page = bounds.and_then(|(begin, end)| self.content.get(*begin..*end));
+        page.map(str::trim_end).ok_or(FetchError::NoSuchPage {
+            page: number,
+            pages: self.pages(),
+        })
+    }
+}
+
+impl Fetcher {
+    pub(crate) fn new(config: &WebConfig, lookup: Arc<dyn NameLookup>) -> Self {
+        Self {
+            guard: Guard::new(&config.allow_hosts),
+            clients: Clients::new(config, lookup),
+            documents: Recent::new(config.cache_bytes),
+            robots: Recent::new(ROBOTS_CACHE_BYTES),
+            fetching: Turns::default(),
+            hosts: Turns::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// Returns how long a call may take, with what it may have to wait for others.
+    pub(crate) fn patience(&self) -> Duration {
+        let once = self
+            .config
+            .timeout
+            .saturating_add(self.config.convert_timeout);
+        once.saturating_mul(2)
+    }
+
+    /// Fetches a document, or takes it from what this run fetched before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection and ends what reads the document.
+    pub(crate) async fn fetch(&self, url: &str, run: RunId) -> Result<Arc<Document>, FetchError> {
+        let url = read(url)?;
+        self.guard.check(&url)?;
+        let key = (run, url.clone());
+        if let Some(document) = self.documents.get(&key) {
+            return Ok(document);
+        }
+        // Whoever wants the same document at the same time waits for it.
+        let _ours = self.fetching.take(&format!("{run} {url}")).await;
+        if let Some(document) = self.documents.get(&key) {
+            return Ok(document);
+        }
+        let document = Arc::new(self.fetch_anew(url, run).await?);
+        let bytes = document.content.len();
+        self.documents.put(key, bytes, Arc::clone(&document));
+        Ok(document)
+    }
+
+    async fn fetch_anew(&self, url: Url, run: RunId) -> Result<Document, FetchError> {
+        let (url, answer) = self.follow(url, run).await?;
+        let host = url.host_str().unwrap_or_default();
+        if !answer.status.is_success() {
+            return Err(FetchError::Status {
+                host: host.to_owned(),
+                status: answer.status.as_u16(),
+                retry_after: retry_after(&answer.headers),
+            });
+        }
+        let content_type = answer.headers.get(header::CONTENT_TYPE);
+        let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let kind = Kind::of(content_type.as_deref(), &answer.body);
+        let (kind, charset) = kind.map_err(|found| FetchError::ContentType { found })?;
+        if answer.is_cut && kind == Kind::Pdf {
+            return Err(FetchError::TooLarge {
+                most: self.config.max_bytes,
+            });
+        }
+        let within = self.config.convert_timeout;
+        let order = Order {
+            kind,
+            base: url.to_string(),
+            charset,
+            seconds: within.as_secs().saturating_add(1),
+        };
+        let readable = convert_apart(order, answer.body, within).await?;
+        Ok(Document {
+            url,
+            title: readable.title,
+            pages: page::pages(&readable.content, self.config.page_chars),
+            content: readable.content,
+            is_cut: answer.is_cut,
+        })
+    }
+
+    /// Sends the request, and those that redirects within the same host ask for.
+    async fn follow(&self, mut url: Url, run: RunId) -> Result<(Url, Answer), FetchError> {
+        // The time does not run while other requests to the same host are under way.
+        let mut left = self.config.timeout;
+        for _ in 0..=self.config.max_redirects {
+            self.ask_robots(&url, run, &mut left).await?;
+            let answer = self.send(&url, self.config.max_bytes, &mut left).await?;
+            let Some(target) = redirect(&answer) else {
+                return Ok((url, answer));
+            };
+            let mut target = url.join(&target).map_err(|_| self.astray())?;
+            target.set_fragment(None);
+            // An address that must not be reached is named as such, wherever it stands.
+            self.guard.check(&target)?;
+            if site(&target) != site(&url) {
+                return Err(FetchError::Redirected {
+                    to: target.to_string(),
+                });
+            }
+            url = target;
+        }
+        Err(self.astray())
+    }
+
+    const fn astray(&self) -> FetchError {
+        FetchError::TooManyRedirects {
+            most: self.config.max_redirects,
+        }
+    }
+
+    /// Asks a site once in a run what it wants not to be fetched.
+    async fn ask_robots(
+        &self,
+        url: &Url,
+        run: RunId,
+        left: &mut Duration,
+    ) -> Result<(), FetchError> {
+        if !self.config.robots {
+            return Ok(());
+        }
+        let key = (run, robots::place(url));
+        let robots = match self.robots.get(&key) {
+            Some(robots) => robots,
+            None => {
+                let mut place = key.1.clone();
+                let mut answer = self.send(&place, robots::MAX_BYTES, left).await?;
+                for _ in 0..self.config.max_redirects {
+                    let Some(target) = redirect(&answer) else {
+                        break;
+                    };
+                    let Ok(target) = place.join(&target) else {
+                        break;
+                    };
+                    // Elsewhere, another site speaks.
+                    if self.guard.check(&target).is_err() || site(&target) != site(url) {
+                        break;
+                    }
+                    place = target;
+                    answer = self.send(&place, robots::MAX_BYTES, left).await?;
+                }
+                let robots = Robots::of(answer.status.as_u16(), &answer.body);
+                if !matches!(robots, Robots::Unknown(_)) {
+                    self.robots.put(key, answer.body.len(), robots.clone());
+                }
+                robots
+            }
+        };
+        let host = || url.host_str().unwrap_or_default().to_owned();
+        match robots {
+            Robots::Unknown(status) => Err(FetchError::RobotsUnknown {
+                host: host(),
+                status,
+            }),
+            robots if robots.allows(&self.config.user_agent, url) => Ok(()),
+            _ => Err(FetchError::Robots { host: host() }),
+        }
+    }
+
+    /// Sends one request when it is its turn, and reads the answer.
+    async fn send(&self, url: &Url, most: u64, left: &mut Duration) -> Result<Answer, FetchError> {
+        let reach = self.guard.check(url)?;
+        let _turn = self.hosts.take(url.host_str().unwrap_or_default()).await;
+        let begun = Instant::now();
+        let answer = timeout_at(begun + *left, self.clients.get(reach, url, most)).await;
+        *left = left.saturating_sub(begun.elapsed());
+        answer.unwrap_or(Err(FetchError::Timeout {
+            within: self.config.timeout,
+        }))
+    }
+}
+
+/// Reads a URL as a model writes it.
+fn read(text: &str) -> Result<Url, FetchError> {
+    let text = text.trim();
+    let why = |why: String| FetchError::Url { why };
+    if text.len() > MAX_URL_BYTES {
+        return Err(why(format!("it has more than {MAX_URL_BYTES} bytes")));
+    }
+    let mut url = Url::parse(text).map_err(|error| why(error.to_string()))?;
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Returns where a redirect leads.
+fn redirect(answer: &Answer) -> Option<String> {
+    let leads_on = matches!(
+        answer.status,
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let target = answer.headers.get(header::LOCATION).filter(|_| leads_on)?;
+    Some(String::from_utf8_lossy(target.as_bytes()).into_owned())
+}
+
+/// Returns the host, with or without `www.` before it: rules about hosts judge what a call names, so that a redirect leads no
+/// further than that.
+fn site(url: &Url) -> &str {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    host.strip_prefix("www.").unwrap_or(host)
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_its_host_with_or_without_www() {
+        let of = |text: &str| site(&Url::parse(text).unwrap()).to_owned();
+        assert_eq!(
+            of("https://www.example.org/a"),
+            of("http://example.org:8080/")
+        );
+        assert_ne!(of("https://docs.example.org"), of("https://example.org"));
+        assert_ne!(
+            of("https://example.org.evil.example"),
+            of("https://example.org")
+        );
+    }
+
+    #[test]
+    fn what_is_no_url_is_said_to_be_none() {
+        for text in [
+            "",
+            "example.org/page",
+            "/page",
+            "http://",
+            "http://[::1",
+            "http://a b/",
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.to_string().starts_with("invalid_url: "), "{error}");
+        }
+        assert!(read(&format!("https://example.org/{}", "a".repeat(3_000))).is_err());
+        assert_eq!(
+            read(" https://example.org/a#b ").unwrap().as_str(),
+            "https://example.org/a"
+        );
+    }
+}

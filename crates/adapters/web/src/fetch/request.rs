@@ -1,0 +1,172 @@
+//! One request, to an address that is looked at.
+
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderValue};
+use reqwest::dns::Resolve;
+use reqwest::{Client, Response, redirect, retry};
+use url::Url;
+
+use crate::config::WebConfig;
+use crate::error::FetchError;
+use crate::guard::{BlockedAddress, Guard, GuardedResolver, NameLookup, OpenResolver, Reach};
+
+/// How long a connection that is not used is kept: pages of one site are often read one after the other.
+const KEEP_IDLE: Duration = Duration::from_secs(20);
+
+/// What is asked for, the best first.
+const ACCEPT: &str = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, application/pdf;q=0.8, */*;q=0.1";
+
+/// What makes connections: to public addresses, and to hosts that are allowed wherever they are. The two share none.
+#[derive(Debug)]
+pub(super) struct Clients {
+    user_agent: String,
+    connect_timeout: Duration,
+    lookup: Arc<dyn NameLookup>,
+    /// Made when they are first used: reading the machine's certificates takes a while.
+    public: OnceLock<Result<Client, FetchError>>,
+    allowed: OnceLock<Result<Client, FetchError>>,
+}
+
+/// What a site answered, with as much of it as was read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+    /// There is more than was read.
+    pub(super) is_cut: bool,
+}
+
+impl Clients {
+    pub(super) fn new(config: &WebConfig, lookup: Arc<dyn NameLookup>) -> Self {
+        Self {
+            user_agent: config.user_agent.clone(),
+            connect_timeout: config.timeout,
+            lookup,
+            public: OnceLock::new(),
+            allowed: OnceLock::new(),
+        }
+    }
+
+    /// Sends a request and reads at most so many bytes of the answer.
+    pub(super) async fn get(
+        &self,
+        reach: Reach,
+        url: &Url,
+        most: u64,
+    ) -> Result<Answer, FetchError> {
+        let client = self.client(reach)?;
+        let sent = client.get(url.clone()).send().await;
+        let response = sent.map_err(|error| failure(url, &error))?;
+        Guard::check_peer(reach, url, response.remote_addr())?;
+        if let Some(encoding) = encoding(&response) {
+            return Err(FetchError::Encoded { found: encoding });
+        }
+        read(url, response, most).await
+    }
+
+    fn client(&self, reach: Reach) -> Result<&Client, FetchError> {
+        let client = match reach {
+            Reach::Public => self
+                .public
+                .get_or_init(|| self.connect(Arc::new(GuardedResolver(Arc::clone(&self.lookup))))),
+            Reach::Allowed => self
+                .allowed
+                .get_or_init(|| self.connect(Arc::new(OpenResolver(Arc::clone(&self.lookup))))),
+        };
+        client.as_ref().map_err(Clone::clone)
+    }
+
+    fn connect(&self, resolver: Arc<dyn Resolve>) -> Result<Client, FetchError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+        // What is not compressed cannot grow when it is read.
+        let plain = HeaderValue::from_static("identity");
+        headers.insert(header::ACCEPT_ENCODING, plain);
+        let client = Client::builder()
+            .user_agent(&self.user_agent)
+            .default_headers(headers)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never().max_retries_per_request(0))
+            .referer(false)
+            // A proxy would look names up by itself, and connect where it likes.
+            .no_proxy()
+            .dns_resolver(resolver)
+            .connect_timeout(self.connect_timeout)
+            .pool_idle_timeout(KEEP_IDLE)
+            .build();
+        client.map_err(|error| FetchError::Client { why: cause(&error) })
+    }
+}
+
+/// Returns how an answer is compressed, if it is.
+fn encoding(response: &Response) -> Option<String> {
+    let encoding = response.headers().get(header::CONTENT_ENCODING)?;
+    let encoding = String::from_utf8_lossy(encoding.as_bytes());
+    let encoding = encoding.trim();
+    let is_plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+    (!is_plain).then(|| encoding.chars().take(40).collect())
+}
+
+async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, FetchError> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut body = Vec::new();
+    let mut is_cut = false;
+    while let Some(piece) = response
+        .chunk()
+        .await
+        .map_err(|error| failure(url, &error))?
+    {
+        let room = most - body.len();
+        body.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
+        if piece.len() > room {
+            is_cut = true;
+            drop_half_letter(&mut body);
+            break;
+        }
+    }
+    Ok(Answer {
+        status: response.status(),
+        headers: std::mem::take(response.headers_mut()),
+        body,
+        is_cut,
+    })
+}
+
+/// Takes the last letter off, if it was cut: a text with half of one would pass for one of another encoding.
+fn drop_half_letter(body: &mut Vec<u8>) {
+    if let Err(error) = std::str::from_utf8(body)
+        && error.error_len().is_none()
+    {
+        body.truncate(error.valid_up_to());
+    }
+}
+
+/// Says why there is no answer. A refusal of ours is found beneath what the client makes of it.
+fn failure(url: &Url, error: &reqwest::Error) -> FetchError {
+    let mut source: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(found) = source {
+        if let Some(blocked) = found.downcast_ref::<BlockedAddress>() {
+            return FetchError::Blocked(blocked.clone());
+        }
+        source = found.source();
+    }
+    FetchError::Connection {
+        host: url.host_str().unwrap_or_default().to_owned(),
+        why: cause(error),
+    }
+}
+
+/// Returns the innermost reason: what stands around it names the URL once more.
+fn cause(error: &reqwest::Error) -> String {
+    let mut inner: &dyn Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    let text = inner.to_string();
+    text.chars().take(200).collect()
+}

@@ -1,0 +1,83 @@
+//! What was used last, bounded by its bytes.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Values by their keys; those that were not used for longest go when there are too many bytes. One that is larger than
+/// all may be together is not kept.
+#[derive(Debug)]
+pub(crate) struct Recent<K, V> {
+    most_bytes: usize,
+    /// The one that was used last stands last.
+    entries: Mutex<Vec<(K, usize, V)>>,
+}
+
+/// The most entries, however small: each is looked at in turn.
+const MAX_ENTRIES: usize = 1_000;
+
+impl<K: PartialEq, V: Clone> Recent<K, V> {
+    pub(crate) const fn new(most_bytes: usize) -> Self {
+        Self {
+            most_bytes,
+            entries: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = entries.iter().position(|(other, _, _)| other == key)?;
+        let entry = entries.remove(at);
+        let value = entry.2.clone();
+        entries.push(entry);
+        Some(value)
+    }
+
+    pub(crate) fn put(&self, key: K, bytes: usize, value: V) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|(other, _, _)| *other != key);
+        if bytes > self.most_bytes {
+            return;
+        }
+        entries.push((key, bytes, value));
+        let mut kept: usize = entries.iter().map(|(_, bytes, _)| *bytes).sum();
+        let mut count = entries.len();
+        entries.retain(|(_, bytes, _)| {
+            let stays = kept <= self.most_bytes && count <= MAX_ENTRIES;
+            if !stays {
+                kept -= bytes;
+                count -= 1;
+            }
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let recent = Recent::new(10);
+        for key in ["a", "b", "c"] {
+            recent.put(key, 3, key);
+        }
+        assert_eq!(recent.get(&"a"), Some("a"));
+        recent.put("d", 3, "d");
+        let kept = ["a", "b", "c", "d"].map(|key| recent.get(&key).is_some());
+        assert_eq!(kept, [true, false, true, true]);
+    }
+
+    #[test]
+    fn what_is_larger_than_all_is_not_kept_and_leaves_the_rest_alone() {
+        let recent = Recent::new(10);
+        recent.put("a", 10, 1);
+        recent.put("b", 11, 2);
+        assert_eq!((recent.get(&"a"), recent.get(&"b")), (Some(1), None));
+        recent.put("a", 4, 3);
+        assert_eq!(recent.get(&"a"), Some(3));
+        for key in 0..2_000 {
+            Recent::put(&recent, Box::leak(key.to_string().into_boxed_str()), 0, key);
+        }
+        assert_eq!(recent.entries.lock().unwrap().len(), MAX_ENTRIES);
+    }
+}

@@ -1,0 +1,71 @@
+//! The Brave Search API: `GET /res/v1/web/search`.
+
+use std::num::NonZeroU32;
+
+use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
+use reqwest::Method;
+use serde::Deserialize;
+
+use super::exchange::{Exchange, hits};
+
+/// The most hits that the service gives at once.
+const MAX_COUNT: u32 = 20;
+
+/// The longest question that the service takes, in characters and in words.
+const MAX_QUERY_CHARS: usize = 400;
+const MAX_QUERY_WORDS: usize = 50;
+
+/// The Brave Search API.
+#[derive(Debug)]
+pub(super) struct Brave(pub(super) Exchange);
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    /// Missing where nothing was found.
+    #[serde(default)]
+    web: Web,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Web {
+    #[serde(default)]
+    results: Vec<Found>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    #[serde(default)]
+    title: String,
+    url: String,
+    #[serde(default)]
+    description: String,
+}
+
+#[async_trait]
+impl WebSearch for Brave {
+    async fn search(
+        &self,
+        query: &str,
+        most: NonZeroU32,
+    ) -> Result<Vec<SearchHit>, WebSearchError> {
+        if query.chars().count() > MAX_QUERY_CHARS
+            || query.split_whitespace().count() > MAX_QUERY_WORDS
+        {
+            return Err(WebSearchError::Refused {
+                why: format!(
+                    "it has more than {MAX_QUERY_CHARS} characters or {MAX_QUERY_WORDS} words; make it shorter"
+                ),
+            });
+        }
+        let count = most.get().min(MAX_COUNT).to_string();
+        let asked = [("q", query), ("count", count.as_str())];
+        let mut request = self.0.request(Method::GET, "res/v1/web/search", &asked)?;
+        if let Some(key) = self.0.key("") {
+            request = request.header("x-subscription-token", key);
+        }
+        let answer: Answer = self.0.send(request).await?;
+        let found = answer.web.results.into_iter();
+        let found = found.map(|found| SearchHit::new(found.title, found.url, found.description));
+        Ok(hits(found, most.get() as usize))
+    }
+}

@@ -1,0 +1,220 @@
+//! A question to a search service and its answer, whatever the service.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::header::{self, HeaderValue};
+use neuraxis_ports::{SearchHit, Secret, WebSearchError};
+use reqwest::{Client, Method, RequestBuilder, Response, redirect, retry};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use url::Url;
+
+/// The most bytes of an answer.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// The most characters of what a service says about an error.
+const MAX_SAID: usize = 200;
+
+/// The most characters of a title, and of a snippet.
+const MAX_TITLE: usize = 300;
+const MAX_SNIPPET: usize = 1_000;
+
+/// What reaches a service.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    base: Url,
+    api_key: Option<Secret>,
+    timeout: Duration,
+    /// Made when it is first used: reading the machine's certificates takes a while.
+    client: OnceLock<Option<Client>>,
+}
+
+impl Exchange {
+    pub(super) const fn new(base: Url, api_key: Option<Secret>, timeout: Duration) -> Self {
+        Self {
+            base,
+            api_key,
+            timeout,
+            client: OnceLock::new(),
+        }
+    }
+
+    /// Returns the key as it is put into a header.
+    pub(super) fn key(&self, before: &str) -> Option<HeaderValue> {
+        let key = self.api_key.as_ref()?;
+        let mut value = HeaderValue::from_str(&format!("{before}{}", key.expose())).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// Begins a request to a path beneath the service's address, with names and values in its query.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<RequestBuilder, WebSearchError> {
+        let client = self.client.get_or_init(|| client().ok()).as_ref();
+        let client = client.ok_or(WebSearchError::Unreachable)?;
+        let mut url = self.base.clone();
+        let beneath = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{beneath}/{path}"));
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(client
+            .request(method, url)
+            .header(header::ACCEPT, "application/json"))
+    }
+
+    /// Sends a request and reads the JSON that answers it.
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, WebSearchError> {
+        let exchange = timeout(self.timeout, self.exchange(request)).await;
+        let body = exchange.map_err(|_| WebSearchError::Timeout)??;
+        serde_json::from_slice(&body).map_err(|error| WebSearchError::InvalidResponse {
+            // Of what an unknown server wrote only the place is told.
+            why: format!(
+                "no JSON of the expected form at line {}, column {}",
+                error.line(),
+                error.column()
+            ),
+        })
+    }
+
+    async fn exchange(&self, request: RequestBuilder) -> Result<Vec<u8>, WebSearchError> {
+        let response = request.send().await.map_err(|error| failure(&error))?;
+        let status = response.status().as_u16();
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        match status {
+            200..300 => read(response).await,
+            401 => Err(WebSearchError::Unauthorized),
+            403 if self.api_key.is_some() => Err(WebSearchError::Unauthorized),
+            429 => Err(WebSearchError::RateLimited {
+                retry_after: retry_after.map(Duration::from_secs),
+            }),
+            300..=399 => Err(WebSearchError::Refused {
+                why: format!("it redirects (status {status}); check base_url in [web.search]"),
+            }),
+            403 => Err(WebSearchError::Refused {
+                why:
+                    "status 403; a SearXNG says so unless search.formats in its settings holds json"
+                        .to_owned(),
+            }),
+            500.. => Err(WebSearchError::Failing { status }),
+            _ => {
+                let said = read(response).await.unwrap_or_default();
+                Err(WebSearchError::Refused {
+                    why: format!("status {status}{}", self.said(&said)),
+                })
+            }
+        }
+    }
+
+    /// Returns what a service says about an error: a line, without the key.
+    fn said(&self, body: &[u8]) -> String {
+        let text = String::from_utf8_lossy(body);
+        let text = match &self.api_key {
+            Some(key) => key.redact(&text),
+            None => text.into_owned(),
+        };
+        let line = one_line(&text, MAX_SAID);
+        if line.is_empty() {
+            line
+        } else {
+            format!(": {line}")
+        }
+    }
+}
+
+fn client() -> reqwest::Result<Client> {
+    Client::builder()
+        .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(retry::never().max_retries_per_request(0))
+        .referer(false)
+        .no_proxy()
+        .build()
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, WebSearchError> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| failure(&error))? {
+        body.extend_from_slice(&piece);
+        if body.len() > MAX_ANSWER {
+            return Err(WebSearchError::InvalidResponse {
+                why: format!("it has more than {MAX_ANSWER} bytes"),
+            });
+        }
+    }
+    Ok(body)
+}
+
+/// An error of the client names the URL, and with it what was searched for.
+fn failure(error: &reqwest::Error) -> WebSearchError {
+    if error.is_timeout() {
+        return WebSearchError::Timeout;
+    }
+    WebSearchError::Unreachable
+}
+
+/// Returns the hits that lead to the web, at most so many, as plain text.
+pub(super) fn hits(found: impl Iterator<Item = SearchHit>, most: usize) -> Vec<SearchHit> {
+    let to_the_web = found.filter_map(|hit| {
+        let url = Url::parse(&hit.url).ok()?;
+        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+        is_web.then(|| {
+            SearchHit::new(
+                plain(&hit.title, MAX_TITLE),
+                hit.url,
+                plain(&hit.snippet, MAX_SNIPPET),
+            )
+        })
+    });
+    to_the_web.take(most).collect()
+}
+
+/// Takes the tags and entities out by which services mark what fits.
+fn plain(text: &str, most: usize) -> String {
+    if !text.contains(['<', '&']) {
+        return one_line(text, most);
+    }
+    let fragment = dom_query::Document::fragment(text);
+    one_line(&fragment.text(), most)
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text
+        .split(|letter: char| letter.is_whitespace() || letter.is_control())
+        .collect();
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_are_plain_text_and_lead_to_the_web_alone() {
+        let found = [
+            SearchHit::new(
+                "<strong>Rust</strong> &amp; more",
+                "https://example.org/",
+                "a\n b\u{1b} c &lt;T&gt;",
+            ),
+            SearchHit::new("x", "javascript:alert(1)", ""),
+            SearchHit::new("y", "no url", ""),
+            SearchHit::new("z".repeat(999), "http://example.org/z", ""),
+            SearchHit::new("third", "http://example.org/3", ""),
+        ];
+        let hits = hits(found.into_iter(), 2);
+        let expected = SearchHit::new("Rust & more", "https://example.org/", "a b c <T>");
+        assert_eq!(hits[0], expected);
+        assert_eq!((hits.len(), hits[1].title.len()), (2, MAX_TITLE));
+    }
+}

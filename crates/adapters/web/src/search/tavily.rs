@@ -1,0 +1,53 @@
+//! Tavily: `POST /search`.
+
+use std::num::NonZeroU32;
+
+use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
+use reqwest::{Method, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::exchange::{Exchange, hits};
+
+/// The most hits that the service gives at once.
+const MAX_RESULTS: u32 = 20;
+
+/// Tavily.
+#[derive(Debug)]
+pub(super) struct Tavily(pub(super) Exchange);
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    results: Vec<Found>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    #[serde(default)]
+    title: String,
+    url: String,
+    #[serde(default)]
+    content: String,
+}
+
+#[async_trait]
+impl WebSearch for Tavily {
+    async fn search(
+        &self,
+        query: &str,
+        most: NonZeroU32,
+    ) -> Result<Vec<SearchHit>, WebSearchError> {
+        let asked = json!({"query": query, "max_results": most.get().min(MAX_RESULTS)});
+        let mut request = self.0.request(Method::POST, "search", &[])?;
+        if let Some(key) = self.0.key("Bearer ") {
+            request = request.header(header::AUTHORIZATION, key);
+        }
+        let request = request
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(asked.to_string());
+        let answer: Answer = self.0.send(request).await?;
+        let found = answer.results.into_iter();
+        let found = found.map(|found| SearchHit::new(found.title, found.url, found.content));
+        Ok(hits(found, most.get() as usize))
+    }
+}

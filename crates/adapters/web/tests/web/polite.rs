@@ -1,0 +1,107 @@
+//! What a site may expect: its wishes kept to, one request at a time, nothing asked for twice.
+
+use futures_util::future::join_all;
+use neuraxis_core::JsonText;
+use neuraxis_testkit::{CountingIds, WebAnswer, WebSite, tool_context};
+use serde_json::json;
+
+use crate::support::{allowing, fetch, refused, tool};
+
+#[tokio::test]
+async fn robots_txt_is_asked_once_and_kept_to() {
+    let site = WebSite::start(|request| match request.path() {
+        "/robots.txt" => WebAnswer::document("text/plain", "User-agent: *\nDisallow: /private/"),
+        "/out" => WebAnswer::redirect("/private/b"),
+        _ => WebAnswer::page("<p>open"),
+    })
+    .await;
+    let mut config = allowing([&site]);
+    config.robots = true;
+    let tool = tool(&config);
+    assert!(fetch(&tool, &site.url("/open")).await.is_ok());
+    for path in ["/private/a", "/out"] {
+        let message = refused(&tool, &site.url(path)).await;
+        assert!(
+            message.starts_with("robots: 127.0.0.1 asks programs not to"),
+            "{message}"
+        );
+    }
+    assert_eq!(site.targets(), ["/robots.txt", "/open", "/out"]);
+}
+
+#[tokio::test]
+async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
+    let site = WebSite::start(|request| match request.path() {
+        "/robots.txt" => WebAnswer::status(500),
+        _ => WebAnswer::page("<p>open"),
+    })
+    .await;
+    let without = WebSite::start(|request| match request.path() {
+        "/robots.txt" => WebAnswer::status(404),
+        _ => WebAnswer::page("<p>open"),
+    })
+    .await;
+    let mut config = allowing([&site, &without]);
+    config.robots = true;
+    let asking = tool(&config);
+    let message = refused(&asking, &site.url("/")).await;
+    assert!(
+        message.ends_with("its robots.txt answers with status 500"),
+        "{message}"
+    );
+    assert!(fetch(&asking, &without.url("/")).await.is_ok());
+    config.robots = false;
+    assert!(
+        fetch(&tool(&config), &site.url("/")).await.is_ok(),
+        "nobody asks any more"
+    );
+}
+
+#[tokio::test]
+async fn a_host_is_asked_for_one_thing_at_a_time_and_two_hosts_at_once() {
+    let [one, other] = [
+        WebSite::start(|_| WebAnswer::page("<p>one")).await,
+        WebSite::start(|_| WebAnswer::page("<p>other")).await,
+    ];
+    let tool = tool(&allowing([&one, &other]));
+    let urls: Vec<String> = (0..8).map(|n| one.url(&format!("/{n}"))).collect();
+    for page in join_all(urls.iter().map(|url| fetch(&tool, url))).await {
+        assert!(page.is_ok());
+    }
+    assert_eq!((one.requests().len(), one.most_at_once()), (8, 1));
+}
+
+#[tokio::test]
+async fn the_same_page_is_fetched_once_in_a_run_however_often_it_is_wanted() {
+    let site = WebSite::start(|_| WebAnswer::page("<p>once")).await;
+    let tool = tool(&allowing([&site]));
+    let url = site.url("/page");
+    let same = join_all((0..5).map(|_| fetch(&tool, &url))).await;
+    assert!(same.iter().all(Result::is_ok));
+    assert!(fetch(&tool, &format!("{url}#part")).await.is_ok());
+    assert_eq!(site.targets(), ["/page"]);
+    // Another run sees what is there now.
+    let mut context = tool_context();
+    context.turn.run_id = CountingIds::nth_run(7);
+    let arguments = JsonText::from_text(json!({"url": url}).to_string());
+    assert!(tool.call(arguments, context).await.is_ok());
+    assert_eq!(site.targets().len(), 2);
+}
+
+#[tokio::test]
+async fn requests_name_the_product_and_carry_nothing_else_about_it() {
+    let site = WebSite::start(|_| WebAnswer::page("<p>x")).await;
+    fetch(&tool(&allowing([&site])), &site.url("/"))
+        .await
+        .unwrap();
+    let request = &site.requests()[0];
+    let agent = request.header("user-agent").unwrap();
+    assert!(agent.starts_with("neuraxis/"), "{agent}");
+    let mut names: Vec<&str> = request
+        .headers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept", "accept-encoding", "host", "user-agent"]);
+}

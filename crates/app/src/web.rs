@@ -1,0 +1,100 @@
+//! The tools that reach the web, as the section `[web]` says.
+
+use std::sync::Arc;
+
+use neuraxis_ports::{Secret, Tool, WebSearch};
+use neuraxis_web::{SearchConfigError, web_fetch, web_search};
+
+use crate::app::BuildError;
+use crate::config::Config;
+use crate::config::secret::{HIDDEN, is_variable_name};
+use crate::discover::in_variable;
+use crate::environment::Environment;
+
+/// The tool that is always there.
+pub(crate) const FETCH: &str = "web_fetch";
+
+/// The tool that is there only if a service is configured. Rules may name it all the same.
+pub(crate) const SEARCH: &str = "web_search";
+
+/// Why the search that is configured cannot be used. Never holds the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// Something is missing in the section, or wrong.
+    #[error("web.search: {0}")]
+    Config(#[from] SearchConfigError),
+    /// The variable of the key is not set, or empty.
+    #[error(
+        "web.search: the environment variable {variable} that api_key_env names is not set, or empty; export it first"
+    )]
+    NoVariable {
+        /// The variable.
+        variable: String,
+    },
+}
+
+impl SearchError {
+    /// Returns the dotted path of what is wrong.
+    fn key(&self) -> String {
+        let key = match self {
+            Self::Config(error) => error.key(),
+            Self::NoVariable { .. } => "api_key_env",
+        };
+        format!("web.search.{key}")
+    }
+}
+
+/// Returns the service that `web_search` asks; none if none is configured.
+///
+/// # Errors
+///
+/// [`BuildError::Search`], when something of it is missing or wrong.
+pub fn search_service(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<Arc<dyn WebSearch>>, BuildError> {
+    let search = &config.web().search;
+    if !search.is_configured() {
+        return Ok(None);
+    }
+    let connected = key(config, environment).and_then(|key| Ok(search.connect(key)?));
+    let connected = connected.map_err(|fault| BuildError::Search {
+        at: config.origin_around(&fault.key()),
+        fault,
+    });
+    connected.map(Some)
+}
+
+/// Reads the key of the service, if the configuration names one.
+fn key(config: &Config, environment: &Environment) -> Result<Option<Secret>, SearchError> {
+    let Some(variable) = &config.web().search.api_key_env else {
+        return Ok(None);
+    };
+    let missing = || SearchError::NoVariable {
+        variable: match is_variable_name(variable) {
+            true => variable.clone(),
+            // Whoever puts the key itself there must not see it in a log.
+            false => HIDDEN.to_owned(),
+        },
+    };
+    let key = in_variable(variable, environment).ok_or_else(missing)?;
+    Ok(Some(key))
+}
+
+/// Returns the key of the service, for whoever keeps it out of texts.
+pub(crate) fn secret(config: &Config, environment: &Environment) -> Option<Secret> {
+    key(config, environment).ok().flatten()
+}
+
+/// Returns the tools.
+pub(crate) fn tools(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
+    let mut tools = vec![web_fetch(config.web())?];
+    if let Some(service) = search_service(config, environment)? {
+        tools.push(web_search(service)?);
+    }
+    Ok(tools)
+}

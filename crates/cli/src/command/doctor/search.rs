@@ -1,0 +1,46 @@
+//! Whether the web can be searched.
+
+use std::num::NonZeroU32;
+
+use neuraxis_app::{Config, Environment, search_service};
+
+use super::check::{Check, Outcome};
+use super::surroundings::SUBJECT;
+
+const NAME: &str = "search";
+
+/// Looks at the search service, and asks it something unless nothing is to be sent.
+pub(super) async fn check(config: &Config, environment: &Environment, sends: bool) -> Check {
+    let service = match search_service(config, environment) {
+        Ok(service) => service,
+        Err(error) => {
+            return Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
+                .fix("docs/web.md shows [web.search] for SearXNG, Brave and Tavily");
+        }
+    };
+    let provider = config.web().search.provider;
+    let (Some(service), Some(provider)) = (service, provider) else {
+        let detail = "none is configured, so that there is no tool web_search";
+        return Check::new(SUBJECT, NAME, Outcome::Ok, detail).fix(
+            "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); docs/web.md says how",
+        );
+    };
+    let name = provider.as_str();
+    if !sends {
+        let detail = format!("{name}, not asked: --offline");
+        return Check::new(SUBJECT, NAME, Outcome::Skipped, detail);
+    }
+    match service.search("weather", NonZeroU32::MIN).await {
+        Ok(hits) if hits.is_empty() => {
+            let detail = format!("{name} answers, but found nothing");
+            Check::new(SUBJECT, NAME, Outcome::Warning, detail)
+                .fix("see whether the engines of the service work")
+        }
+        Ok(_) => Check::new(SUBJECT, NAME, Outcome::Ok, format!("{name} answers")),
+        Err(error) => {
+            let detail = format!("{name}: {error}");
+            Check::new(SUBJECT, NAME, Outcome::Failed, detail)
+                .fix("check web.search.base_url, the key that api_key_env names, and the network")
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `web_fetch` and `web_search` by the program itself, against sites on loopback.
+
+use neuraxis_testkit::{WebAnswer, WebSite};
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+
+/// Allows a site, and asks it for no `robots.txt`.
+fn allowing(site: &WebSite) -> Machine {
+    let text = format!(
+        "[web]\nallow_hosts = ['{}']\nrobots = false\n",
+        site.address()
+    );
+    Machine::new().with_file("neuraxis.toml", text)
+}
+
+fn asking(url: &str) -> String {
+    json!({"url": url}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_this_machine_is_fetched_if_its_host_is_allowed_and_refused_if_not() {
+    let site = WebSite::start(|_| {
+        WebAnswer::page("<title>Ours</title><p>A <b>page</b>, <a href='/x'>x</a>.")
+    })
+    .await;
+    let arguments = asking(&site.url("/"));
+    let refused = Machine::new().run(["tools", "call", "web_fetch", &arguments]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("blocked_address: 127.0.0.1 is a loopback address"),
+        "{refused:?}"
+    );
+    // Nobody trusts the file that came with the folder.
+    let text = format!("[web]\nallow_hosts = ['{}']\n", site.address());
+    let stranger = Machine::new().with_untrusted(text);
+    let refused = stranger.run(["tools", "call", "web_fetch", &arguments]);
+    assert!(refused.stderr.contains("blocked_address: "), "{refused:?}");
+    assert!(site.requests().is_empty());
+
+    let result = allowing(&site)
+        .run(["tools", "call", "web_fetch", &arguments])
+        .stdout_of(0);
+    let result: Value = serde_json::from_str(&result).unwrap();
+    let expected = format!("A **page**, [x]({}).", site.url("/x"));
+    assert_eq!(result["content"], expected);
+    assert_eq!(result["title"], "Ours");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_crashes_while_it_is_read_is_an_error_of_the_call() {
+    let site =
+        WebSite::start(|_| WebAnswer::document("application/pdf", "%PDF-1.7 and nothing more"))
+            .await;
+    let failed = allowing(&site).run(["tools", "call", "web_fetch", &asking(&site.url("/"))]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(
+        failed
+            .stderr
+            .contains("unreadable: it is no PDF that can be read"),
+        "{failed:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_it() {
+    let site = WebSite::start(|_| {
+        WebAnswer::json(json!({"results": [{"title": "Rivers", "url": "https://example.org/", "content": "long"}]}))
+    })
+    .await;
+    let text = format!(
+        "[web.search]\nprovider = 'searxng'\nbase_url = '{}'\n",
+        site.url("")
+    );
+    let machine = Machine::new().with_file("neuraxis.toml", text);
+    let found = machine
+        .run(["tools", "call", "web_search", r#"{"query": "rivers"}"#])
+        .stdout_of(0);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["results"][0]["url"], "https://example.org/");
+    let doctor = machine.run(["doctor"]);
+    assert!(
+        doctor
+            .stdout
+            .contains("ok       search     searxng answers"),
+        "{}",
+        doctor.stdout
+    );
+    let asked = site.requests().len();
+    let quiet = machine.run(["doctor", "--offline"]);
+    assert!(
+        quiet.stdout.contains("searxng, not asked: --offline"),
+        "{}",
+        quiet.stdout
+    );
+    assert_eq!(site.requests().len(), asked);
+}
+
+#[test]
+fn where_no_search_is_configured_there_is_no_tool_and_the_doctor_says_how_to_add_one() {
+    let machine = Machine::new();
+    let refused = machine.run(["tools", "call", "web_search", r#"{"query": "rivers"}"#]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let doctor = machine.run(["doctor", "--offline"]);
+    for part in [
+        "none is configured, so that there is no tool web_search",
+        "web.search.provider",
+        "docs/web.md",
+    ] {
+        assert!(doctor.stdout.contains(part), "{part}: {}", doctor.stdout);
+    }
+}

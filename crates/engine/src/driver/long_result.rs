@@ -1,0 +1,123 @@
+//! Makes the results of tools fit the models that read them, and keeps what is cut out, before anything names it.
+
+use std::sync::Arc;
+
+use neuraxis_core::{MAX_ERROR_CHARS, READ_OUTPUT, RunTool, ToolCallId, ToolOutcome, ToolSpec};
+use neuraxis_ports::{LongOutput, StoreError, Tool};
+
+use crate::driver::Driver;
+use crate::driver::journal::Journal;
+use crate::long_result::reach::Reach;
+use crate::long_result::read_output::ReadOutput;
+use crate::long_result::{Fate, LongResult, ResultBounds};
+
+/// From which size on a value is taken apart on a thread that may be busy for a while.
+const SLOW_BYTES: usize = 256 * 1024;
+
+/// The most bytes of a result that is the answer of its agent: the user gets it, and no model reads it before.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// What it takes to make the result of one call fit.
+pub(super) struct Fitting {
+    journal: Arc<Journal>,
+    call: ToolCallId,
+    tool: Arc<str>,
+    /// The most bytes of its value.
+    most: usize,
+    bounds: ResultBounds,
+    /// Whether the agent is offered the tool that reads the rest.
+    has_reader: bool,
+    /// Whether what it returns is untrusted content.
+    untrusted: bool,
+}
+
+impl Driver {
+    /// Returns the tool that runs a call; the one that reads long results with what this run may read.
+    pub(super) fn tool(&self, run: &RunTool) -> Option<Arc<dyn Tool>> {
+        let tool = self.catalog.tool(&run.name)?;
+        let session = self.scope.session_id.clone();
+        let is_reader = run.name.as_str() == READ_OUTPUT;
+        Some(match (session, self.journal.store()) {
+            (Some(session), Some(store)) if is_reader => {
+                let most = self.room(run);
+                let reach = Reach {
+                    store,
+                    session,
+                    most,
+                };
+                Arc::new(ReadOutput::reaching(tool.spec(), reach))
+            }
+            _ => Arc::clone(tool),
+        })
+    }
+
+    /// Returns how many bytes the result of a call may have.
+    fn room(&self, run: &RunTool) -> usize {
+        let spec = self.tree.agent_spec(run.agent);
+        match spec.profile.stop_after.contains(&run.name) {
+            true => MAX_ANSWER_BYTES,
+            false => self.engine.result_bounds.for_context(spec.context_tokens),
+        }
+    }
+}
+
+impl Fitting {
+    pub(super) fn of(driver: &Driver, run: &RunTool, spec: &ToolSpec) -> Self {
+        let offered = driver.tree.tools(run.agent);
+        let is_governed = driver.scope.decision.is_some();
+        Self {
+            journal: Arc::clone(&driver.journal),
+            call: run.tool_call_id.clone(),
+            tool: run.name.shared(),
+            most: driver.room(run),
+            bounds: driver.engine.result_bounds,
+            has_reader: offered.iter().any(|tool| tool.name.as_str() == READ_OUTPUT),
+            untrusted: is_governed && driver.engine.policy.brings_untrusted(spec),
+        }
+    }
+
+    /// Leaves an outcome as it is if it is short enough; otherwise keeps it, and returns what a model reads of it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`]: the run is lost to this process.
+    pub(super) async fn fit(self, mut outcome: ToolOutcome) -> Result<ToolOutcome, StoreError> {
+        let value = &outcome.output.value;
+        let most = match outcome.is_done() {
+            true => self.most,
+            false if is_short_error(value.as_str()) => return Ok(outcome),
+            false => MAX_ERROR_CHARS,
+        };
+        if value.as_str().len() <= most || &*self.tool == READ_OUTPUT {
+            return Ok(outcome);
+        }
+        let value = value.clone().into_value();
+        let most_kept = self.bounds.max_kept_bytes();
+        let is_slow = value.as_str().len() > SLOW_BYTES;
+        let taken_apart = move || LongResult::of(&value, most, most_kept);
+        let long = match is_slow {
+            true => tokio::task::spawn_blocking(taken_apart)
+                .await
+                .ok()
+                .flatten(),
+            false => taken_apart(),
+        };
+        let Some(long) = long else {
+            return Ok(outcome);
+        };
+        let output = LongOutput::new(self.call.clone(), self.tool, long.whole());
+        let output = output.untrusted(self.untrusted);
+        let fate = match self.journal.keep_output(&output).await? {
+            Fate::Readable if !self.has_reader => Fate::Kept,
+            fate => fate,
+        };
+        outcome.output.value = long.value(&self.call, fate);
+        Ok(outcome)
+    }
+}
+
+/// Tells whether an error has no more characters than a model reads of one.
+fn is_short_error(value: &str) -> bool {
+    let most = MAX_ERROR_CHARS + r#"{"error":""}"#.len();
+    value.len() <= most || value.chars().nth(most).is_none()
+}

@@ -1,0 +1,151 @@
+//! What a web application returns of an error: a kind that stays what it is, and the message.
+//!
+//! Not the causes, which may name hosts and files: those are for a log.
+
+use neuraxis_brainstem::RequestError as Refusal;
+use neuraxis_ports::StoreError;
+use serde::{Serialize, Serializer};
+
+use crate::approvals::DecideError;
+use crate::request::RequestError;
+use crate::run_handle::{AnswerError, NoResult};
+use crate::runs::ResumeError;
+
+/// The form in which errors are written.
+#[derive(Serialize)]
+struct Written {
+    kind: &'static str,
+    message: String,
+}
+
+macro_rules! kinds {
+    ($error:ty { $($variant:pat => $kind:expr,)* }) => {
+        impl $error {
+            /// Returns the word for the kind of error, the same in every version: what a client may look at. Written as
+            /// JSON, an error is this as `kind` and its text, without its causes, as `message`.
+            #[must_use]
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $($variant => $kind,)*
+                }
+            }
+        }
+
+        impl Serialize for $error {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let (kind, message) = (self.kind(), self.to_string());
+                Written { kind, message }.serialize(serializer)
+            }
+        }
+    };
+}
+
+kinds! {
+    RequestError {
+        Self::EmptyMessage => "empty_message",
+        Self::Attachment { .. } => "attachment",
+        Self::TooLarge { .. } => "too_large",
+        Self::Policy(refusal) => kind_of(refusal),
+        Self::NoModel(_) => "no_model",
+        Self::Busy { .. } => "session_busy",
+        Self::OtherOwner { .. } => "other_owner",
+        Self::KeyReused(_) => "idempotency_key_reused",
+        Self::AtWorkElsewhere { .. } => "at_work_elsewhere",
+        Self::Interrupted { .. } => "interrupted",
+        Self::Altered { .. } => "session_altered",
+        Self::NoResult { .. } => "no_result",
+        Self::Store(error) => of_store(error),
+        Self::ShuttingDown => "shutting_down",
+    }
+}
+
+kinds! {
+    ResumeError {
+        Self::Ended(_) => "run_ended",
+        Self::NotWaiting(_) => "not_waiting",
+        Self::NotAsked(_) => "not_asked",
+        Self::Expired { .. } => "expired",
+        Self::NothingToDo => "nothing_to_do",
+        Self::Elsewhere { .. } => "other_folder",
+        Self::NoFolder(_) => "no_folder",
+        Self::OtherOwner { .. } => "other_owner",
+        Self::Imported(_) => "imported",
+        Self::AtWork(_) => "at_work",
+        Self::Alive(_) => "at_work_elsewhere",
+        Self::Restore(_) => "log_unreadable",
+        Self::Closed { .. } => "run_closed",
+        Self::Altered { .. } => "session_altered",
+        Self::Refused(_) => "answer_refused",
+        Self::Store(error) => of_store(error),
+        Self::ShuttingDown => "shutting_down",
+    }
+}
+
+kinds! {
+    DecideError {
+        Self::Arguments(_) => "invalid_arguments",
+        Self::Resume(error) | Self::KeptOnly(error) => error.kind(),
+        Self::NotKept(error) => of_store(error),
+    }
+}
+
+kinds! {
+    AnswerError {
+        Self::NotWaiting(_) => "not_waiting",
+        Self::RunEnded(_) => "run_ended",
+    }
+}
+
+kinds! {
+    NoResult {
+        Self::Unrecorded(error) => of_store(error),
+        Self::Stopped => "stopped",
+    }
+}
+
+fn of_store(error: &StoreError) -> &'static str {
+    match error.is_retryable() {
+        true => "store_unavailable",
+        false => "store_failed",
+    }
+}
+
+fn kind_of(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownMode { .. } => "unknown_mode",
+        Refusal::UnknownChannel { .. } => "unknown_channel",
+        Refusal::UnknownAgent { .. } => "unknown_agent",
+        Refusal::UnknownPlan { .. } => "unknown_plan",
+        Refusal::ModeNotAllowed { .. } => "mode_not_allowed",
+        Refusal::NoRole { .. } => "no_role",
+        _ => "refused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::{RunId, SessionId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_written_as_its_kind_and_its_text_without_its_causes() {
+        let session: SessionId = "s".parse().unwrap();
+        let run = RunId(Uuid::nil());
+        let text = format!("session s is busy with run {run}");
+        let busy = RequestError::Busy { session, run };
+        assert_eq!(
+            serde_json::to_value(&busy).unwrap(),
+            serde_json::json!({"kind": "session_busy", "message": text})
+        );
+        let store = StoreError::Unavailable("postgres://secret-host".to_owned());
+        let failed = serde_json::to_string(&RequestError::Store(store)).unwrap();
+        assert_eq!(
+            failed,
+            r#"{"kind":"store_unavailable","message":"the request could not be recorded"}"#
+        );
+        let late = DecideError::Resume(ResumeError::Ended(run));
+        assert_eq!(late.kind(), "run_ended");
+    }
+}

@@ -1,0 +1,272 @@
+//! Results of tools that are too long for a model's context: what of one a model reads, and what is kept beside the run.
+//!
+//! A model reads the beginning and the end, around a marker that says how much is cut out and how to read it. In a JSON value
+//! its long texts alone are cut, so that everything else of it stays where it is; a value that is long without them is cut as
+//! the text that it is. Not for what a profile's result rules cut, which comes after this and is on record whole.
+
+mod cut;
+mod json;
+pub(crate) mod reach;
+pub(crate) mod read_output;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use neuraxis_core::{JsonText, READ_OUTPUT, ToolCallId};
+
+use cut::{Gap, shortened};
+
+/// The fewest bytes that a text which is cut gets: the marker, and something around it.
+const LEAST_PIECE: usize = 768;
+
+/// The most texts of one value that are cut. One with more is cut as a whole.
+const MAX_PIECES: usize = 8;
+
+/// How long results of tools may be: what models read of one, and what is kept of it.
+///
+/// ```
+/// use neuraxis_engine::ResultBounds;
+///
+/// let bounds = ResultBounds::default();
+/// assert_eq!(bounds.max_bytes(), 64 * 1024);
+/// let small = ResultBounds::new(8 * 1024, 1024 * 1024);
+/// assert_eq!((small.max_bytes(), small.max_kept_bytes()), (8 * 1024, 1024 * 1024));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultBounds {
+    max_bytes: usize,
+    max_kept_bytes: usize,
+}
+
+impl ResultBounds {
+    /// The fewest bytes that a model reads of a long result, however little is asked for: 4 KiB.
+    pub const MIN_BYTES: usize = 4 * 1024;
+
+    /// Sets both bounds. The first counts as at least [`MIN_BYTES`](Self::MIN_BYTES), the second as at least the first.
+    #[must_use]
+    pub fn new(max_bytes: usize, max_kept_bytes: usize) -> Self {
+        let max_bytes = max_bytes.max(Self::MIN_BYTES);
+        Self {
+            max_bytes,
+            max_kept_bytes: max_kept_bytes.max(max_bytes),
+        }
+    }
+
+    /// Returns the most bytes of a result, as JSON, that a model reads and a record holds. 64 KiB by default, about 16,000
+    /// tokens: an eighth of the context that models of today have at the least. Of an agent whose model has less than 64 Ki
+    /// tokens, a result has at most as many bytes as that has tokens, about a quarter of it.
+    #[must_use]
+    pub const fn max_bytes(self) -> usize {
+        self.max_bytes
+    }
+
+    /// Returns the most bytes of a result that are kept beside its run; of a longer one, its beginning and its end. 8 MiB by
+    /// default: what a build or a test writes, and little enough to be held in memory while it is kept.
+    #[must_use]
+    pub const fn max_kept_bytes(self) -> usize {
+        self.max_kept_bytes
+    }
+
+    /// Returns how many bytes a result may have for an agent whose model has a context of so many tokens.
+    pub(crate) fn for_context(self, tokens: Option<u64>) -> usize {
+        let most = tokens.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+        self.max_bytes.min(most).max(Self::MIN_BYTES)
+    }
+}
+
+impl Default for ResultBounds {
+    fn default() -> Self {
+        Self::new(64 * 1024, 8 * 1024 * 1024)
+    }
+}
+
+/// What became of what is cut out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is kept, and the model can read it.
+    Readable,
+    /// It is kept, but no tool that the model is offered reads it.
+    Kept,
+    /// It is gone, for this reason.
+    Gone(&'static str),
+}
+
+/// A value that is too long.
+#[derive(Debug)]
+pub(crate) struct LongResult {
+    value: JsonText,
+    pieces: Vec<Piece>,
+    /// What is to be kept.
+    whole: Arc<str>,
+    /// What of it is not.
+    dropped: Option<Dropped>,
+}
+
+/// A text of a value that is cut.
+#[derive(Debug)]
+struct Piece {
+    /// Where it stands in the value.
+    place: Range<usize>,
+    text: String,
+    /// Where it stands in the whole.
+    start: usize,
+    /// The most bytes of what comes in its place.
+    most: usize,
+}
+
+/// What lies between the beginning and the end of a whole that is too long to be kept.
+#[derive(Debug, Clone, Copy)]
+struct Dropped {
+    from: usize,
+    bytes: usize,
+    /// The length of the line that says so.
+    note: usize,
+}
+
+impl LongResult {
+    /// Looks at a value; `None` if it is short enough.
+    pub(crate) fn of(value: &JsonText, most: usize, most_kept: usize) -> Option<Self> {
+        let json = value.as_str();
+        if json.len() <= most {
+            return None;
+        }
+        let mut pieces = cut_texts(json, most).unwrap_or_else(|| {
+            vec![(
+                String::new(),
+                Piece {
+                    place: 0..json.len(),
+                    text: json::laid_out(json),
+                    start: 0,
+                    most,
+                },
+            )]
+        });
+        let are_many = pieces.len() > 1;
+        let mut whole = String::new();
+        for (path, piece) in &mut pieces {
+            if are_many {
+                let line = if whole.is_empty() { "" } else { "\n" };
+                whole.push_str(&format!("{line}=== {path} ===\n"));
+            }
+            piece.start = whole.len();
+            whole.push_str(&piece.text);
+        }
+        let dropped = drop_middle(&mut whole, most_kept);
+        Some(Self {
+            value: value.clone(),
+            pieces: pieces.into_iter().map(|(_, piece)| piece).collect(),
+            whole: whole.into(),
+            dropped,
+        })
+    }
+
+    /// Returns what is to be kept.
+    pub(crate) fn whole(&self) -> Arc<str> {
+        Arc::clone(&self.whole)
+    }
+
+    /// Returns what takes the place of the value.
+    pub(crate) fn value(&self, call: &ToolCallId, fate: Fate) -> JsonText {
+        let json = self.value.as_str();
+        let (mut text, mut copied) = (String::new(), 0);
+        for piece in &self.pieces {
+            text.push_str(json.get(copied..piece.place.start).unwrap_or_default());
+            let marker = |gap: Gap| self.marker(call, fate, piece.start, gap);
+            let shorter = shortened(&piece.text, piece.most, marker);
+            text.push_str(JsonText::string(&shorter).as_str());
+            copied = piece.place.end;
+        }
+        text.push_str(json.get(copied..).unwrap_or_default());
+        JsonText::from_text(text)
+    }
+
+    fn marker(&self, call: &ToolCallId, fate: Fate, start: usize, gap: Gap) -> String {
+        let Gap { from, bytes, lines } = gap;
+        let what = format!("[{bytes} bytes ({lines} lines) are cut out here");
+        let rest = match fate {
+            Fate::Readable => {
+                let offset = self.kept_at(start + from);
+                format!(
+                    "; read them with {READ_OUTPUT} {{\"call\":\"{call}\",\"offset\":{offset}}}"
+                )
+            }
+            Fate::Kept => "; no tool here reads them, but a person can".to_owned(),
+            Fate::Gone(why) => format!(" and not kept, since {why}; ask for less"),
+        };
+        let dropped = match (fate, self.dropped) {
+            (Fate::Gone(_), _) | (_, None) => String::new(),
+            (_, Some(dropped)) => format!("; of the middle, {} bytes are not kept", dropped.bytes),
+        };
+        format!("{what}{rest}{dropped}]")
+    }
+
+    /// Returns where a place of the whole is in what is kept.
+    const fn kept_at(&self, place: usize) -> usize {
+        match self.dropped {
+            Some(dropped) if place >= dropped.from + dropped.bytes => {
+                place - dropped.bytes + dropped.note
+            }
+            Some(dropped) if place > dropped.from => dropped.from,
+            _ => place,
+        }
+    }
+}
+
+/// Chooses the texts of a value to be cut so that it has no more than so many bytes, each with its name; `None` if cutting
+/// texts does not do.
+fn cut_texts(json: &str, most: usize) -> Option<Vec<(String, Piece)>> {
+    let mut texts = json::texts(json, LEAST_PIECE);
+    texts.sort_by_key(|text| text.place.len());
+    let in_texts: usize = texts.iter().map(|text| text.place.len()).sum();
+    let mut room = most.checked_sub(json.len() - in_texts)?;
+    let mut left = texts.len();
+    let mut pieces = Vec::new();
+    for text in texts {
+        // What the shorter ones leave is for the longer ones.
+        let share = room / left;
+        left -= 1;
+        if text.place.len() <= share {
+            room -= text.place.len();
+            continue;
+        }
+        room -= share;
+        if share < LEAST_PIECE || pieces.len() == MAX_PIECES {
+            return None;
+        }
+        let content = json.get(text.place.clone())?;
+        pieces.push((
+            text.path,
+            Piece {
+                text: serde_json::from_str(content).ok()?,
+                place: text.place,
+                start: 0,
+                most: share,
+            },
+        ));
+    }
+    pieces.sort_by_key(|(_, piece)| piece.place.start);
+    (!pieces.is_empty()).then_some(pieces)
+}
+
+/// Takes out what lies in the middle of a text that is too long to be kept, and puts a line there that says so.
+fn drop_middle(whole: &mut String, most: usize) -> Option<Dropped> {
+    let too_many = whole.len().checked_sub(most).filter(|it| *it > 0)?;
+    // As many digits as there can be, so that what is left fits.
+    let longest = note(whole.len(), whole.len()).len();
+    let from = whole.floor_char_boundary(most.saturating_sub(longest) / 2);
+    let to = whole.ceil_char_boundary((from + too_many + longest).min(whole.len()));
+    let middle = whole.get(from..to)?;
+    let note = note(middle.len(), middle.matches('\n').count());
+    whole.replace_range(from..to, &note);
+    Some(Dropped {
+        from,
+        bytes: to - from,
+        note: note.len(),
+    })
+}
+
+fn note(bytes: usize, lines: usize) -> String {
+    format!("\n[{bytes} bytes ({lines} lines) are not kept]\n")
+}

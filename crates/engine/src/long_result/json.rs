@@ -1,0 +1,180 @@
+//! Finds the long texts of a JSON value in the text that it is, without building the value: nothing of it is reordered or
+//! written anew. The text is one JSON value; of any other, something is found or nothing is.
+
+use std::ops::Range;
+
+/// How deep a value is laid out: an object of lists, or a list of objects.
+const LAID_OUT_DEPTH: usize = 2;
+
+/// The most bytes of the name of a text.
+const MAX_PATH_BYTES: usize = 128;
+
+/// A text of a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Where it stands, with its quotes.
+    pub(super) place: Range<usize>,
+    /// Which it is, as a JSON Pointer.
+    pub(super) path: String,
+}
+
+/// Where a reader is in a list or an object.
+enum Place<'a> {
+    /// Behind this key, with its quotes.
+    Member(&'a str),
+    /// In the item with this number.
+    Item(usize),
+}
+
+/// Returns the texts of a value that have at least so many bytes, in their order. Keys are none.
+pub(super) fn texts(json: &str, least: usize) -> Vec<Text> {
+    let mut found = Vec::new();
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for (place, token) in tokens(json) {
+        match token {
+            "{" => places.push(Place::Member("")),
+            "[" => places.push(Place::Item(0)),
+            "}" | "]" => drop(places.pop()),
+            "," => {
+                if let Some(Place::Item(number)) = places.last_mut() {
+                    *number += 1;
+                }
+            }
+            text if is_key(json, &place) => {
+                if let Some(key) = places.last_mut() {
+                    *key = Place::Member(text);
+                }
+            }
+            text if text.len() >= least => found.push(Text {
+                path: path(&places),
+                place,
+            }),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the value with line breaks between what its outermost lists and objects hold, so that it can be read by lines.
+pub(super) fn laid_out(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + json.len() / 16);
+    let (mut copied, mut depth) = (0, 0_usize);
+    for (place, token) in tokens(json) {
+        let at_end = match token {
+            "{" | "[" => {
+                depth += 1;
+                depth <= LAID_OUT_DEPTH
+            }
+            "}" | "]" => {
+                depth = depth.saturating_sub(1);
+                false
+            }
+            "," => depth <= LAID_OUT_DEPTH,
+            _ => false,
+        };
+        if at_end {
+            text.push_str(json.get(copied..place.end).unwrap_or_default());
+            text.push('\n');
+            copied = place.end;
+        }
+    }
+    text.push_str(json.get(copied..).unwrap_or_default());
+    text
+}
+
+/// Walks over the brackets, commas and texts of a value.
+fn tokens(json: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + json.get(at..)?.find(['{', '}', '[', ']', ',', '"'])?;
+        let rest = json.get(start..)?;
+        let length = match rest.starts_with('"') {
+            true => text_length(rest),
+            false => 1,
+        };
+        at = start + length;
+        Some((start..at, rest.get(..length)?))
+    })
+}
+
+/// Returns the length of the text that begins with a quote, quotes included.
+fn text_length(from: &str) -> usize {
+    let mut at = 1;
+    while let Some(rest) = from.get(at..)
+        && let Some(found) = rest.find(['"', '\\'])
+    {
+        at += found + 1;
+        match rest.get(found..=found) {
+            Some("\\") => at += 1,
+            _ => return at,
+        }
+    }
+    from.len()
+}
+
+fn is_key(json: &str, place: &Range<usize>) -> bool {
+    let behind = json.get(place.end..).unwrap_or_default();
+    behind.trim_start().starts_with(':')
+}
+
+fn path(places: &[Place<'_>]) -> String {
+    let mut path = String::new();
+    for place in places {
+        path.push('/');
+        match place {
+            Place::Item(number) => path.push_str(&number.to_string()),
+            Place::Member(key) => {
+                let key: String = serde_json::from_str(key).unwrap_or_default();
+                path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+        }
+    }
+    path.truncate(path.floor_char_boundary(MAX_PATH_BYTES));
+    // It stands on a line of its own.
+    path.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_with_their_paths_and_keys_are_none() {
+        let json = r#"{"a long key":"a long \"text\\", "list":[1,"short",{"x/y~":"another long one"}],"last":"ä long"}"#;
+        let found = texts(json, 8);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|text| (text.path.as_str(), &json[text.place.clone()]))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/a long key", r#""a long \"text\\""#),
+                ("/list/2/x~1y~0", "\"another long one\""),
+                ("/last", "\"ä long\""),
+            ]
+        );
+        assert_eq!(texts("\"a text alone\"", 3)[0].path, "");
+        assert_eq!(texts("[1,true,null]", 0), []);
+    }
+
+    #[test]
+    fn a_value_is_laid_out_as_the_same_value() {
+        let json = r#"{"rows":[{"a":[1,2]},{"a":"x,[y"}],"n":3}"#;
+        let text = laid_out(json);
+        assert_eq!(
+            text,
+            "{\n\"rows\":[\n{\"a\":[1,2]},\n{\"a\":\"x,[y\"}],\n\"n\":3}"
+        );
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&text), value(json));
+    }
+
+    #[test]
+    fn what_is_no_value_does_no_harm() {
+        for text in ["", "\"", "\"\\", "]}", "{\"a\"", "\u{1f980}\"\\\u{1f980}"] {
+            texts(text, 0);
+            laid_out(text);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which long outputs a call may read: those of its own session, and of the sessions that this one was branched off from, as
+//! long as those are there.
+
+use std::sync::Arc;
+
+use neuraxis_core::{RecordBody, RunId, Seq, SessionId, ToolCallId, uuid::Uuid};
+use neuraxis_ports::{OutputPage, OutputPlace, SessionStore, StoreError, ToolError};
+
+/// How many forks may lie between a session and the one whose output it reads.
+const MAX_FORKS: usize = 32;
+
+/// What a call may read, and how much at a time.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) session: SessionId,
+    /// The most bytes of its result.
+    pub(crate) most: usize,
+}
+
+impl Reach {
+    /// Returns the run of a call, if this session may read it. Of everything else nothing is said, not even that it exists.
+    pub(super) async fn run_of(&self, call: &ToolCallId) -> Result<RunId, ToolError> {
+        let run = run_in(call).ok_or_else(|| unknown(call))?;
+        match self.is_within(run).await {
+            Ok(true) => Ok(run),
+            Ok(false) => Err(unknown(call)),
+            Err(error) => Err(of_store(&error)),
+        }
+    }
+
+    /// Tells whether a run is one of the session, or of the sessions that it goes on from.
+    async fn is_within(&self, run: RunId) -> Result<bool, StoreError> {
+        let found = match self.store.run(run).await {
+            Err(StoreError::NoSuchRun(_)) => return Ok(false),
+            found => found?.session,
+        };
+        let mut session = self.session.clone();
+        for _ in 0..MAX_FORKS {
+            if session == found {
+                return self.is_of_its_owner(&found).await;
+            }
+            match self.origin(&session).await? {
+                Some(origin) => session = origin,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether a session is this one, or of the same owner: what a log says of where it comes from is no warrant.
+    async fn is_of_its_owner(&self, other: &SessionId) -> Result<bool, StoreError> {
+        if self.session == *other {
+            return Ok(true);
+        }
+        let other = self.store.session(other).await?;
+        Ok(self.store.session(&self.session).await?.owner == other.owner)
+    }
+
+    /// Returns the session that one was branched off from: its first run says of which run.
+    async fn origin(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        let runs = self.store.runs(session).await?;
+        let Some(first) = runs.first() else {
+            return Ok(None);
+        };
+        let records = self.store.records(first.run_id, Seq(0)).await?;
+        let fork = match records.first().map(|record| &record.body) {
+            Some(RecordBody::RunStarted(started)) => started.spec.forked_from.clone(),
+            _ => None,
+        };
+        let Some(fork) = fork else {
+            return Ok(None);
+        };
+        match self.store.run(fork.run_id).await {
+            Err(StoreError::NoSuchRun(_)) => Ok(None),
+            found => Ok(Some(found?.session)),
+        }
+    }
+
+    /// Returns a page of an output, of at most so many bytes.
+    pub(super) async fn at(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        most: usize,
+    ) -> Result<OutputPage, ToolError> {
+        let page = self.store.output_page(run, call, from, most).await;
+        page.map_err(|error| match error {
+            StoreError::NoSuchRun(_) | StoreError::NoSuchOutput { .. } => unknown(call),
+            error => of_store(&error),
+        })
+    }
+}
+
+/// Returns the run whose call an id names; `None` for an id that no loop made.
+fn run_in(call: &ToolCallId) -> Option<RunId> {
+    let (run, _) = call.as_str().strip_prefix("call_")?.split_once('_')?;
+    Uuid::try_parse(run).ok().map(RunId)
+}
+
+fn unknown(call: &ToolCallId) -> ToolError {
+    let call: String = call.as_str().chars().take(64).collect();
+    ToolError::permanent(format!(
+        "no long output of call {call:?} is kept in this session: give the call that the marker names"
+    ))
+}
+
+fn of_store(error: &StoreError) -> ToolError {
+    tracing::warn!(%error, "a long output could not be read");
+    ToolError::temporary("the store cannot be read at this moment; try again")
+}

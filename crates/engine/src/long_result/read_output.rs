@@ -1,0 +1,275 @@
+//! The tool by which a model reads what was cut out of a long result: in pages, or by the lines that a pattern fits.
+//!
+//! It is in the catalog of every engine with sessions, where it says only what it is. A run gives it its [reach](super::reach).
+
+use neuraxis_core::{
+    InvalidId, JsonText, READ_OUTPUT, RunId, ToolCallId, ToolClass, ToolOutput, ToolSignal,
+    ToolSpec,
+};
+use neuraxis_ports::{OutputPage, OutputPlace, Tool, ToolContext, ToolError, async_trait};
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use super::reach::Reach;
+
+/// How many bytes are searched at a time.
+const SEARCHED_BYTES: usize = 256 * 1024;
+
+/// The most characters of a line that a search shows.
+const MAX_LINE_CHARS: usize = 400;
+
+/// How much a compiled pattern may take: one that counts to a million would take more.
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+
+const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call: call it with the arguments that stand \
+    where the result was cut. A page has `next_offset` if more follows. With a `pattern` it finds lines instead.";
+
+const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"The byte to begin at."},"line":{"type":"integer","minimum":1,"description":"The line to begin at, in the place of an offset."},"pattern":{"type":"string","minLength":1,"maxLength":500,"description":"A regular expression. (?i) ignores case."}},"required":["call"],"additionalProperties":false}"#;
+
+/// The tool `read_output`.
+#[derive(Debug)]
+pub(crate) struct ReadOutput {
+    spec: ToolSpec,
+    /// What it may read; nothing outside a run.
+    reach: Option<Reach>,
+}
+
+/// Describes the tool `read_output`, for whoever checks what a policy says about tools without an engine.
+///
+/// # Errors
+///
+/// None: its name is one.
+pub fn read_output_spec() -> Result<ToolSpec, InvalidId> {
+    let spec = ToolSpec::new(READ_OUTPUT.parse()?, DESCRIPTION);
+    let parameters = JsonText::from_text(PARAMETERS);
+    Ok(spec.parameters(parameters).class(ToolClass::ReadOnly))
+}
+
+impl ReadOutput {
+    /// Makes the tool that says what it is.
+    pub(crate) fn new() -> Result<Self, InvalidId> {
+        let spec = read_output_spec()?;
+        Ok(Self { spec, reach: None })
+    }
+
+    /// Makes the tool for one call.
+    pub(crate) fn reaching(spec: &ToolSpec, reach: Reach) -> Self {
+        Self {
+            spec: spec.clone(),
+            reach: Some(reach),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    call: String,
+    offset: Option<u64>,
+    line: Option<u64>,
+    pattern: Option<String>,
+}
+
+/// A page, as a model reads it.
+#[derive(Debug, Serialize)]
+struct Page<'a> {
+    text: &'a str,
+    offset: u64,
+    /// The line in which it begins.
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    total_bytes: u64,
+    total_lines: u64,
+    summary: String,
+}
+
+/// Lines that were found, as a model reads them.
+#[derive(Debug, Serialize)]
+struct Found {
+    matches: Vec<Line>,
+    /// Where to search on; left out at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_line: Option<u64>,
+    total_lines: u64,
+    summary: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    line: u64,
+    offset: u64,
+    text: String,
+}
+
+#[async_trait]
+impl Tool for ReadOutput {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, arguments: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let Some(reach) = &self.reach else {
+            return Err(ToolError::permanent(
+                "it reads outputs of the session that a call belongs to, and this one belongs to none",
+            ));
+        };
+        let arguments: Arguments = arguments.decode().map_err(ToolError::permanent)?;
+        reach.read(arguments).await
+    }
+}
+
+impl Reach {
+    async fn read(&self, arguments: Arguments) -> Result<ToolOutput, ToolError> {
+        let from = match (arguments.offset, arguments.line) {
+            (Some(_), Some(_)) => {
+                return Err(ToolError::permanent("give offset or line, not both"));
+            }
+            (_, Some(line)) => OutputPlace::Line(line),
+            (offset, None) => OutputPlace::Byte(offset.unwrap_or(0)),
+        };
+        let call = ToolCallId::from_text(arguments.call);
+        let run = self.run_of(&call).await?;
+        let (value, untrusted) = match arguments.pattern {
+            Some(pattern) => self.search(run, &call, from, &pattern).await?,
+            None => self.page(run, &call, from).await?,
+        };
+        let mut output = ToolOutput::new(value);
+        output.signal = untrusted.then_some(ToolSignal::Untrusted);
+        Ok(output)
+    }
+
+    async fn page(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+    ) -> Result<(JsonText, bool), ToolError> {
+        let page = self.at(run, call, from, self.most).await?;
+        let head = &page.head;
+        if page.text.is_empty() {
+            return Err(ToolError::permanent(format!(
+                "nothing follows there: the output has {} bytes in {} lines",
+                head.bytes, head.lines
+            )));
+        }
+        let mut text = page.text.as_str();
+        loop {
+            let end = page.start + text.len() as u64;
+            let next_offset = (end < head.bytes).then_some(end);
+            let follows = next_offset.map_or_else(
+                || "It ends here.".to_owned(),
+                |next| format!("Go on with offset {next}."),
+            );
+            let shown = JsonText::encode(&Page {
+                text,
+                offset: page.start,
+                line: page.first_line,
+                next_offset,
+                total_bytes: head.bytes,
+                total_lines: head.lines,
+                summary: format!(
+                    "Bytes {} to {end} of {} of the output of {}. {follows}",
+                    page.start, head.bytes, head.tool
+                ),
+            })?;
+            let size = shown.as_str().len();
+            if size <= self.most || text.len() <= 1 {
+                return Ok((shown, head.untrusted));
+            }
+            text = shortened(text, size - self.most);
+        }
+    }
+
+    async fn search(
+        &self,
+        run: RunId,
+        call: &ToolCallId,
+        from: OutputPlace,
+        pattern: &str,
+    ) -> Result<(JsonText, bool), ToolError> {
+        let pattern = compiled(pattern)?;
+        let mut page = self.at(run, call, from, SEARCHED_BYTES).await?;
+        let (mut found, mut room) = (Vec::new(), self.most / 2);
+        let mut next_line = None;
+        'pages: loop {
+            let (mut offset, mut number) = (page.start, page.first_line);
+            let (lines, next) = whole_lines(&page);
+            for line in lines.split_inclusive('\n') {
+                if pattern.is_match(line.trim_end_matches(['\n', '\r'])) {
+                    let shown = Line {
+                        line: number,
+                        offset,
+                        text: one_line(line),
+                    };
+                    let size = JsonText::encode(&shown)?.as_str().len();
+                    if size > room && !found.is_empty() {
+                        next_line = Some(number);
+                        break 'pages;
+                    }
+                    room = room.saturating_sub(size);
+                    found.push(shown);
+                }
+                offset += line.len() as u64;
+                number += u64::from(line.ends_with('\n'));
+            }
+            match next {
+                Some(next) => page = self.at(run, call, next, SEARCHED_BYTES).await?,
+                None => break,
+            }
+        }
+        let follows = match next_line {
+            Some(line) => format!(" More follow: search on with line {line}."),
+            None => String::new(),
+        };
+        let count = match found.len() {
+            1 => "1 line fits".to_owned(),
+            number => format!("{number} lines fit"),
+        };
+        let shown = Found {
+            matches: found,
+            next_line,
+            total_lines: page.head.lines,
+            summary: format!("{count} the pattern.{follows}"),
+        };
+        Ok((JsonText::encode(&shown)?, page.head.untrusted))
+    }
+}
+
+/// Returns the lines of a page that are whole, or the part of one that is longer than the page, and where to go on.
+fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
+    let next = page.next();
+    let end = page.text.rfind('\n').map(|at| at + 1);
+    match (next, end) {
+        (Some(_), Some(end)) => {
+            let lines = page.text.get(..end).unwrap_or_default();
+            (lines, Some(OutputPlace::Byte(page.start + end as u64)))
+        }
+        (next, _) => (&page.text, next),
+    }
+}
+
+fn compiled(pattern: &str) -> Result<Regex, ToolError> {
+    let built = RegexBuilder::new(pattern)
+        .size_limit(MAX_PATTERN_BYTES)
+        .build();
+    built.map_err(|error| ToolError::permanent(format!("the pattern cannot be used: {error}")))
+}
+
+/// Takes so many bytes off the end of a text, and what is left of a line where there is a whole one before it.
+fn shortened(text: &str, by: usize) -> &str {
+    let end = text.floor_char_boundary(text.len().saturating_sub(by));
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    let part = text.get(..end.max(first)).unwrap_or_default();
+    match part.rfind('\n').map(|at| at + 1) {
+        Some(lines) if lines > part.len() / 2 => part.get(..lines).unwrap_or_default(),
+        _ => part,
+    }
+}
+
+fn one_line(line: &str) -> String {
+    let line = line.trim_end_matches(['\n', '\r']);
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.to_owned(),
+    }
+}

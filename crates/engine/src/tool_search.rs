@@ -1,0 +1,288 @@
+//! Which tools the requests of an agent begin with where it has many, and the tool by which it finds the others.
+//!
+//! What a model reads before it answers costs tokens, and the more tools it reads of the worse it chooses. So past a number of
+//! them a request holds those that are always there, those that suit the user's message best, and [`FIND_TOOLS`]. Nothing here
+//! decides what an agent may call: what it finds is among what governance gave it.
+//!
+//! Not for putting the requests together, which the machine does, nor for ranking, which `rank` does.
+
+mod rank;
+mod words;
+
+use std::collections::BTreeSet;
+
+use neuraxis_core::{
+    AgentSpec, JsonText, Message, Offer, Opening, Part, ToolChoice, ToolClass, ToolFailure,
+    ToolName, ToolOutcome, ToolOutput, ToolSearch, ToolSignal, ToolSpec, Transcript,
+};
+use serde::{Deserialize, Serialize};
+
+pub use rank::rank_tools;
+
+/// The tool by which a model finds others. No other tool has this name.
+pub(crate) const FIND_TOOLS: &str = "find_tools";
+
+/// How many tools that suit the user's message the requests begin with.
+const LIKELY: usize = 10;
+
+/// How many of those must be unknown to a conversation, the best ones, before it gets them: each addition makes the provider
+/// read the whole conversation anew.
+const BEST: usize = 3;
+
+/// How many tools one search finds.
+const FOUND: usize = 5;
+
+/// How many tools a conversation keeps from one run to the next beside those that are always there.
+const MOST_KEPT: usize = 40;
+
+/// What stands between the name of a server and that of its tool.
+const SEPARATOR: &str = "__";
+
+/// How many servers are named to the model.
+const MOST_SERVERS: usize = 60;
+
+/// How many characters of a description a search shows: the whole one is in the next request.
+const SHOWN_CHARS: usize = 300;
+
+/// Lets an agent with more tools than `above` begin with a few of them: those that it must have or asks for by name, the
+/// program's own unless they alone are too many, and those that suit the message best. Where that leaves nothing to be found,
+/// nothing changes.
+pub(crate) fn narrow_requests(
+    agent: &mut AgentSpec,
+    above: usize,
+    message: &str,
+    is_named: impl Fn(&ToolName) -> bool,
+) {
+    let profile = &agent.profile;
+    let calls_none =
+        profile.offer == Offer::Never || matches!(profile.opening, Opening::Gather { .. });
+    // The one that delivers the answer is none that anybody offers.
+    let offered = agent.tools.len() - usize::from(agent.delivering_tool().is_some());
+    if offered <= above || calls_none {
+        return;
+    }
+    let own = agent.tools.iter().filter(|tool| server_of(tool).is_none());
+    let keeps_own = own.count() <= above;
+    let needed = needed(agent);
+    let is_always_there = |tool: &ToolSpec| {
+        needed.contains(&tool.name)
+            || is_named(&tool.name)
+            || (keeps_own && server_of(tool).is_none())
+    };
+    let (always, others): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
+        agent.tools.iter().partition(|tool| is_always_there(tool));
+    let (false, Ok(tool)) = (others.is_empty(), FIND_TOOLS.parse::<ToolName>()) else {
+        return;
+    };
+    let found = rank_tools(&others, message);
+    let likely = found.into_iter().take(LIKELY);
+    let names = always.into_iter().map(|tool| tool.name.clone());
+    let offered = names
+        .chain([tool.clone()])
+        .chain(likely.map(|tool| tool.name.clone()))
+        .collect();
+    let finding = finding_tool(tool.clone(), &others);
+    agent.tools = agent.tools.iter().cloned().chain([finding]).collect();
+    agent.search = Some(ToolSearch::new(tool, offered));
+}
+
+/// Lets an agent that searches its tools go on with those that the conversation has had so far: the ones that its last request
+/// held, and the ones that it called. What is likely now joins them only where the best of it are all new.
+pub(crate) fn go_on_with(agent: &mut AgentSpec, earlier: &[ToolName], history: &Transcript) {
+    let Some(mut search) = agent.search.take() else {
+        return;
+    };
+    let finding = search.offered.iter().position(|name| *name == search.tool);
+    let likely = search
+        .offered
+        .split_off(finding.map_or(search.offered.len(), |place| place + 1));
+    let used = called(history);
+    let is_possible = |name: &&ToolName| {
+        !search.offered.contains(name) && agent.tools.iter().any(|tool| tool.name == **name)
+    };
+    let before = earlier.iter().chain(&used).filter(is_possible);
+    let mut seen = BTreeSet::new();
+    let mut kept: Vec<&ToolName> = before.filter(|name| seen.insert(*name)).collect();
+    let is_known = likely.iter().take(BEST).any(|name| kept.contains(&name));
+    let new: Vec<&ToolName> = match is_known {
+        true => Vec::new(),
+        false => likely.iter().filter(|name| !kept.contains(name)).collect(),
+    };
+    if kept.len() + new.len() > MOST_KEPT {
+        kept.retain(|name| used.contains(name));
+        let too_many = (kept.len() + new.len()).saturating_sub(MOST_KEPT);
+        kept.drain(..too_many.min(kept.len()));
+    }
+    let joining: Vec<ToolName> = kept.into_iter().chain(new).cloned().collect();
+    let known = |name: &ToolName| agent.tools.iter().find(|tool| tool.name == *name);
+    let mut offered: Vec<ToolSpec> = search.offered.iter().filter_map(known).cloned().collect();
+    for tool in joining.iter().filter_map(known) {
+        if agent.has_room_for(&offered, tool) {
+            offered.push(tool.clone());
+        }
+    }
+    search.offered = offered.into_iter().map(|tool| tool.name).collect();
+    agent.search = Some(search);
+}
+
+/// What the first request of an agent would hold, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ToolOffer {
+    /// The tools that it holds, in their order.
+    pub at_once: Vec<ToolName>,
+    /// How many others its model can find; none where it searches none.
+    pub found_on_demand: usize,
+}
+
+impl ToolOffer {
+    pub(crate) fn of(agent: &AgentSpec) -> Self {
+        let first = agent.first_tools();
+        Self {
+            at_once: first.iter().map(|tool| tool.name.clone()).collect(),
+            found_on_demand: agent.tools.len() - first.len(),
+        }
+    }
+}
+
+/// What a model asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    query: String,
+}
+
+/// What a model is told.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    found: Vec<Shown<'a>>,
+    hint: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    name: &'a ToolName,
+    description: String,
+}
+
+/// Checks the arguments of a search.
+///
+/// # Errors
+///
+/// What is wrong with them, for the model.
+pub(crate) fn check_query(arguments: &JsonText) -> Result<(), String> {
+    query(arguments).map(drop)
+}
+
+fn query(arguments: &JsonText) -> Result<String, String> {
+    let query: Query = arguments.decode().map_err(|error| error.to_string())?;
+    if query.query.trim().is_empty() {
+        return Err("at /query: say in a few words what the tool is to do".to_owned());
+    }
+    Ok(query.query)
+}
+
+/// Finds the tools of an agent that suit a query best. Those that its requests hold already are among them: the model may have
+/// overlooked one.
+pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText) -> ToolOutcome {
+    let query = match query(arguments) {
+        Ok(query) => query,
+        Err(fault) => {
+            return ToolOutcome::failed(ToolFailure::InvalidArguments, &fault);
+        }
+    };
+    let is_found = |tool: &&ToolSpec| {
+        !agent.is_searched_by(tool.name.as_str()) && !agent.is_delivered_by(tool.name.as_str())
+    };
+    let tools: Vec<&ToolSpec> = agent.tools.iter().filter(is_found).collect();
+    let mut found = rank_tools(&tools, &query);
+    found.truncate(FOUND);
+    let hint = match found.is_empty() {
+        true => {
+            "No tool has any of these words. Use other words for it, in English, and name the server."
+        }
+        false => "From your next turn on you can call these.",
+    };
+    let shown = found.iter().map(|tool| Shown {
+        name: &tool.name,
+        description: tool.description.chars().take(SHOWN_CHARS).collect(),
+    });
+    let answer = Answer {
+        found: shown.collect(),
+        hint,
+    };
+    // Names and texts: encoding them cannot fail.
+    let value =
+        JsonText::encode(&answer).unwrap_or_else(|error| JsonText::error(&error.to_string()));
+    let mut output = ToolOutput::new(value);
+    if !found.is_empty() {
+        let tools = found.iter().map(|tool| tool.name.clone()).collect();
+        output.signal = Some(ToolSignal::Found { tools });
+    }
+    ToolOutcome::done(output)
+}
+
+/// Returns the tools without which an agent cannot do what it is made for.
+fn needed(agent: &AgentSpec) -> BTreeSet<ToolName> {
+    let profile = &agent.profile;
+    let choices = profile.results.iter().map(|rule| rule.then.as_ref());
+    let choices = choices.chain([agent.tool_choice.as_ref()]).flatten();
+    let forced = choices.filter_map(|choice| match choice {
+        ToolChoice::Named(name) => Some(name),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => None,
+    });
+    let delivers = agent.delivering_tool().map(|tool| &tool.name);
+    let names = forced.chain(&profile.stop_after).chain(delivers);
+    names.cloned().collect()
+}
+
+/// Returns the tools that were called in a conversation, in the order of their first calls.
+fn called(history: &Transcript) -> Vec<ToolName> {
+    let mut names = Vec::new();
+    for message in history.messages() {
+        let Message::Assistant(said) = message.as_ref() else {
+            continue;
+        };
+        for part in &said.parts {
+            if let Part::ToolCall(call) = part
+                && let Ok(name) = call.name.parse::<ToolName>()
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Returns the server that a tool is named after, if it is one of a server.
+fn server_of(tool: &ToolSpec) -> Option<&str> {
+    let (server, _) = tool.name.as_str().split_once(SEPARATOR)?;
+    Some(server).filter(|server| !server.is_empty())
+}
+
+/// Describes the tool that finds the others. What it says does not depend on the message, so that the requests of all
+/// conversations begin alike.
+fn finding_tool(name: ToolName, others: &[&ToolSpec]) -> ToolSpec {
+    let servers: BTreeSet<&str> = others.iter().filter_map(|tool| server_of(tool)).collect();
+    let servers: Vec<&str> = servers.into_iter().take(MOST_SERVERS).collect();
+    let of = match servers.is_empty() {
+        true => String::new(),
+        false => format!(" They are of: {}.", servers.join(", ")),
+    };
+    let description = format!(
+        "Finds tools that are not listed here: there are {} besides those that always are.{of} Search before you say that \
+         you cannot do something, and before you guess a name; what was found you can call from your next turn on.",
+        others.len()
+    );
+    let parameters = r#"{"type":"object","properties":{"query":{"type":"string","description":"What the tool is to do, in a few English words, with the server if you know it: \"create ticket jira\"."}},"required":["query"],"additionalProperties":false}"#;
+    ToolSpec {
+        non_iterative: true,
+        ..ToolSpec::new(name, description)
+            .parameters(JsonText::from_text(parameters))
+            .class(ToolClass::ReadOnly)
+    }
+}
+
+#[cfg(test)]
+mod tests;

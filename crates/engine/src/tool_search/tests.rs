@@ -1,0 +1,163 @@
+//! Tests of which tools requests begin with, and of what a search says.
+
+use neuraxis_core::{AnswerRule, Profile, Role};
+use neuraxis_testkit::messages;
+
+use super::*;
+
+/// Two tools of the program, and three each of two servers.
+fn tools() -> Vec<ToolSpec> {
+    let described = [
+        ("read_file", "Reads a file."),
+        ("run_command", "Runs a command."),
+        ("chat__post", "Sends a message to a channel."),
+        ("chat__search", "Searches messages."),
+        ("chat__archive", "Archives a channel."),
+        ("tickets__create", "Creates a ticket in a project."),
+        ("tickets__close", "Closes a ticket."),
+        ("tickets__search", "Searches tickets of a project."),
+    ];
+    let specs = described.map(|(name, does)| ToolSpec::new(name.parse().unwrap(), does));
+    specs.into()
+}
+
+fn agent() -> AgentSpec {
+    let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+    agent.tools = tools().into();
+    agent
+}
+
+fn narrowed(above: usize, message: &str) -> AgentSpec {
+    let mut agent = agent();
+    narrow_requests(&mut agent, above, message, |_| false);
+    agent
+}
+
+fn first(agent: &AgentSpec) -> Vec<String> {
+    let tools = agent.first_tools();
+    tools.iter().map(|tool| tool.name.to_string()).collect()
+}
+
+fn names(names: &[&str]) -> Vec<ToolName> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+#[test]
+fn few_tools_are_not_searched() {
+    assert_eq!(narrowed(8, "close the ticket"), agent());
+}
+
+#[test]
+fn requests_begin_with_the_programs_own_tools_then_the_search_then_what_suits_the_message() {
+    let agent = narrowed(7, "close the ticket");
+    assert_eq!(
+        first(&agent),
+        [
+            "read_file",
+            "run_command",
+            "find_tools",
+            "tickets__close",
+            "tickets__create",
+            "tickets__search"
+        ]
+    );
+    // All stay callable.
+    assert_eq!(agent.tools.len(), 9);
+    let finding = agent.tools.last().unwrap();
+    assert!(finding.description.contains("chat, tickets"), "{finding:?}");
+    let nothing_said = first(&narrowed(7, "…"));
+    assert_eq!(nothing_said, ["read_file", "run_command", "find_tools"]);
+}
+
+#[test]
+fn where_the_programs_own_tools_alone_are_too_many_they_are_searched_too() {
+    assert_eq!(first(&narrowed(1, "close the ticket"))[0], "find_tools");
+}
+
+#[test]
+fn what_an_agent_must_have_or_names_is_always_there() {
+    let mut agent = agent();
+    agent.profile.stop_after = names(&["chat__archive"]);
+    agent.tool_choice = Some(ToolChoice::Named("tickets__create".parse().unwrap()));
+    agent.answer = Some(AnswerRule::tool("chat__post".parse().unwrap(), 1));
+    narrow_requests(&mut agent, 1, "", |tool| tool.as_str() == "tickets__search");
+    let mut offered = first(&agent);
+    assert_eq!(offered.pop().as_deref(), Some("find_tools"));
+    let always = [
+        "chat__post",
+        "chat__archive",
+        "tickets__create",
+        "tickets__search",
+    ];
+    assert_eq!(offered, always);
+}
+
+#[test]
+fn an_agent_that_calls_no_tool_searches_none() {
+    let mut agent = agent();
+    agent.profile.offer = Offer::Never;
+    narrow_requests(&mut agent, 1, "close the ticket", |_| false);
+    assert_eq!(agent.search, None);
+}
+
+#[test]
+fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() {
+    let calls = ["tickets__search", "gone__tool", "read_file"];
+    let said = messages::calls(calls.map(|name| ("call_1", name, "{}")));
+    let history: Transcript = [said].into_iter().collect();
+    // One of the best is known already: the list stays as it was.
+    let mut agent = narrowed(7, "close the ticket");
+    go_on_with(
+        &mut agent,
+        &names(&["find_tools", "chat__post", "tickets__close"]),
+        &history,
+    );
+    assert_eq!(
+        first(&agent)[3..],
+        ["chat__post", "tickets__close", "tickets__search"]
+    );
+    // None is: they join at the end.
+    let mut agent = narrowed(7, "archive the channel");
+    go_on_with(&mut agent, &names(&["tickets__create"]), &history);
+    assert_eq!(
+        first(&agent)[3..],
+        [
+            "tickets__create",
+            "tickets__search",
+            "chat__archive",
+            "chat__post"
+        ]
+    );
+}
+
+#[test]
+fn a_search_names_what_it_found_and_lets_it_join() {
+    let agent = narrowed(7, "");
+    let outcome = find(&agent, &JsonText::from_text(r#"{"query":"create ticket"}"#));
+    let Some(ToolSignal::Found { tools }) = outcome.output.signal else {
+        panic!("nothing was found")
+    };
+    assert_eq!(tools[0].as_str(), "tickets__create");
+    assert!(outcome.output.value.as_str().contains("Creates a ticket"));
+    // Neither itself nor what has nothing to do with it.
+    assert!(
+        !tools
+            .iter()
+            .any(|tool| ["find_tools", "read_file"].contains(&tool.as_str()))
+    );
+    let outcome = find(&agent, &JsonText::from_text(r#"{"query":"zzz"}"#));
+    assert_eq!(outcome.output.signal, None);
+    assert!(outcome.output.value.as_str().contains("other words"));
+}
+
+#[test]
+fn a_query_that_says_nothing_is_told_what_to_say() {
+    for (arguments, fault) in [
+        (r#"{"query":"  "}"#, "in a few words"),
+        (r#"{"words":"x"}"#, "unknown field"),
+        ("[]", "expected"),
+    ] {
+        let error = check_query(&JsonText::from_text(arguments)).unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The words of a text as they are compared: without case, ending and the words that say nothing, and with those that mean
+//! about the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+/// Words that most sentences have and no tool is looked for by.
+const EMPTY: &str = "a an and any are as at be been but by can could did do does for from had has have he her here him his \
+    how i if in into is it its just let me my no not of off on or our out please she should so some that the their them then \
+    there these they this those to up us was we were what when where which who whom whose why will with would you your am t s \
+    m d re ve ll about want need like don doesn didn isn got get give make put take tell";
+
+/// Words that stand for one another when people ask for something and tools are described.
+const ALIKE: [&str; 32] = [
+    "create add new make open start begin register raise insert set",
+    "delete remove erase drop clear trash discard throw purge clean",
+    "cancel abort stop end kill terminate",
+    "update change edit modify rename adjust alter",
+    "list show all which enumerate see display view",
+    "get read fetch show retrieve see view look",
+    "search find look locate query where",
+    "send post write notify message share",
+    "mail email letter",
+    "message chat ping",
+    "meeting event appointment schedule calendar",
+    "person people user member colleague",
+    "customer client buyer shopper",
+    "ticket issue bug task",
+    "error exception crash failure",
+    "pr pull merge",
+    "file document doc",
+    "picture image photo",
+    "folder directory",
+    "copy duplicate clone",
+    "move transfer",
+    "approve accept confirm sign",
+    "reject decline refuse",
+    "pay charge payment money",
+    "vacation holiday absence leave",
+    "salary wage payslip",
+    "job position role opening",
+    "song track music",
+    "light lamp",
+    "report statistics analytics figures",
+    "database sql",
+    "password secret credential token",
+];
+
+static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
+
+static EMPTY_WORDS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| EMPTY.split_whitespace().collect());
+
+static RELATED: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
+    let mut related = BTreeMap::<String, BTreeSet<String>>::new();
+    for group in ALIKE {
+        let stems: BTreeSet<String> = group.split_whitespace().map(stem).collect();
+        for one in &stems {
+            let others = stems.iter().filter(|other| *other != one);
+            related
+                .entry(one.clone())
+                .or_default()
+                .extend(others.cloned());
+        }
+    }
+    related
+});
+
+/// Returns the words of a text that say something, in their order, each without its ending. `getFile` and `get_file` are two
+/// words.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for piece in text.split(|letter: char| !letter.is_alphanumeric()) {
+        let mut word = String::new();
+        let mut was_small = false;
+        for letter in piece.chars() {
+            if letter.is_uppercase() && was_small {
+                found.push(std::mem::take(&mut word));
+            }
+            was_small = letter.is_lowercase() || letter.is_numeric();
+            word.extend(letter.to_lowercase());
+        }
+        found.push(word);
+    }
+    found.retain(|word| !word.is_empty() && !EMPTY_WORDS.contains(word.as_str()));
+    found.iter().map(|word| stem(word)).collect()
+}
+
+/// Returns the words that mean about the same as one without its ending.
+pub(super) fn related(stem: &str) -> impl Iterator<Item = &'static String> {
+    RELATED.get(stem).into_iter().flatten()
+}
+
+fn stem(word: &str) -> String {
+    STEMMER.stem(word).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_compared_without_case_ending_and_filling() {
+        assert_eq!(words("list_the-Issues"), words("listing issue"));
+        assert_eq!(words("getPullRequest2"), ["pull", "request2"]);
+        assert_eq!(words("the of, to!"), [""; 0]);
+        assert_eq!(
+            words("Grüße über Änderungen"),
+            ["grüße", "über", "änderungen"]
+        );
+    }
+
+    #[test]
+    fn words_that_mean_the_same_are_known_by_any_of_their_forms() {
+        let of = |word: &str| related(&words(word)[0]).cloned().collect::<Vec<_>>();
+        assert!(of("removing").contains(&"delet".to_owned()));
+        assert!(of("deletes").contains(&"remov".to_owned()));
+        assert!(of("xylophone").is_empty());
+    }
+}

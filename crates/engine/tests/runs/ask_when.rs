@@ -1,0 +1,61 @@
+//! A person is asked about calls whose arguments meet a condition of the program.
+
+use std::sync::Arc;
+
+use neuraxis_core::{Mode, RunStatus};
+use neuraxis_engine::OrchestratorBuilder;
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use serde::Deserialize;
+
+use crate::support::{builder, hear, request};
+
+#[derive(Deserialize)]
+struct Refund {
+    amount: u32,
+}
+
+fn asking(builder: OrchestratorBuilder, tool: &str) -> OrchestratorBuilder {
+    builder.ask_when(tool, "It is above 100.", |refund: &Refund| {
+        refund.amount > 100
+    })
+}
+
+#[tokio::test]
+async fn a_person_is_asked_about_calls_that_meet_a_condition_or_cannot_be_read_and_about_no_other()
+{
+    let model = ScriptedModel::new()
+        .then(reply::calls([
+            ("refund", r#"{"amount":100}"#),
+            ("refund", r#"{"amount":101}"#),
+            ("refund", r#"{"amount":"all"}"#),
+            ("look", r#"{"amount":500}"#),
+        ]))
+        .then(reply::text("Done."));
+    let approver = Arc::new(ScriptedApprover::new().approve().deny("too vague"));
+    let refund = Arc::new(ScriptedTool::echoing(spec("refund").idempotent()));
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let builder = builder(model).tool(refund.clone()).tool(look.clone());
+    let orchestrator = asking(builder, "refund").approver(approver.clone());
+    let orchestrator = orchestrator.build().unwrap();
+    let heard = hear(&orchestrator, request("go").mode(Mode::EXPLORATORY)).await;
+    heard.assert_valid(RunStatus::Done);
+    let asks = approver.asks();
+    let asked: Vec<&str> = asks.iter().map(|ask| ask.arguments.as_str()).collect();
+    assert_eq!(asked, [r#"{"amount":101}"#, r#"{"amount":"all"}"#]);
+    assert!(asks.iter().all(|ask| ask.reason == "It is above 100."));
+    assert_eq!((refund.count(), look.count()), (2, 1));
+}
+
+#[test]
+fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
+    let of = |tool: &str| {
+        let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
+        asking(builder(ScriptedModel::new()).tool(refund), tool).build()
+    };
+    let error = of("refnd").unwrap_err().to_string();
+    let expected =
+        "a person is to be asked about tool refnd, which there is not; the tools are: refund";
+    assert!(error.starts_with(expected), "{error}");
+    // The tools of servers come and go.
+    assert!(of("shop__refund").is_ok());
+}

@@ -1,0 +1,500 @@
+//! Results that are too long for a model: cut around a marker, kept beside the run, and read in pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    JsonText, MAX_ERROR_CHARS, ModelRequest, READ_OUTPUT, RecordBody, Role, RunId, RunStatus, Seq,
+    SessionId, ToolCallId, ToolFailure, ToolResult, Turn,
+};
+use neuraxis_engine::{ForkOptions, Orchestrator, OrchestratorBuilder, ResultBounds, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{OutputPlace, RunLog as _, RunOutputs as _, SessionStore, StoreError};
+use neuraxis_testkit::{
+    Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{Heard, builder, hear, policy, request, session};
+
+/// Lines enough that a model reads a part of them.
+fn long() -> String {
+    (1..=20_000)
+        .map(|number| format!("line {number} of \"it\"\n"))
+        .collect()
+}
+
+fn big() -> ScriptedTool {
+    let value = JsonText::string(&long());
+    ScriptedTool::always(spec("big").read_only(), Act::value(value.as_str()))
+}
+
+/// Calls the tool `big` first, then does what the marker in the last result says, until nothing follows.
+fn reader() -> ScriptedModel {
+    ScriptedModel::answering(|request: &ModelRequest| {
+        let Some(last) = last_result(request) else {
+            return Script::from(reply::calls([("big", "{}")]));
+        };
+        let next = match serde_json::from_str::<Value>(&last) {
+            Ok(page) => page.get("next_offset").map(|next| next.to_string()),
+            Err(_) => Some(after(&last, "\"offset\":")),
+        };
+        match next {
+            Some(offset) => {
+                let arguments = format!(r#"{{"call":"{}","offset":{offset}}}"#, call_of(request));
+                Script::from(reply::calls([(READ_OUTPUT, arguments.as_str())]))
+            }
+            None => Script::from(reply::text("I have read it.")),
+        }
+    })
+}
+
+fn last_result(request: &ModelRequest) -> Option<String> {
+    let messages = request.messages.messages();
+    let results = messages
+        .iter()
+        .rev()
+        .filter_map(|message| match message.as_ref() {
+            neuraxis_core::Message::Tool(tool) => Some(tool.content.as_text()),
+            _ => None,
+        });
+    results.into_iter().next()
+}
+
+/// Returns the call that the marker in the first result names.
+fn call_of(request: &ModelRequest) -> String {
+    let messages = request.messages.messages();
+    let mut results = messages
+        .iter()
+        .filter_map(|message| match message.as_ref() {
+            neuraxis_core::Message::Tool(tool) => Some(tool.content.as_text()),
+            _ => None,
+        });
+    let first = results.find(|text| text.contains(READ_OUTPUT)).unwrap();
+    after(&first, "\"call\":\"")
+}
+
+fn after(text: &str, mark: &str) -> String {
+    let (_, behind) = text.split_once(mark).unwrap();
+    let is_end = |letter: char| matches!(letter, '"' | ',' | '}');
+    behind.split(is_end).next().unwrap().to_owned()
+}
+
+fn page_text(result: &ToolResult) -> String {
+    let page: Value = result.value.decode().unwrap();
+    page["text"].as_str().unwrap().to_owned()
+}
+
+async fn whole(store: &dyn SessionStore, run: RunId, call: &ToolCallId) -> String {
+    let all = usize::MAX;
+    let page = store
+        .output_page(run, call, OutputPlace::Byte(0), all)
+        .await;
+    page.unwrap().text
+}
+
+fn with(
+    store: &Arc<impl SessionStore>,
+    model: ScriptedModel,
+    tool: ScriptedTool,
+) -> OrchestratorBuilder {
+    builder(model).store(store.clone()).tool(Arc::new(tool))
+}
+
+#[tokio::test]
+async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = with(&store, reader(), big()).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let results = heard.results();
+    let bound = ResultBounds::default().max_bytes();
+    for result in &results {
+        assert!(result.value.as_str().len() <= bound, "{}", result.name);
+        assert!(!result.untrusted);
+    }
+    let shown = results[0].value.as_text();
+    let marker = shown.lines().find(|line| line.starts_with('[')).unwrap();
+    let (head, _) = shown.split_once(marker).unwrap();
+    let pages: String = results[1..].iter().map(page_text).collect();
+    assert_eq!(format!("{head}{pages}"), long());
+    assert!(results.len() > 5, "it takes several pages");
+    let run = heard.result.run_id;
+    assert_eq!(
+        whole(store.as_ref(), run, &results[0].tool_call_id).await,
+        long()
+    );
+    assert_eq!(
+        store.outputs(run).await.unwrap().len(),
+        1,
+        "pages are kept nowhere"
+    );
+    // The record holds what the model read.
+    let last: Value = results.last().unwrap().value.decode().unwrap();
+    assert_eq!(
+        (&last["total_bytes"], &last["total_lines"]),
+        (&long().len().into(), &20_000.into())
+    );
+}
+
+#[tokio::test]
+async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
+    let model = ScriptedModel::answering(|request: &ModelRequest| {
+        let found = last_result(request);
+        match (found, request.messages.len()) {
+            (None, _) => Script::from(reply::calls([("big", "{}")])),
+            (Some(_), 2..=5) => {
+                let call = call_of(request);
+                let calls = [
+                    format!(r#"{{"call":"{call}","pattern":"line 1999[0-9]"}}"#),
+                    format!(r#"{{"call":"{call}","pattern":"LINE","line":3}}"#),
+                    format!(r#"{{"call":"{call}","pattern":"(?i)LINE","line":3}}"#),
+                    format!(r#"{{"call":"{call}","pattern":"line (","line":3}}"#),
+                    format!(r#"{{"call":"{call}","line":3,"offset":3}}"#),
+                    format!(r#"{{"call":"{call}","line":20000}}"#),
+                    format!(r#"{{"call":"{call}","line":20001}}"#),
+                ];
+                Script::from(reply::calls(
+                    calls.iter().map(|it| (READ_OUTPUT, it.as_str())),
+                ))
+            }
+            _ => Script::from(reply::text("Found.")),
+        }
+    });
+    let heard = hear(
+        &builder(model).tool(Arc::new(big())).build().unwrap(),
+        request("go"),
+    )
+    .await;
+    heard.assert_valid(RunStatus::Done);
+    let mut found: Vec<_> = heard.results();
+    found.sort_by_key(|result| result.index);
+    let found: Vec<Value> = found
+        .iter()
+        .skip(1)
+        .map(|it| it.value.decode().unwrap())
+        .collect();
+    let lines = |value: &Value| value["matches"].as_array().unwrap().len();
+    assert_eq!(
+        (lines(&found[0]), &found[0]["matches"][3]["line"]),
+        (10, &19_993.into())
+    );
+    assert_eq!(found[0]["matches"][3]["text"], "line 19993 of \"it\"");
+    assert_eq!(lines(&found[1]), 0);
+    // As many as there is room for, and where to go on.
+    assert_eq!(found[2]["matches"][0]["line"], 3);
+    assert_eq!(found[2]["next_line"], 3 + lines(&found[2]));
+    let error = |value: &Value| value["error"].as_str().unwrap().to_owned();
+    assert!(
+        error(&found[3]).starts_with("the pattern cannot be used: "),
+        "{}",
+        found[3]
+    );
+    assert_eq!(error(&found[4]), "give offset or line, not both");
+    assert_eq!(found[5]["text"], "line 20000 of \"it\"\n");
+    assert!(error(&found[6]).starts_with("nothing follows there: the output has "));
+}
+
+#[tokio::test]
+async fn a_pattern_finds_a_line_wherever_it_stands() {
+    // A search reads so much at a time that every line is cut by the end of some piece.
+    let line = "0123456789".repeat(4_000);
+    let long: String = (1..=60)
+        .map(|number| format!("<{number}>{line}</{number}>\n"))
+        .collect();
+    let tool = ScriptedTool::always(
+        spec("big").read_only(),
+        Act::value(JsonText::string(&long).as_str()),
+    );
+    let model = ScriptedModel::answering(|request: &ModelRequest| match request.messages.len() {
+        ..=2 => Script::from(reply::calls([("big", "{}")])),
+        3..=4 => {
+            let arguments = format!(r#"{{"call":"{}","pattern":"^<.*>$"}}"#, call_of(request));
+            Script::from(reply::calls([(READ_OUTPUT, arguments.as_str())]))
+        }
+        _ => Script::from(reply::text("Found.")),
+    });
+    let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let found: Value = heard.results()[1].value.decode().unwrap();
+    let lines = found["matches"].as_array().unwrap().iter();
+    let lines: Vec<u64> = lines.map(|it| it["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, (1..=60).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
+    let store = Arc::new(MemoryStore::new());
+    let fails = ScriptedTool::always(spec("big").read_only(), Act::error(&long()));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("big", "{}")]))
+        .then(reply::text("ok"));
+    let heard = hear(&with(&store, model, fails).build().unwrap(), request("go")).await;
+    let result = &heard.results()[0];
+    assert_eq!(result.failure, Some(ToolFailure::Permanent));
+    assert!(result.value.as_str().len() <= MAX_ERROR_CHARS);
+    let message = result.value.error_message().unwrap();
+    assert!(
+        message.starts_with("line 1 of") && message.contains(READ_OUTPUT),
+        "{message}"
+    );
+    assert!(message.ends_with("line 20000 of \"it\"\n"), "{message}");
+    assert_eq!(
+        whole(store.as_ref(), heard.result.run_id, &result.tool_call_id).await,
+        long()
+    );
+}
+
+#[tokio::test]
+async fn an_agent_with_a_small_context_gets_shorter_results() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("big", "{}")]))
+        .then(reply::text("ok"))
+        .with_context(16_000);
+    let heard = hear(
+        &builder(model).tool(Arc::new(big())).build().unwrap(),
+        request("go"),
+    )
+    .await;
+    let length = heard.results()[0].value.as_str().len();
+    assert!((12_000..=16_000).contains(&length), "{length}");
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_said_with_the_reason() {
+    let answers = || {
+        ScriptedModel::new()
+            .then(reply::calls([("big", "{}")]))
+            .then(reply::text("ok"))
+    };
+    let told = |heard: &Heard| heard.results()[0].value.as_text();
+    // An agent alone keeps nothing.
+    let agent = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(answers()))
+        .tool(Arc::new(big()))
+        .build_agent()
+        .unwrap();
+    let done = agent.execute("You look.", "go").await.unwrap();
+    let alone = done.tool_calls[0].result.as_text();
+    assert!(alone.contains("and not kept, since nothing of this run is; ask for less]"));
+    assert!(!alone.contains(READ_OUTPUT));
+    // Nor is anything kept that a policy keeps out of the store.
+    let store = Arc::new(MemoryStore::new());
+    let withheld = with(&store, answers(), big())
+        .policy(policy("channels.chat.data = { tool_results = false }"));
+    let heard = hear(&withheld.build().unwrap(), request("go")).await;
+    assert!(told(&heard).contains("not kept, since results of tools are not stored here"));
+    assert_eq!(store.outputs(heard.result.run_id).await, Ok(Vec::new()));
+    // A store that has no room, or fails, ends no run.
+    for (error, why) in [
+        (
+            StoreError::OutputsTooLarge {
+                run: heard.result.run_id,
+                bytes: 2,
+                most: 1,
+            },
+            "since the run has kept as much as it may;",
+        ),
+        (
+            StoreError::Damaged("page 7".to_owned()),
+            "since the store could not take it;",
+        ),
+    ] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(error));
+        let heard = hear(
+            &with(&store, answers(), big()).build().unwrap(),
+            request("go"),
+        )
+        .await;
+        heard.assert_valid(RunStatus::Done);
+        assert!(told(&heard).contains(why), "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_a_moment_is_asked_again() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let away = || StoreError::Unavailable("for a moment".to_owned());
+    store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(away()));
+    store.fail_next(StoreOperation::KeepOutput, Fault::LoseAnswer(away()));
+    let heard = hear(
+        &with(&store, reader(), big()).build().unwrap(),
+        request("go"),
+    )
+    .await;
+    heard.assert_valid(RunStatus::Done);
+    let kept = store
+        .calls()
+        .into_iter()
+        .filter(|it| *it == StoreOperation::KeepOutput);
+    assert_eq!(kept.count(), 3);
+}
+
+/// A process: what runs in it is gone with it.
+fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+#[test]
+fn a_crash_around_keeping_leaves_no_record_that_names_what_is_not_there() {
+    let after_it = Fault::AnswerLate(Duration::from_secs(3_600));
+    for (fault, kept_before) in [(Fault::Hang, 0), (after_it, 1)] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let orchestrator = |model| {
+            let ids = Arc::new(neuraxis_engine::UuidV7);
+            with(&store, model, big()).ids(ids).build().unwrap()
+        };
+        store.fail_next(StoreOperation::KeepOutput, fault);
+        let run = process().block_on(async {
+            let (handle, _) = orchestrator(reader()).stream(request("go")).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            handle.run_id()
+        });
+        process().block_on(async {
+            let records = store.records(run, Seq(0)).await.unwrap();
+            let is_result = |body: &RecordBody| matches!(body, RecordBody::ToolResult(_));
+            assert!(!records.iter().any(|record| is_result(&record.body)));
+            assert_eq!(store.outputs(run).await.unwrap().len(), kept_before);
+            let handle = orchestrator(reader())
+                .runs()
+                .resume(run, Vec::new())
+                .await
+                .unwrap();
+            let result = handle.result().await.unwrap();
+            assert_eq!(result.reply, "I have read it.");
+            let records = store.records(run, Seq(0)).await.unwrap();
+            let first = records.iter().find_map(|record| match &record.body {
+                RecordBody::ToolResult(result) => Some(result.clone()),
+                _ => None,
+            });
+            let call = first.unwrap().tool_call_id;
+            assert_eq!(whole(store.as_ref(), run, &call).await, long());
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
+    let store = Arc::new(MemoryStore::new());
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("big", "{}")]))
+            .then(reply::text("It is long.")),
+    );
+    let orchestrator = with(&store, ScriptedModel::new(), big())
+        .model(Role::REASONING, model.clone())
+        .build()
+        .unwrap();
+    let first = hear(&orchestrator, request("go")).await;
+    let (run, call) = (first.result.run_id, first.results()[0].tool_call_id.clone());
+    let read = format!(r#"{{"call":"{call}","line":7}}"#);
+    let reads = || {
+        model.push(reply::calls([(READ_OUTPUT, read.as_str())]));
+        model.push(reply::text("Read."));
+    };
+    let runs = orchestrator.runs();
+    let fork = |id: &str, run| {
+        let options = ForkOptions::new(id.parse().unwrap()).message("Read on.");
+        runs.fork(run, Turn(1), options)
+    };
+    // A later run of the session, a fork, and a fork of that.
+    reads();
+    let later = hear(&orchestrator, request("Read on.")).await;
+    assert!(page_text(&later.results()[0]).starts_with("line 7 of"));
+    let mut from = run;
+    for id in ["fork", "fork-of-the-fork"] {
+        reads();
+        let handle = fork(id, from).await.unwrap();
+        handle.result().await.unwrap();
+        let records = handle.records();
+        let read = records.iter().find_map(|record| match &record.body {
+            RecordBody::ToolResult(result) => Some(result.clone()),
+            _ => None,
+        });
+        assert!(page_text(&read.unwrap()).starts_with("line 7 of"), "{id}");
+        from = handle.run_id();
+    }
+    // Of what is another's, and of what is not there, the same is said.
+    let mut said = Vec::new();
+    for (id, arguments) in [
+        ("other", read.clone()),
+        ("other", read.replace("_a0_", "_a9_")),
+        ("s", read.replace("_a0_", "_a9_")),
+        ("s", r#"{"call":"the first one"}"#.to_owned()),
+    ] {
+        model.push(reply::calls([(READ_OUTPUT, arguments.as_str())]));
+        model.push(reply::text("No."));
+        let session: SessionId = id.parse().unwrap();
+        let mode = neuraxis_core::Mode::EXPLORATORY;
+        let heard = hear(&orchestrator, UserRequest::new(session, "go").mode(mode)).await;
+        let error = heard.results()[0].value.error_message().unwrap();
+        said.push(error.replace("_a9_", "_a0_"));
+    }
+    assert_eq!(
+        said[0],
+        format!(
+            "no long output of call \"{call}\" is kept in this session: give the call that the marker names"
+        )
+    );
+    assert!(said[1] == said[0] && said[2] == said[0], "{said:?}");
+    // With its session it is gone, and a fork that lives on says so.
+    orchestrator.sessions().delete(&session()).await.unwrap();
+    reads();
+    let orphan = UserRequest::new("fork".parse().unwrap(), "And now?");
+    let heard = hear(&orchestrator, orphan.mode(neuraxis_core::Mode::EXPLORATORY)).await;
+    assert_eq!(
+        heard.results()[0].value.error_message(),
+        Some(said.swap_remove(0))
+    );
+}
+
+#[tokio::test]
+async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else() {
+    let offered = async |builder: OrchestratorBuilder, model: &Arc<ScriptedModel>| {
+        let builder = builder.model(Role::REASONING, model.clone());
+        hear(&builder.build().unwrap(), request("Hello.")).await;
+        let requests = model.requests();
+        let tools = requests.last().unwrap().tools.iter();
+        tools.map(|tool| tool.name.to_string()).collect::<Vec<_>>()
+    };
+    let model = Arc::new(ScriptedModel::always(reply::text("Hello.")));
+    let none = builder(ScriptedModel::new());
+    assert_eq!(offered(none, &model).await, Vec::<String>::new());
+    let elsewhere = builder(ScriptedModel::new()).client_tool(spec("open_page").into());
+    assert_eq!(offered(elsewhere, &model).await, ["open_page"]);
+    let here = || builder(ScriptedModel::new()).tool(Arc::new(big()));
+    assert_eq!(offered(here(), &model).await, ["big", READ_OUTPUT]);
+    // A channel that names its tools gets it with them, and a rule may take it away: then no marker names it.
+    let named = policy("channels.chat.tools = ['big']\nchannels.chat.unlisted_tools = 'withheld'");
+    assert_eq!(
+        offered(here().policy(named), &model).await,
+        ["big", READ_OUTPUT]
+    );
+    let denied = policy("[rules.none]\nanswer = 'deny'\ntools = ['read_output']");
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("big", "{}")]))
+            .then(reply::text("ok")),
+    );
+    let denied = here().policy(denied).model(Role::REASONING, model.clone());
+    let heard = hear(&denied.build().unwrap(), request("go")).await;
+    let told = heard.results()[0].value.as_text();
+    assert!(
+        told.contains("; no tool here reads them, but a person can]"),
+        "{told}"
+    );
+    assert_eq!(model.requests()[0].tools.len(), 1);
+}
+
+#[test]
+fn no_other_tool_takes_its_name() {
+    let tool = ScriptedTool::echoing(spec(READ_OUTPUT));
+    let refused = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "no tool may be named read_output: the engine has one of this name itself; give it another name"
+    );
+}

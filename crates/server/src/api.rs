@@ -1,0 +1,81 @@
+//! The server's own API, beneath `/api/v1`: sessions and their turns, runs and their events, what waits for a person, and what
+//! there is to be used.
+//!
+//! A run belongs to nobody's connection: a client that leaves leaves it at work, and anybody may follow it from any record on.
+
+mod approvals;
+mod introspection;
+mod runs;
+mod sessions;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::routing::{get, post};
+use neuraxis::SessionId;
+use neuraxis::core::{RunId, ToolCallId};
+
+use crate::limits::Limited;
+use crate::problem::{INVALID_SESSION_ID, NO_SUCH_RUN, Problem};
+use crate::turns;
+
+/// Returns the routes of the API.
+pub(crate) fn routes() -> Router<Limited> {
+    let sessions = get(sessions::list).post(sessions::create);
+    Router::new()
+        .route("/sessions", sessions)
+        .route(
+            "/sessions/{id}",
+            get(sessions::show).delete(sessions::delete),
+        )
+        .route("/sessions/{id}/turns", post(turns::take))
+        .route("/runs", get(runs::list))
+        .route("/runs/{id}", get(runs::show))
+        .route("/runs/{id}/events", get(runs::events))
+        .route("/runs/{id}/cancel", post(runs::cancel))
+        .route("/runs/{id}/steer", post(runs::steer))
+        .route("/runs/{id}/tools/{call}", post(runs::bring))
+        .route("/runs/{id}/approvals/{call}", post(approvals::decide))
+        .route("/approvals", get(approvals::list))
+        .route("/tools", get(introspection::tools))
+        .route("/models", get(introspection::models))
+        .route("/agents", get(introspection::agents))
+        .route("/policy", get(introspection::policy))
+        .route("/policy/explain", post(introspection::explain))
+}
+
+/// Reads the id of a session from the address.
+pub(crate) fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
+    let Ok(Path(id)) = id else {
+        // The only way for a text not to be one.
+        return Err(Problem::new(
+            &INVALID_SESSION_ID,
+            "the session id is not UTF-8",
+        ));
+    };
+    id.parse().map_err(|error: neuraxis::core::InvalidId| {
+        Problem::new(&INVALID_SESSION_ID, error.to_string())
+    })
+}
+
+/// Reads the id of a run from the address. What is none names no run.
+fn run_id(id: Result<Path<String>, PathRejection>) -> Result<RunId, Problem> {
+    let id = id.ok().and_then(|Path(id)| id.parse().ok());
+    id.map(RunId).ok_or_else(no_such_run)
+}
+
+/// Reads the ids of a run and of a call of it from the address.
+fn call_of(
+    ids: Result<Path<(String, String)>, PathRejection>,
+) -> Result<(RunId, ToolCallId), Problem> {
+    let Ok(Path((run, call))) = ids else {
+        return Err(no_such_run());
+    };
+    let run = run.parse().map(RunId).map_err(|_| no_such_run())?;
+    Ok((run, ToolCallId::from_text(call)))
+}
+
+/// What a run that there is not and one that is not for this client to see are answered with.
+fn no_such_run() -> Problem {
+    Problem::new(&NO_SUCH_RUN, "there is no such run")
+}

@@ -1,0 +1,200 @@
+//! `/api/v1/approvals`: the calls that wait for a person, and what the person decides.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use neuraxis::core::{ApprovalDecision, JsonText, RunId};
+use neuraxis::engine::{DecideError, Decided, WaitingApproval};
+use neuraxis::{Orchestrator, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::call_of;
+use super::runs::at_work;
+use crate::limits::Limited;
+use crate::problem::{INVALID_FIELD, NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
+use crate::refusal::{internal, with_causes};
+use crate::said::{self, Said};
+use crate::{body, token};
+
+/// Which questions are shown.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shown {
+    /// Only those of this session.
+    session: Option<SessionId>,
+}
+
+/// The questions that are open, those of the oldest run first.
+#[derive(Debug, Serialize)]
+pub(crate) struct Waiting {
+    approvals: Vec<Question>,
+}
+
+/// A question with its name.
+#[derive(Debug, Serialize)]
+struct Question {
+    /// What a decision has to name to be one about exactly this.
+    question: String,
+    #[serde(flatten)]
+    waiting: WaitingApproval,
+}
+
+/// `GET /api/v1/approvals`
+pub(crate) async fn list(
+    State(orchestrator): State<Orchestrator>,
+    shown: Result<Query<Shown>, QueryRejection>,
+) -> Result<Json<Waiting>, Problem> {
+    let approvals = orchestrator.approvals();
+    let waiting = match said::query(shown)?.session {
+        Some(session) => approvals.of_session(&session).await?,
+        None => approvals.list().await?,
+    };
+    let named = waiting.into_iter().map(|waiting| Question {
+        question: waiting.question(),
+        waiting,
+    });
+    Ok(Json(Waiting {
+        approvals: named.collect(),
+    }))
+}
+
+/// What a client says about a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the field decision")]
+struct Decision {
+    decision: Verb,
+    reason: Option<String>,
+    /// Other arguments, with which the call runs instead.
+    arguments: Option<Box<RawValue>>,
+    /// The name of the question that is answered. Left out, it is the one that the call waits with now.
+    question: Option<String>,
+    /// Which of the offered choices is remembered, counted from 0.
+    remember: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verb {
+    Approve,
+    Deny,
+}
+
+impl Said for Decision {
+    const FIELDS: &'static [&'static str] =
+        &["decision", "reason", "arguments", "question", "remember"];
+}
+
+/// What was decided about: the decision is kept.
+#[derive(Debug, Serialize)]
+pub(crate) struct Kept {
+    run_id: RunId,
+    question: String,
+}
+
+/// `POST /api/v1/runs/{id}/approvals/{call_id}`
+pub(crate) async fn decide(
+    State(limited): State<Limited>,
+    ids: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Kept>), Problem> {
+    token::check(limited.decisions(), &headers)?;
+    let orchestrator = limited.orchestrator().clone();
+    let (run, call) = call_of(ids)?;
+    let said: Decision = said::parse(&body::json(&headers, body).await?)?;
+    at_work(&orchestrator, run).await?;
+    let summary = orchestrator.sessions().run(run).await?;
+    let open = orchestrator.approvals().of_run(&summary).await?;
+    let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
+    let Some(waiting) = open.into_iter().find(is_it) else {
+        let detail = "no such call of this run waits for a decision";
+        return Err(Problem::new(&NOT_ASKED, detail));
+    };
+    let question = waiting.question();
+    if said
+        .question
+        .as_ref()
+        .is_some_and(|named| *named != question)
+    {
+        let detail =
+            "the call waits with another question by now; look at what it asks before deciding";
+        return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));
+    }
+    if waiting.altered.is_some() && said.decision == Verb::Approve {
+        let detail = "what stands in the store is not what was asked: it can only be denied";
+        return Err(Problem::new(&QUESTION_ALTERED, detail));
+    }
+    let decision = said.decision(&waiting)?;
+    // In a task of its own: a client that leaves in the middle must not leave a run that nobody drives.
+    let decided = tokio::spawn(async move {
+        let approvals = orchestrator.approvals();
+        approvals.decide_and_resume(&waiting, decision, None).await
+    });
+    match decided
+        .await
+        .map_err(|error| internal(&with_causes(&error)))?
+    {
+        Ok(Decided::GoesOn(_) | Decided::LeftToHolder) => {
+            let run_id = run;
+            Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
+        }
+        Err(error) => Err(not_decided(error)),
+    }
+}
+
+impl Decision {
+    fn decision(self, waiting: &WaitingApproval) -> Result<ApprovalDecision, Problem> {
+        let invalid = |field: &'static str, detail: &str| {
+            Problem::new(&INVALID_FIELD, format!("{field}: {detail}")).with("field", field)
+        };
+        if self.decision == Verb::Deny {
+            if self.arguments.is_some() || self.remember.is_some() {
+                return Err(invalid(
+                    "decision",
+                    "a call that is denied neither runs with other arguments nor is remembered",
+                ));
+            }
+            return Ok(ApprovalDecision::Deny {
+                reason: self.reason.filter(|reason| !reason.trim().is_empty()),
+            });
+        }
+        let choices = &waiting.request.choices;
+        let remember = match self.remember {
+            None => None,
+            Some(_) if self.arguments.is_some() => {
+                return Err(invalid(
+                    "remember",
+                    "a call with other arguments is approved once",
+                ));
+            }
+            Some(at) => Some(choices.get(at).cloned().ok_or_else(|| {
+                invalid(
+                    "remember",
+                    &format!(
+                        "the question offers {} choices, counted from 0",
+                        choices.len()
+                    ),
+                )
+            })?),
+        };
+        let arguments = self.arguments.map(|text| JsonText::from_text(text.get()));
+        Ok(ApprovalDecision::Approve {
+            arguments,
+            remember,
+        })
+    }
+}
+
+fn not_decided(error: DecideError) -> Problem {
+    match error {
+        DecideError::Arguments(error) => {
+            Problem::new(&INVALID_FIELD, format!("arguments: {error}")).with("field", "arguments")
+        }
+        DecideError::Resume(error) | DecideError::KeptOnly(error) => error.into(),
+        DecideError::NotKept(error) => error.into(),
+        other => internal(&with_causes(&other)),
+    }
+}

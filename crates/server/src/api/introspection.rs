@@ -1,0 +1,167 @@
+//! What there is to be used, and what the policy would decide: nothing here calls a model or a tool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use neuraxis::brainstem::AgentConfig;
+use neuraxis::core::{
+    AgentName, Decision, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
+};
+use neuraxis::{Channel, Mode, Orchestrator};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::body;
+use crate::limits::Limited;
+use crate::problem::Problem;
+use crate::turn::Turn;
+
+/// The id of the session that a request is explained in: it is never made.
+const NO_SESSION: &str = "explained";
+
+/// What the tools are.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tools {
+    tools: Vec<Tool>,
+}
+
+/// A tool, as models are told of it and as the policy takes it.
+#[derive(Debug, Serialize)]
+struct Tool {
+    name: ToolName,
+    description: Arc<str>,
+    class: ToolClass,
+    annotations: ToolAnnotations,
+    kind: ToolKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_ms: Option<u64>,
+    /// The JSON Schema of its arguments.
+    parameters: Value,
+}
+
+impl Tool {
+    fn of(spec: &ToolSpec) -> Self {
+        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            name: spec.name.clone(),
+            description: Arc::clone(&spec.description),
+            class: spec.class,
+            annotations: spec.annotations,
+            kind: spec.kind,
+            timeout_ms: spec.timeout.map(millis),
+            parameters: spec.parameters.decode().unwrap_or_default(),
+        }
+    }
+}
+
+/// `GET /api/v1/tools`
+pub(crate) async fn tools(State(orchestrator): State<Orchestrator>) -> Json<Tools> {
+    let tools = orchestrator.tools().specs().map(Tool::of).collect();
+    Json(Tools { tools })
+}
+
+/// What the models are.
+#[derive(Debug, Serialize)]
+pub(crate) struct Models {
+    models: Vec<Model>,
+}
+
+/// The model of a role.
+#[derive(Debug, Serialize)]
+struct Model {
+    role: Role,
+    provider: String,
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_tokens: Option<u64>,
+    /// What a user should know before trusting its answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
+    /// It failed again and again, so that others serve for it until then.
+    is_degraded: bool,
+}
+
+/// `GET /api/v1/models`
+pub(crate) async fn models(State(orchestrator): State<Orchestrator>) -> Json<Models> {
+    let degraded = orchestrator.degraded_roles();
+    let models = orchestrator.models().map(|(role, info)| Model {
+        role: role.clone(),
+        is_degraded: degraded.iter().any(|other| other.role == *role),
+        provider: info.model.provider.to_string(),
+        model: info.model.model.to_string(),
+        context_tokens: info.context_tokens,
+        notice: info.notice,
+    });
+    Json(Models {
+        models: models.collect(),
+    })
+}
+
+/// What the agents are.
+#[derive(Debug, Serialize)]
+pub(crate) struct Agents {
+    agents: Vec<Agent>,
+}
+
+/// An agent, as it is configured.
+#[derive(Debug, Serialize)]
+struct Agent {
+    name: AgentName,
+    #[serde(flatten)]
+    config: AgentConfig,
+}
+
+/// `GET /api/v1/agents`
+pub(crate) async fn agents(State(orchestrator): State<Orchestrator>) -> Json<Agents> {
+    let policy = orchestrator.policy();
+    let agents = policy.agents().filter_map(|name| {
+        let config = policy.agent(name)?.clone();
+        let name = name.clone();
+        Some(Agent { name, config })
+    });
+    Json(Agents {
+        agents: agents.collect(),
+    })
+}
+
+/// What clients may choose among.
+#[derive(Debug, Serialize)]
+pub(crate) struct Choices {
+    /// The hash of the policy, by which a change can be told.
+    policy_hash: String,
+    /// The modes that clients may use.
+    modes: Vec<Mode>,
+    channels: Vec<Channel>,
+    agents: Vec<AgentName>,
+}
+
+/// `GET /api/v1/policy`
+pub(crate) async fn policy(State(limited): State<Limited>) -> Json<Choices> {
+    let policy = limited.orchestrator().policy();
+    Json(Choices {
+        policy_hash: policy.hash().to_string(),
+        modes: limited.modes().to_vec(),
+        channels: policy.channels().cloned().collect(),
+        agents: policy.agents().cloned().collect(),
+    })
+}
+
+/// `POST /api/v1/policy/explain`: what the policy would decide about a turn.
+pub(crate) async fn explain(
+    State(limited): State<Limited>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Decision>, Problem> {
+    let turn = Turn::parse(&body::json(&headers, body).await?)?;
+    let request = turn.into_request(NO_SESSION.parse().map_err(|_| unnamed())?)?;
+    limited.check(&request.channel, &request.mode)?;
+    Ok(Json(limited.orchestrator().decide(&request)?))
+}
+
+fn unnamed() -> Problem {
+    crate::refusal::internal(&"the session of what is explained has no name")
+}

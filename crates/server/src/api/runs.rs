@@ -1,0 +1,244 @@
+//! `/api/v1/runs`: which there are, what one came to, its events from any record on, and what reaches it while it is at work.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use neuraxis::core::{JsonText, RunId, ToolFailure, ToolOutcome, ToolOutput};
+use neuraxis::ports::{RunFilter, RunSummary};
+use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::sessions::page_size;
+use super::{call_of, run_id};
+use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
+use crate::said::{self, Said};
+use crate::{body, events};
+
+/// Why a run was ended whose client gave no reason.
+const CANCELLED: &str = "a client cancelled it";
+
+/// Which page of a list is shown.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shown {
+    /// Only those of this session.
+    session: Option<SessionId>,
+    /// How many at the most.
+    limit: Option<usize>,
+    /// Only those behind this one, the last of the page before.
+    after: Option<RunId>,
+}
+
+/// A page of runs, the newest first.
+#[derive(Debug, Serialize)]
+pub(crate) struct Page {
+    runs: Vec<RunSummary>,
+    /// What `after` has to name for the next page; left out on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<RunId>,
+}
+
+/// `GET /api/v1/runs`
+pub(crate) async fn list(
+    State(orchestrator): State<Orchestrator>,
+    shown: Result<Query<Shown>, QueryRejection>,
+) -> Result<Json<Page>, Problem> {
+    let shown = said::query(shown)?;
+    let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
+    let mut filter = RunFilter::default().limited_to(most + 1);
+    if let Some(session) = shown.session {
+        filter = filter.of_session(session);
+    }
+    if let Some(after) = shown.after {
+        filter = filter.after(after);
+    }
+    let mut each = orchestrator.sessions().each_run(filter);
+    let mut page = Vec::new();
+    while page.len() <= most
+        && let Some(run) = each.next().await?
+    {
+        page.push(run);
+    }
+    let is_more = page.len() > most;
+    page.truncate(most);
+    let next = page.last().filter(|_| is_more).map(|run| run.run_id);
+    Ok(Json(Page { runs: page, next }))
+}
+
+/// A run, with what it came to if it came to anything.
+#[derive(Debug, Serialize)]
+pub(crate) struct Run {
+    #[serde(flatten)]
+    summary: RunSummary,
+    /// What the turn was or would be answered with, once the run has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<OrchestratorResult>,
+}
+
+/// `GET /api/v1/runs/{id}`
+pub(crate) async fn show(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Run>, Problem> {
+    let id = run_id(id)?;
+    let summary = orchestrator.sessions().run(id).await?;
+    let result = match summary.ended_at {
+        Some(_) => Some(orchestrator.runs().result(id).await?),
+        None => None,
+    };
+    Ok(Json(Run { summary, result }))
+}
+
+/// `GET /api/v1/runs/{id}/events`: after the record that the header `Last-Event-ID` names, or from the first.
+pub(crate) async fn events(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let id = run_id(id)?;
+    let last = events::last_of(&headers)?;
+    let events = orchestrator.runs().attach(id, last).await?;
+    Ok(events::answer(events, last))
+}
+
+/// What was taken: it is kept, and the run hears of it with one of its next steps.
+#[derive(Debug, Serialize)]
+pub(crate) struct Taken {
+    run_id: RunId,
+}
+
+fn taken(run_id: RunId) -> (StatusCode, Json<Taken>) {
+    (StatusCode::ACCEPTED, Json(Taken { run_id }))
+}
+
+/// What a client says to end a run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object that may have the field reason"
+)]
+struct Cancel {
+    reason: Option<String>,
+}
+
+impl Said for Cancel {
+    const FIELDS: &'static [&'static str] = &["reason"];
+}
+
+/// `POST /api/v1/runs/{id}/cancel`
+pub(crate) async fn cancel(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Taken>), Problem> {
+    let id = run_id(id)?;
+    let said = match body::json_if_any(&headers, body).await? {
+        Some(bytes) => said::parse(&bytes)?,
+        None => Cancel::default(),
+    };
+    let reason = said.reason.unwrap_or_else(|| CANCELLED.to_owned());
+    said::without_nul("reason", &reason)?;
+    at_work(&orchestrator, id).await?;
+    orchestrator.runs().cancel(id, reason).await?;
+    Ok(taken(id))
+}
+
+/// What a client says to add a message to a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the field message")]
+struct Steer {
+    message: String,
+}
+
+impl Said for Steer {
+    const FIELDS: &'static [&'static str] = &["message"];
+}
+
+/// `POST /api/v1/runs/{id}/steer`
+pub(crate) async fn steer(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Taken>), Problem> {
+    let id = run_id(id)?;
+    let said: Steer = said::parse(&body::json(&headers, body).await?)?;
+    said::without_nul("message", &said.message)?;
+    if said.message.trim().is_empty() {
+        let detail = "message: it must not be empty";
+        return Err(Problem::new(&INVALID_FIELD, detail).with("field", "message"));
+    }
+    at_work(&orchestrator, id).await?;
+    orchestrator.runs().steer(id, said.message).await?;
+    Ok(taken(id))
+}
+
+/// What a client says of a tool that it ran.
+#[derive(Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with the field result or error"
+)]
+struct Brought {
+    /// What the tool gave; any JSON.
+    result: Option<Box<RawValue>>,
+    /// Why it gave nothing.
+    error: Option<String>,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    duration_ms: u64,
+}
+
+impl Said for Brought {
+    const FIELDS: &'static [&'static str] = &["result", "error", "duration_ms"];
+}
+
+impl Brought {
+    fn outcome(self) -> Result<(ToolOutcome, Duration), Problem> {
+        let outcome = match (self.result, self.error) {
+            (Some(result), None) => {
+                let value = JsonText::from_text(result.get());
+                ToolOutcome::done(ToolOutput::new(value))
+            }
+            (None, Some(error)) => ToolOutcome::failed(ToolFailure::Error, &error),
+            _ => {
+                let detail = "the body must have one of the fields result and error";
+                return Err(Problem::new(&INVALID_FIELD, detail).with("field", "result"));
+            }
+        };
+        Ok((outcome, Duration::from_millis(self.duration_ms)))
+    }
+}
+
+/// `POST /api/v1/runs/{id}/tools/{call_id}`
+pub(crate) async fn bring(
+    State(orchestrator): State<Orchestrator>,
+    ids: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Taken>), Problem> {
+    let (id, call) = call_of(ids)?;
+    let bytes = body::json(&headers, body).await?;
+    let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
+    at_work(&orchestrator, id).await?;
+    orchestrator.runs().bring(id, &call, outcome, took).await?;
+    Ok(taken(id))
+}
+
+/// Refuses a run that has ended: nothing reaches it any more.
+pub(super) async fn at_work(orchestrator: &Orchestrator, id: RunId) -> Result<(), Problem> {
+    let run = orchestrator.sessions().run(id).await?;
+    if run.ended_at.is_none() {
+        return Ok(());
+    }
+    let status: Value = run.status.as_str().into();
+    Err(Problem::new(&RUN_ENDED, "the run has ended").with("status", status))
+}

@@ -1,0 +1,134 @@
+//! `/api/v1/sessions`: which there are, one of them with its messages, made and removed.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use neuraxis::engine::SessionOverview;
+use neuraxis::ports::{Session, SessionFilter};
+use neuraxis::{Orchestrator, SessionId};
+use serde::{Deserialize, Serialize};
+
+use super::session_id;
+use crate::body;
+use crate::problem::{INVALID_QUERY, Problem};
+use crate::said::{self, Said};
+
+/// How many sessions or runs a page has, unless the client says otherwise.
+pub(super) const PAGE: usize = 50;
+
+/// Which page of a list is shown.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shown {
+    /// How many at the most.
+    limit: Option<usize>,
+    /// Only those whose ids begin with this.
+    prefix: Option<String>,
+    /// Only those behind this one, the last of the page before.
+    after: Option<SessionId>,
+}
+
+/// A page of sessions, the newest first.
+#[derive(Debug, Serialize)]
+pub(crate) struct Page {
+    sessions: Vec<Session>,
+    /// What `after` has to name for the next page; left out on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<SessionId>,
+}
+
+/// `GET /api/v1/sessions`
+pub(crate) async fn list(
+    State(orchestrator): State<Orchestrator>,
+    shown: Result<Query<Shown>, QueryRejection>,
+) -> Result<Json<Page>, Problem> {
+    let shown = said::query(shown)?;
+    let most = page_size(shown.limit, SessionFilter::MAX_LIMIT)?;
+    let sessions = orchestrator.sessions();
+    let mut filter = SessionFilter::default().limited_to(most + 1);
+    if let Some(prefix) = shown.prefix {
+        filter = filter.beginning_with(prefix);
+    }
+    if let Some(after) = &shown.after {
+        filter = filter.after(&sessions.get(after).await?);
+    }
+    let mut each = sessions.each(filter);
+    let mut page = Vec::new();
+    while page.len() <= most
+        && let Some(session) = each.next().await?
+    {
+        page.push(session);
+    }
+    let is_more = page.len() > most;
+    page.truncate(most);
+    let last = page.last().filter(|_| is_more);
+    Ok(Json(Page {
+        next: last.map(|session| session.id.clone()),
+        sessions: page,
+    }))
+}
+
+/// Reads how many entries a page is to have.
+pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Problem> {
+    let limit = limit.unwrap_or(PAGE);
+    if (1..most).contains(&limit) {
+        return Ok(limit);
+    }
+    let detail = format!("limit must be from 1 to {}", most - 1);
+    Err(Problem::new(&INVALID_QUERY, detail))
+}
+
+/// What a client says to make a session.
+#[derive(Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object that may have the field id"
+)]
+struct New {
+    id: Option<SessionId>,
+}
+
+impl Said for New {
+    const FIELDS: &'static [&'static str] = &["id"];
+}
+
+/// `POST /api/v1/sessions`
+pub(crate) async fn create(
+    State(orchestrator): State<Orchestrator>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let new = match body::json_if_any(&headers, body).await? {
+        Some(bytes) => said::parse(&bytes)?,
+        None => New::default(),
+    };
+    let session = orchestrator.runs().new_session(new.id).await?;
+    let place = format!("/api/v1/sessions/{}", session.id);
+    Ok((
+        StatusCode::CREATED,
+        [(header::LOCATION, place)],
+        Json(session),
+    )
+        .into_response())
+}
+
+/// `GET /api/v1/sessions/{id}`
+pub(crate) async fn show(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<SessionOverview>, Problem> {
+    let id = session_id(id)?;
+    Ok(Json(orchestrator.sessions().overview(&id).await?))
+}
+
+/// `DELETE /api/v1/sessions/{id}`
+pub(crate) async fn delete(
+    State(orchestrator): State<Orchestrator>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    orchestrator.sessions().delete(&session_id(id)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,92 @@
+//! What clients say: JSON objects and queries of known fields, with a clear word about what is wrong with them.
+
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
+
+/// The most characters of a client's own words, such as the name of an unknown field, that an answer repeats.
+const MAX_REPEATED_CHARS: usize = 64;
+
+/// The most characters of an answer about them.
+const MAX_COMPLAINT_CHARS: usize = 300;
+
+/// An object that clients send.
+pub(crate) trait Said: DeserializeOwned {
+    /// The fields there are, the most needed first.
+    const FIELDS: &'static [&'static str];
+}
+
+/// Reads an object from JSON.
+pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
+    // serde would take a list of the fields' values, too.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        let field = T::FIELDS.first().copied().unwrap_or_default();
+        let detail = format!("the body must be a JSON object with the field {field}, not a list");
+        return Err(Problem::new(&INVALID_FIELD, detail));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let said: T = serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| complaint(error.inner(), &error.path().to_string(), T::FIELDS))?;
+    let end = deserializer.end();
+    end.map_err(|error| complaint(&error, "", T::FIELDS))?;
+    Ok(said)
+}
+
+/// Reads what stands behind the `?` of an address.
+pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    let Query(said) = query.map_err(|rejection| {
+        let text = cut(&rejection.body_text(), MAX_COMPLAINT_CHARS);
+        Problem::new(&INVALID_QUERY, text)
+    })?;
+    Ok(said)
+}
+
+/// Refuses a text that not every store can keep: what one refuses all refuse.
+pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem> {
+    if !text.contains('\0') {
+        return Ok(());
+    }
+    let detail = format!("{field}: it must not hold the character U+0000");
+    Err(Problem::new(&INVALID_FIELD, detail).with("field", field))
+}
+
+fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let place = format!(" at line {line} column {column}");
+    let text = error.to_string();
+    let text = cut(
+        text.strip_suffix(&place).unwrap_or(&text),
+        MAX_COMPLAINT_CHARS,
+    );
+    let problem = match (error.classify(), path) {
+        (Category::Data, "" | ".") => Problem::new(&INVALID_FIELD, format!("{text}{place}")),
+        (Category::Data, field) if fields.contains(&field) => {
+            Problem::new(&INVALID_FIELD, format!("{field}: {text}{place}")).with("field", field)
+        }
+        (Category::Data, field) => {
+            let field = cut(field, MAX_REPEATED_CHARS);
+            let detail = format!(
+                "unknown field \"{field}\"{place}; known: {}",
+                fields.join(", ")
+            );
+            Problem::new(&UNKNOWN_FIELD, detail)
+                .with("field", field)
+                .with("known", fields.to_vec())
+        }
+        _ => Problem::new(
+            &INVALID_JSON,
+            format!("the body cannot be read as JSON: {text}{place}"),
+        ),
+    };
+    problem.with("line", line).with("column", column)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,414 @@
+//! The server's own API beside turns: sessions, runs and their events, what waits for a person, and what there is.
+
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::{Client, Program};
+
+/// A configuration in which the tool of the clock asks.
+const ASKS: &str =
+    "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'The time is private.'\n";
+
+fn asking() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
+    folder
+}
+
+async fn get(client: &Client, path: &str) -> (u16, Value) {
+    answer(client.get(path)).await
+}
+
+async fn post(client: &Client, path: &str, body: Value) -> (u16, Value) {
+    let request = client.post(path).header("content-type", "application/json");
+    answer(request.body(body.to_string())).await
+}
+
+/// Decides as somebody who can read the user's own files.
+async fn decide(program: &Program, path: &str, body: Value) -> (u16, Value) {
+    let file = program.folder().join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(file).unwrap();
+    let request = program
+        .client()
+        .post(path)
+        .header("content-type", "application/json");
+    let request = request.header("authorization", format!("Bearer {}", token.trim()));
+    answer(request.body(body.to_string())).await
+}
+
+/// Takes a turn that comes to wait for a person. Returns the run and the call.
+async fn waiting(client: &Client, session: &str) -> (String, String) {
+    let (status, result) = client
+        .ask(session, &json!({"message": "What time is it?"}))
+        .await;
+    assert_eq!(
+        (status, &result["status"]),
+        (200, &json!("waiting")),
+        "{result}"
+    );
+    assert_eq!(result["pending"][0]["kind"], "approval");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (
+        text(&result["run_id"]),
+        text(&result["pending"][0]["tool_call_id"]),
+    )
+}
+
+#[tokio::test]
+async fn sessions_are_made_listed_in_pages_shown_and_deleted() {
+    let program = Program::start().await;
+    let client = program.client();
+    let (status, made) = answer(client.post("/api/v1/sessions")).await;
+    assert_eq!(status, 201);
+    let id = made["id"].as_str().unwrap().to_owned();
+    for name in ["a", "b"] {
+        let (status, made) = post(&client, "/api/v1/sessions", json!({"id": name})).await;
+        assert_eq!((status, &made["id"]), (201, &json!(name)));
+    }
+    let (status, problem) = post(&client, "/api/v1/sessions", json!({"id": "a"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (409, &json!("/errors/session-exists"))
+    );
+
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/sessions?limit=2".to_owned();
+    loop {
+        let (status, page) = get(&client, &path).await;
+        assert_eq!(status, 200);
+        seen.extend(
+            page["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it["id"].clone()),
+        );
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        path = format!("/api/v1/sessions?limit=2&after={next}");
+    }
+    assert_eq!(seen, [json!("b"), json!("a"), json!(id)]);
+
+    client
+        .ask("a", &json!({"message": "What time is it?"}))
+        .await;
+    let (status, shown) = get(&client, "/api/v1/sessions/a").await;
+    assert_eq!(status, 200);
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(shown["history"][0]["role"], "user");
+    let deleted = client.delete("/api/v1/sessions/a").send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    let (status, problem) = get(&client, "/api/v1/sessions/a").await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (404, &json!("/errors/no-such-session"))
+    );
+}
+
+#[tokio::test]
+async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() {
+    let program = Program::start().await;
+    let client = program.client();
+    let (_, result) = client
+        .ask("s", &json!({"message": "What time is it?"}))
+        .await;
+    let run = result["run_id"].as_str().unwrap();
+    let (status, shown) = get(&client, &format!("/api/v1/runs/{run}")).await;
+    assert_eq!((status, &shown["status"]), (200, &json!("done")));
+    assert_eq!(shown["result"]["reply"], result["reply"]);
+    let (_, page) = get(&client, "/api/v1/runs?session=s").await;
+    assert_eq!(page["runs"][0]["run_id"], run);
+
+    let path = format!("/api/v1/runs/{run}/events");
+    let all = client.events(client.get(&path)).await.rest().await;
+    let last = all.last().unwrap().id.unwrap();
+    assert_eq!(last as usize, all.len(), "records alone, from the first");
+    for after in 0..=last {
+        let request = client.get(&path).header("last-event-id", after.to_string());
+        let rest = client.events(request).await.rest().await;
+        let ids: Vec<u64> = rest.iter().filter_map(|frame| frame.id).collect();
+        assert_eq!(ids, (after + 1..=last).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let (run, call) = waiting(&client, "s").await;
+    let (_, open) = get(&client, "/api/v1/approvals").await;
+    let open = &open["approvals"][0];
+    assert_eq!(
+        (&open["run_id"], &open["session_id"]),
+        (&json!(run), &json!("s"))
+    );
+    assert_eq!(open["request"]["name"], "current_time");
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+
+    let other = json!({"decision": "approve", "question": "0123456789abcdef"});
+    let (status, problem) = decide(&program, &path, other).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (409, &json!("/errors/other-question"))
+    );
+    let (status, problem) = decide(
+        &program,
+        &path,
+        json!({"decision": "approve", "arguments": {"x": 1}}),
+    )
+    .await;
+    assert_eq!(
+        (status, &problem["field"]),
+        (400, &json!("arguments")),
+        "{problem}"
+    );
+
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    let decision = json!({"decision": "approve", "question": open["question"]});
+    let (status, kept) = decide(&program, &path, decision.clone()).await;
+    assert_eq!((status, &kept["run_id"]), (202, &json!(run)));
+    let names: Vec<String> = frames
+        .rest()
+        .await
+        .into_iter()
+        .map(|frame| frame.event)
+        .collect();
+    assert!(names.contains(&"approval_decided".to_owned()), "{names:?}");
+    assert_eq!(names.last().unwrap(), "final");
+    let (status, problem) = decide(&program, &path, decision).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (409, &json!("/errors/run-ended")),
+        "nothing is approved twice"
+    );
+}
+
+#[tokio::test]
+async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let (run, call) = waiting(&client, "s").await;
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+    let body = json!({"decision": "approve"});
+    let (status, problem) = post(&client, &path, body.clone()).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (401, &json!("/errors/token-needed"))
+    );
+    for value in ["Bearer ", "Bearer 0000", "Basic x", "bearer"] {
+        let request = client
+            .post(&path)
+            .header("content-type", "application/json");
+        let request = request
+            .header("authorization", value)
+            .body(body.to_string());
+        assert_eq!(answer(request).await.0, 401, "{value}");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let file = program.folder().join(".local/share/neuraxis/server.token");
+        assert_eq!(
+            std::fs::metadata(file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+    let (_, shown) = get(&client, &format!("/api/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting");
+}
+
+#[tokio::test]
+async fn a_denied_call_is_told_to_the_model_with_the_reason() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let (run, call) = waiting(&client, "s").await;
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+    let (status, _) = decide(
+        &program,
+        &path,
+        json!({"decision": "deny", "reason": "not today"}),
+    )
+    .await;
+    assert_eq!(status, 202);
+    let frames = frames.rest().await;
+    let result = frames
+        .iter()
+        .find(|frame| frame.event == "tool_result")
+        .unwrap();
+    assert!(
+        result.data["value"].to_string().contains("not today"),
+        "{:?}",
+        result.data
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let (run, call) = waiting(&client, "s").await;
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    let (status, _) = answer(client.post(&format!("/api/v1/runs/{run}/cancel"))).await;
+    assert_eq!(status, 202);
+    let last = frames.rest().await.pop().unwrap();
+    assert_eq!(last.data["finish_reason"], "cancelled");
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+    let (status, problem) = decide(&program, &path, json!({"decision": "approve"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (409, &json!("/errors/run-ended"))
+    );
+    let (_, open) = get(&client, "/api/v1/approvals?session=s").await;
+    assert_eq!(open["approvals"], json!([]));
+}
+
+#[tokio::test]
+async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let (run, call) = waiting(&client, "s").await;
+    let steer = json!({"message": "and in Tokyo?"});
+    let (status, _) = post(&client, &format!("/api/v1/runs/{run}/steer"), steer).await;
+    assert_eq!(status, 202);
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+    decide(&program, &path, json!({"decision": "approve"})).await;
+    let frames = frames.rest().await;
+    let steered = frames
+        .iter()
+        .find(|frame| frame.event == "steered")
+        .unwrap();
+    assert!(steered.data.to_string().contains("and in Tokyo?"));
+}
+
+#[tokio::test]
+async fn what_there_is_not_is_the_same_404_on_every_route() {
+    let program = Program::start().await;
+    let client = program.client();
+    let nobody = "01955f00-7a00-7000-8000-000000000001";
+    for run in [nobody, "not-a-run", "%00", "a%2Fb"] {
+        for path in ["", "/events"] {
+            let (status, problem) = get(&client, &format!("/api/v1/runs/{run}{path}")).await;
+            assert_eq!(
+                (status, &problem["type"]),
+                (404, &json!("/errors/no-such-run")),
+                "{run}{path}"
+            );
+        }
+        for (path, body) in [
+            ("cancel", json!({})),
+            ("steer", json!({"message": "x"})),
+            ("tools/call_1", json!({"result": 1})),
+        ] {
+            let (status, problem) =
+                post(&client, &format!("/api/v1/runs/{run}/{path}"), body).await;
+            assert_eq!(
+                (status, &problem["type"]),
+                (404, &json!("/errors/no-such-run")),
+                "{path}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_by_name() {
+    let program = Program::start().await;
+    let client = program.client();
+    for path in [
+        "sessions?limit=0",
+        "sessions?limit=5000",
+        "sessions?limt=5",
+        "runs?after=x",
+        "approvals?session=%00",
+    ] {
+        let (status, problem) = get(&client, &format!("/api/v1/{path}")).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (400, &json!("/errors/invalid-query")),
+            "{path}: {problem}"
+        );
+    }
+    let nobody = "01955f00-7a00-7000-8000-000000000001";
+    for (path, body) in [
+        ("steer", json!({"message": " "})),
+        ("steer", json!({"message": "a\u{0}b"})),
+        ("tools/call_1", json!({})),
+        ("tools/call_1", json!({"result": 1, "error": "both"})),
+        ("approvals/call_1", json!({"decision": "maybe"})),
+        (
+            "approvals/call_1",
+            json!({"decision": "deny", "arguments": {}, "extra": 1}),
+        ),
+    ] {
+        let (status, problem) = post(&client, &format!("/api/v1/runs/{nobody}/{path}"), body).await;
+        let kind = problem["type"].as_str().unwrap();
+        assert!(
+            status == 400 || kind == "/errors/no-such-run",
+            "{path}: {problem}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_there_is_to_be_used_is_told() {
+    let program = Program::start().await;
+    let client = program.client();
+    let (_, tools) = get(&client, "/api/v1/tools").await;
+    let tools = tools["tools"].as_array().unwrap();
+    let clock = tools
+        .iter()
+        .find(|tool| tool["name"] == "current_time")
+        .unwrap();
+    assert_eq!(
+        (&clock["class"], &clock["parameters"]["type"]),
+        (&json!("read_only"), &json!("object"))
+    );
+    let (_, models) = get(&client, "/api/v1/models").await;
+    assert_eq!(models["models"][0]["provider"], "offline", "{models}");
+    let (_, agents) = get(&client, "/api/v1/agents").await;
+    let names: Vec<&Value> = agents["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    assert!(names.contains(&&json!("deep_research")), "{names:?}");
+    let (_, policy) = get(&client, "/api/v1/policy").await;
+    assert_eq!(
+        policy["modes"],
+        json!(["conservative", "moderate"]),
+        "no mode above moderate"
+    );
+    let (status, decision) = post(
+        &client,
+        "/api/v1/policy/explain",
+        json!({"message": "What time is it?"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &decision["mode"]),
+        (200, &json!("moderate")),
+        "{decision}"
+    );
+    let (status, problem) = post(
+        &client,
+        "/api/v1/policy/explain",
+        json!({"message": "x", "mode": "exploratory"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (403, &json!("/errors/mode-not-allowed"))
+    );
+}

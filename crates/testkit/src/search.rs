@@ -1,0 +1,72 @@
+//! A search service that finds what it was given.
+
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+
+use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
+
+/// Finds what it was given to find, whatever it is asked, and remembers the questions.
+///
+/// ```
+/// use neuraxis_ports::{SearchHit, WebSearch};
+/// use neuraxis_testkit::ScriptedSearch;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), neuraxis_ports::WebSearchError> {
+/// let search = ScriptedSearch::new([SearchHit::new("Rivers of Europe", "https://example.org/rivers", "")]);
+/// assert_eq!(search.search("long rivers", std::num::NonZeroU32::MIN).await?.len(), 1);
+/// assert_eq!(search.queries(), ["long rivers"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct ScriptedSearch {
+    hits: Vec<SearchHit>,
+    failure: Option<WebSearchError>,
+    queries: Mutex<Vec<String>>,
+}
+
+impl ScriptedSearch {
+    /// Knows these pages.
+    pub fn new(hits: impl IntoIterator<Item = SearchHit>) -> Self {
+        Self {
+            hits: hits.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Fails each time.
+    #[must_use]
+    pub fn failing(error: WebSearchError) -> Self {
+        Self {
+            failure: Some(error),
+            ..Self::default()
+        }
+    }
+
+    /// Returns what it was asked so far.
+    #[must_use]
+    pub fn queries(&self) -> Vec<String> {
+        let queries = self.queries.lock();
+        queries.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl WebSearch for ScriptedSearch {
+    async fn search(
+        &self,
+        query: &str,
+        most: NonZeroU32,
+    ) -> Result<Vec<SearchHit>, WebSearchError> {
+        let queries = self.queries.lock();
+        queries
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(query.to_owned());
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let found = self.hits.iter().cloned();
+        Ok(found.take(most.get() as usize).collect())
+    }
+}

@@ -1,0 +1,168 @@
+//! `cargo xtask comparison`: counts the lines of the programs on the pages for who embeds, and keeps the counts in the table
+//! of `docs/comparison.md`, so that it never says less than what is compiled.
+//!
+//! Counted are the blocks of code that stand behind `<!-- counted -->`. A line counts if a reader has to write it for the job:
+//! it is not blank, no comment, no `use`, not hidden from the page (`# …`: what stands for a provider, and checks), and not of
+//! the frame around every async program (`#[tokio::main]`, `async fn main`, its `Ok(())` and its brace).
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::cargo::workspace_root;
+
+/// What stands before a block that is counted.
+const MARK: &str = "<!-- counted -->";
+
+/// The most characters of a line that is counted: as many as in the peers' programs.
+const MAX_WIDTH: usize = 120;
+
+/// Runs the subcommand: writes the counts.
+pub(crate) fn run() -> ExitCode {
+    let written = current().and_then(|(file, _, counted)| {
+        fs::write(&file, counted).with_context(|| format!("{}", file.display()))
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks that the table says what is counted.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let (file, text, counted) = current()?;
+    ensure!(
+        text == counted,
+        "{} does not say what is counted: run `cargo xtask comparison`",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Returns the page with the table, its text, and what that should be.
+fn current() -> anyhow::Result<(PathBuf, String, String)> {
+    let docs = workspace_root().join("docs");
+    let file = docs.join("comparison.md");
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file);
+        text.with_context(|| format!("{}", file.display()))
+    };
+    let text = read(&file)?;
+    let mut rows = 0;
+    let counted = rewrite(&text, |page| {
+        rows += 1;
+        let page = docs.join("embedding").join(page);
+        counts(&read(&page)?).with_context(|| format!("{}", page.display()))
+    })?;
+    ensure!(rows > 0, "{} has no table of jobs", file.display());
+    Ok((file, text, counted))
+}
+
+/// Puts what `count` says of the page that a row of a table links to into the row's second cell.
+fn rewrite(
+    text: &str,
+    mut count: impl FnMut(&str) -> anyhow::Result<String>,
+) -> anyhow::Result<String> {
+    let mut rewritten = String::new();
+    for line in text.lines() {
+        let mut cells: Vec<&str> = line.split('|').collect();
+        let page = cells.get(1).and_then(|job| linked_page(job));
+        let counted = page.map(&mut count).transpose()?;
+        let counted = counted.map(|counted| format!(" {counted} "));
+        if let (Some(counted), Some(cell)) = (&counted, cells.get_mut(2)) {
+            *cell = counted;
+        }
+        rewritten.push_str(&cells.join("|"));
+        rewritten.push('\n');
+    }
+    Ok(rewritten)
+}
+
+fn linked_page(cell: &str) -> Option<&str> {
+    let (_, link) = cell.split_once("](embedding/")?;
+    link.split_once(')').map(|(page, _)| page)
+}
+
+/// Counts the marked blocks of a page; of several, each on its own.
+fn counts(page: &str) -> anyhow::Result<String> {
+    let mut lines = page.lines();
+    let mut counts = Vec::new();
+    while lines.any(|line| line == MARK) {
+        let fence = lines.next().unwrap_or_default();
+        ensure!(fence.starts_with("```"), "no code follows {MARK}");
+        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        counts.push(count(&block)?.to_string());
+    }
+    if counts.is_empty() {
+        bail!("no block stands behind {MARK}");
+    }
+    Ok(counts.join(" + "))
+}
+
+fn count(block: &[&str]) -> anyhow::Result<usize> {
+    let mut counted = 0;
+    let mut is_in_main = false;
+    for line in block {
+        let code = line.trim();
+        let is_hidden = code == "#" || code.starts_with("# ");
+        let is_frame = match *line {
+            "#[tokio::main]" => true,
+            line if line.starts_with("async fn main(") => {
+                is_in_main = true;
+                true
+            }
+            "    Ok(())" => is_in_main,
+            "}" if is_in_main => {
+                is_in_main = false;
+                true
+            }
+            _ => false,
+        };
+        let is_said = code.is_empty() || code.starts_with("//") || code.starts_with("use ");
+        if is_hidden || is_frame || is_said {
+            continue;
+        }
+        ensure!(
+            line.chars().count() <= MAX_WIDTH,
+            "longer than {MAX_WIDTH} characters: {line}"
+        );
+        counted += 1;
+    }
+    Ok(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# A job\n\n```rust\nnot_counted();\n```\n\n<!-- counted -->\n```rust\nuse std::sync::Arc;\n# use hidden;\n\n\
+        /// Says why.\n#[derive(Debug)]\nstruct Job {\n    // A comment.\n    done: bool,\n}\n\n#[tokio::main]\n\
+        async fn main() -> Result<(), Error> {\n#   let hidden = 1;\n    let job = work()?;\n    Ok(())\n}\n#\n# fn end() {}\n```\n";
+
+    #[test]
+    fn what_a_reader_writes_for_the_job_is_counted_and_nothing_else() {
+        assert_eq!(counts(PAGE).unwrap(), "5");
+        let two = format!("{PAGE}\n<!-- counted -->\n```js\nshow(piece);\n```\n");
+        assert_eq!(counts(&two).unwrap(), "5 + 1");
+    }
+
+    #[test]
+    fn a_page_without_a_counted_program_and_a_line_that_hides_another_are_refused() {
+        assert!(counts("```rust\nlet a = 1;\n```\n").is_err());
+        assert!(counts("<!-- counted -->\nlet a = 1;\n").is_err());
+        let long = format!("<!-- counted -->\n```rust\n{}\n```\n", "x".repeat(121));
+        assert!(counts(&long).is_err());
+    }
+
+    #[test]
+    fn the_second_cell_of_a_row_that_links_to_a_page_is_what_was_counted() {
+        let table = "| job | ours | rig |\n| --- | ---: | ---: |\n| [1 hello](embedding/hello.md) | 9 | 2 |\n| none | 9 | 2 |\n";
+        let said = rewrite(table, |page| Ok(format!("{page}!"))).unwrap();
+        assert_eq!(said, table.replacen("| 9 |", "| hello.md! |", 1));
+    }
+}

@@ -1,0 +1,98 @@
+//! `cargo xtask semver`: tells which changes of the public interfaces would break whoever embeds the crates.
+//!
+//! Not a part of `cargo xtask ci`: the documentation of every crate is built twice, which takes minutes, and until 1.0 a
+//! minor version may break an interface. Whoever writes the changelog of a version runs it.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use cargo_metadata::Target;
+use clap::Args;
+
+use crate::cargo::{cargo, program, succeed, succeeds};
+use crate::packages;
+
+/// What the public interfaces are compared with.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The commit or tag to compare with. The last tag; without any, the commit before this one.
+    #[arg(long, value_name = "REV")]
+    since: Option<String>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match compare(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(options: &Options) -> anyhow::Result<()> {
+    if !succeeds(cargo("semver-checks --version")) {
+        bail!("cargo-semver-checks is not installed: `cargo install --locked cargo-semver-checks`");
+    }
+    let since = match &options.since {
+        Some(since) => since.clone(),
+        None => baseline()?,
+    };
+    println!("compared with {since}");
+    succeed(comparison(&since, &libraries()?))
+}
+
+/// Prepares the comparison of these crates. Each is named, since crates that are not published are left out otherwise.
+fn comparison(since: &str, crates: &[String]) -> Command {
+    let mut command = cargo("semver-checks check-release");
+    command.args(["--baseline-rev", since]);
+    command.args(crates.iter().flat_map(|name| ["--package", name]));
+    command
+}
+
+/// Returns the crates with an interface for other programs.
+fn libraries() -> anyhow::Result<Vec<String>> {
+    let packages = packages::packages()?.into_iter();
+    let libraries = packages
+        .filter(|package| package.targets.iter().any(Target::is_lib) && package.readme.is_some());
+    Ok(libraries.map(|package| package.name.to_string()).collect())
+}
+
+fn baseline() -> anyhow::Result<String> {
+    let last_tag = said(program("git", "describe --tags --abbrev=0"));
+    let found = match last_tag {
+        Some(tag) => Some(tag),
+        None => said(program("git", "rev-parse --short HEAD^")),
+    };
+    found.context("there is nothing to compare with: name a commit with --since")
+}
+
+/// Returns the line that a program writes, if it succeeds.
+fn said(mut command: Command) -> Option<String> {
+    let output = command.output().ok().filter(|it| it.status.success())?;
+    let line = String::from_utf8(output.stdout).ok()?;
+    Some(line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_library_is_compared_by_name_and_programs_are_not() {
+        let libraries = libraries().unwrap();
+        let command = comparison("v0.1.0", &libraries);
+        let arguments: Vec<_> = command.get_args().map(|it| it.to_string_lossy()).collect();
+        let has = |expected: &[&str]| arguments.windows(expected.len()).any(|it| it == expected);
+        assert!(has(&["--baseline-rev", "v0.1.0"]));
+        assert!(has(&["--package", "neuraxis"]) && has(&["--package", "neuraxis-core"]));
+        assert!(!has(&["neuraxis-cli"]) && !has(&["neuraxis-tool-macro"]) && !has(&["xtask"]));
+    }
+
+    #[test]
+    fn a_program_that_fails_says_nothing() {
+        assert_eq!(said(program("git", "rev-parse no-such-commit")), None);
+        assert!(said(cargo("--version")).is_some_and(|line| line.starts_with("cargo")));
+    }
+}
