@@ -181,6 +181,7 @@ fn the_doctor_of_what_works_is_content() {
         "store",
         "approvals",
         "project",
+        "MCP servers",
         #[cfg(target_os = "linux")]
         "sandbox",
         "terminal",

@@ -43,6 +43,14 @@ fn a_token_comes_from_a_variable_or_a_file() {
         .with_file("user/token", "from-file\n")
         .with_variable("TOKEN", "from-variable")
         .with_variable("KEY", "k");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let file = machine.folder.path().join("user/token");
+        let refused = reach(&machine, "b").unwrap_err().to_string();
+        assert!(refused.contains("chmod 600"), "{refused}");
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let token = |name: &str| match reach(&machine, name) {
         Ok(Reach::Http(http)) => http.token.unwrap().expose().to_owned(),
         other => panic!("{other:?}"),

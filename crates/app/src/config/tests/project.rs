@@ -166,6 +166,7 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
     assert_eq!(
         ignored(&machine),
         [
+            "mcp.servers.evil.command",
             "models.reasoning.base_url",
             "models.reasoning.proxy",
             "models.reasoning.api_key_env",
@@ -175,7 +176,6 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
             "store.log.folder",
             "store.url",
             "tools.root",
-            "mcp.servers.evil.command",
             "server.listen",
             "telemetry.endpoint",
             "models.reasoning.model",
