@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 
+use self::ask::Asked;
 use self::follow::{Followed, Stopped, lost};
 use self::given_up::{GIVEN_UP, GivenUp};
 use crate::offers::Offer;
@@ -152,20 +153,19 @@ impl<'a> Call<'a> {
             if open.is_empty() || self.asking == Asking::Nobody {
                 break of_run(&result, &open).into();
             }
-            let settled = match self.asking {
-                Asking::InResult => match self.in_result(offer, run, &open).await {
-                    Ok(Ok(questions)) => break questions.into(),
-                    settled => settled.map(|settled| settled.err()),
-                },
-                Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await.map(Some),
+            let asked = match self.asking {
+                Asking::InResult => self.in_result(offer, run, &open).await,
+                Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await,
             };
-            followed = match settled {
-                Ok(last) => match self.follow_on(run, last.flatten()).await {
-                    Ok(followed) => followed,
-                    Err(text) => break failed(text).into(),
-                },
+            let followed_on = match asked {
+                Ok(Asked::Settled(last)) => self.follow_on(run, last).await,
+                Ok(Asked::ByClient(questions)) => break questions.into(),
                 Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
-                Err(Stopped::Failed(text)) => break failed(text).into(),
+                Err(Stopped::Failed(text)) => Err(text),
+            };
+            followed = match followed_on {
+                Ok(followed) => followed,
+                Err(text) => break failed(text).into(),
             };
         };
         given_up.is_settled = true;

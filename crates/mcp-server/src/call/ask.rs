@@ -22,15 +22,22 @@ use crate::shown::words;
 /// How long after a question expired it is still waited for: then it has expired by every clock.
 const AFTER_EXPIRY: Duration = Duration::from_millis(500);
 
+/// What became of the questions of a run.
+pub(super) enum Asked {
+    /// They are decided: the last record before the last decision, if any decision was needed.
+    Settled(Option<Seq>),
+    /// They go to the client, which brings the answers with its next call.
+    ByClient(InputRequiredResult),
+}
+
 impl Call<'_> {
-    /// Writes the questions as the result of the call. Where none of them can be asked they are settled, and the last record
-    /// before that comes back in place of them.
+    /// Writes the questions as the result of the call. What cannot be asked is decided at once.
     pub(super) async fn in_result(
         &self,
         offer: &Offer,
         run: RunId,
         open: &[WaitingApproval],
-    ) -> Result<Result<InputRequiredResult, Option<Seq>>, Stopped> {
+    ) -> Result<Asked, Stopped> {
         let mut questions: InputRequests = BTreeMap::new();
         let mut last = None;
         for waiting in open {
@@ -46,7 +53,7 @@ impl Call<'_> {
             }
         }
         if questions.is_empty() {
-            return Ok(Err(last));
+            return Ok(Asked::Settled(last));
         }
         let owner = self.server.owner.as_deref();
         let state = self.server.states.seal(run, &offer.tool.name, owner);
@@ -54,15 +61,16 @@ impl Call<'_> {
             let text = "this machine gives no random bytes, so that an answer could not be told from a forged one";
             Stopped::Failed(text.to_owned())
         })?;
-        Ok(Ok(InputRequiredResult::new(Some(questions), Some(state))))
+        let questions = InputRequiredResult::new(Some(questions), Some(state));
+        Ok(Asked::ByClient(questions))
     }
 
-    /// Asks one question after the other, decides as the answers say, and returns the last record before the last decision.
+    /// Asks one question after the other, and decides as the answers say.
     pub(super) async fn by_request(
         &self,
         run: RunId,
         open: &[WaitingApproval],
-    ) -> Result<Option<Seq>, Stopped> {
+    ) -> Result<Asked, Stopped> {
         let mut last = None;
         for waiting in open {
             let decision = match question::form(waiting) {
@@ -72,7 +80,7 @@ impl Call<'_> {
             let decided = self.decide(run, waiting, decision).await;
             last = last.max(decided.map_err(Stopped::Failed)?);
         }
-        Ok(last)
+        Ok(Asked::Settled(last))
     }
 
     /// Puts one question to the person, for as long as it is open.

@@ -59,7 +59,7 @@ async fn end(runs: Runs, run: RunId) {
             tracing::warn!(%run, error = with_causes(&error), "a call was given up, and its run did not end");
         }
         Err(_) => {
-            tracing::warn!(%run, "a call was given up, and its run takes its time to end")
+            tracing::warn!(%run, "a call was given up, and its run takes its time to end");
         }
     }
 }

@@ -69,7 +69,7 @@ fn ask(arguments: Value) -> CallToolRequestParams {
 }
 
 fn text(result: &CallToolResult) -> &str {
-    &result.content[0].as_text().unwrap().text
+    &result.content.first().unwrap().as_text().unwrap().text
 }
 
 #[tokio::test]
