@@ -5,8 +5,8 @@
 
 mod gguf;
 mod llama_server;
-mod mcp_servers;
 mod mcp_client;
+mod mcp_servers;
 mod postgres;
 mod scripted_model;
 

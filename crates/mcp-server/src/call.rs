@@ -56,7 +56,8 @@ enum Asking {
 impl<'a> Call<'a> {
     pub(crate) fn new(server: &'a McpServer, context: RequestContext<RoleServer>) -> Self {
         let version = context.protocol_version();
-        let can_be_asked = question::can_be_put(context.client_capabilities().as_ref());
+        let client = context.client_capabilities();
+        let can_be_asked = server.asks && question::can_be_put(client.as_ref());
         let asking = match can_be_asked {
             false => Asking::Nobody,
             true if version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28) => {

@@ -41,6 +41,8 @@ pub struct McpServer {
     pub(crate) owner: Option<Arc<str>>,
     /// How many runs there may be at a time; any number if `None`.
     pub(crate) places: Option<Arc<Semaphore>>,
+    /// Whether the person at a client may approve calls.
+    pub(crate) asks: bool,
     pub(crate) states: Arc<RequestStates>,
     /// The calls that are under way, and what still has to be done for those that were given up.
     pub(crate) tasks: TaskTracker,
@@ -57,6 +59,7 @@ impl McpServer {
             orchestrator,
             owner: None,
             places: None,
+            asks: true,
             states: Arc::new(RequestStates::new()),
             tasks: TaskTracker::new(),
         }
@@ -83,6 +86,14 @@ impl McpServer {
     #[must_use]
     pub fn places(mut self, places: Arc<Semaphore>) -> Self {
         self.places = Some(places);
+        self
+    }
+
+    /// Puts no questions to clients: the orchestrator's approver decides about calls that need approval. For clients that
+    /// nobody knows: a program that a model had run could approve its own calls.
+    #[must_use]
+    pub fn without_questions(mut self) -> Self {
+        self.asks = false;
         self
     }
 

@@ -98,6 +98,7 @@ impl Layer {
             Self::Core => [
                 "hex",
                 "jiff",
+                "pulldown-cmark",
                 "serde",
                 "serde_json",
                 "sha2",

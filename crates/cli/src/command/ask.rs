@@ -26,7 +26,7 @@ use crate::command::lease_progress;
 use crate::command::lookup::{self, new_session};
 use crate::command::trust;
 use crate::error::CommandError;
-use crate::invocation::neuraxis;
+use crate::invocation::{self, neuraxis};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use attach::AttachArguments;
@@ -199,10 +199,23 @@ impl Ask {
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
             .delivery(delivery);
+        note_missing_search(app, &request.channel);
         request.attachments = attachments;
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
         Ok(request)
+    }
+}
+
+/// Says before research begins that nothing searches the web, if so.
+pub(in crate::command) fn note_missing_search(app: &App, channel: &Channel) {
+    let tools = app.orchestrator.tools();
+    let mut names = tools.specs().map(|spec| spec.name.as_str());
+    if *channel == Channel::DEEP_RESEARCH && !names.any(|name| name == "web_search") {
+        let doctor = invocation::again("`neuraxis doctor` says how to add one");
+        Progress::new().notice(&format!(
+            "no search service is configured, so that pages are read only where somebody names their addresses ({doctor})"
+        ));
     }
 }
 

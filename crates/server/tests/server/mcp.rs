@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
 
-use crate::support::in_process::InProcess;
+use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::{Client, Program};
 
 const BOTH: &str = "application/json, text/event-stream";
@@ -51,9 +51,16 @@ impl ClientHandler for Approving {
     }
 }
 
-async fn connect(url: &str, era: ClientLifecycleMode) -> RunningService<RoleClient, Approving> {
+async fn connect(
+    url: &str,
+    era: ClientLifecycleMode,
+    token: Option<&str>,
+) -> RunningService<RoleClient, Approving> {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let config = StreamableHttpClientTransportConfig::with_uri(format!("{url}/mcp"));
+    let mut config = StreamableHttpClientTransportConfig::with_uri(format!("{url}/mcp"));
+    if let Some(token) = token {
+        config = config.auth_header(token);
+    }
     let transport = StreamableHttpClientTransport::with_client(http, config);
     Approving
         .serve_with_lifecycle(transport, era)
@@ -86,13 +93,36 @@ async fn clients_of_both_eras_call_approve_and_read() {
             .build()
             .unwrap();
         let server = InProcess::serve(orchestrator).await;
-        let client = connect(&server.url, era.clone()).await;
+        let client = connect(&server.url, era.clone(), Some(TOKEN)).await;
         assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
         let call = ask(json!({"message": "Refund order 17.", "session": "s1"}));
         let done = client.call_tool(call).await.unwrap();
         assert_eq!((text(&done), tool.count()), ("Refunded.", 1), "{era:?}");
         let listed = client.list_all_resources().await.unwrap();
         assert_eq!(listed[0].uri, "neuraxis://sessions/s1");
+        client.cancel().await.unwrap();
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nobody_approves_at_a_client_that_does_not_show_the_token() {
+    for era in eras() {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":17}"#)]))
+            .then(reply::text("I could not."));
+        let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .tool(Arc::clone(&tool) as _)
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let server = InProcess::serve(orchestrator).await;
+        let client = connect(&server.url, era.clone(), Some("another")).await;
+        let call = ask(json!({"message": "Refund order 17."}));
+        let done = client.call_tool(call).await.unwrap();
+        assert_eq!((text(&done), tool.count()), ("I could not.", 0), "{era:?}");
         client.cancel().await.unwrap();
         server.stop().await.unwrap();
     }
@@ -184,7 +214,7 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
             .build()
             .unwrap();
         let server = InProcess::serve(orchestrator.clone()).await;
-        let client = connect(&server.url, era).await;
+        let client = connect(&server.url, era, Some(TOKEN)).await;
         let peer = client.peer().clone();
         let call = ask(json!({"message": "x", "session": "s1"}));
         let calling = tokio::spawn(async move { peer.call_tool(call).await });

@@ -213,6 +213,7 @@ impl Conversation {
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
+        ask::note_missing_search(&self.app, &channel);
         self.channel = channel;
         Ok(())
     }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::SessionStore;
 use neuraxis::{Orchestrator, Role};
-use neuraxis_server::{ListenAddress, Server, Stop, Unfinished};
+use neuraxis_server::{DecisionToken, Limits, ListenAddress, Server, Stop, Unfinished};
 use neuraxis_testkit::ScriptedModel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Client;
+
+/// What a decision has to show here.
+pub(crate) const TOKEN: &str = "decide";
 
 /// A server inside the test. It lives until the test ends or stops it.
 pub(crate) struct InProcess {
@@ -33,7 +36,10 @@ impl InProcess {
     /// Serves an engine.
     pub(crate) async fn serve(orchestrator: Orchestrator) -> Self {
         let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
+        let mut limits = Limits::default();
+        limits.decisions = Some(DecisionToken::new(TOKEN));
         let server = Server::bind(listen, orchestrator).await.unwrap();
+        let server = server.with_limits(limits);
         let url = server.url();
         let (stop, stopped) = oneshot::channel();
         let done = tokio::spawn(server.serve(async { stopped.await.unwrap() }));
