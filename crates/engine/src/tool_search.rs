@@ -12,8 +12,8 @@ mod words;
 use std::collections::BTreeSet;
 
 use neuraxis_core::{
-    AgentSpec, JsonText, Message, Offer, Opening, Part, ToolChoice, ToolClass, ToolFailure,
-    ToolName, ToolOutcome, ToolOutput, ToolSearch, ToolSignal, ToolSpec, Transcript,
+    AgentSpec, JsonText, Message, Offer, Opening, Part, READ_OUTPUT, ToolChoice, ToolClass,
+    ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSearch, ToolSignal, ToolSpec, Transcript,
 };
 use serde::{Deserialize, Serialize};
 
@@ -56,16 +56,20 @@ pub(crate) fn narrow_requests(
     let profile = &agent.profile;
     let calls_none =
         profile.offer == Offer::Never || matches!(profile.opening, Opening::Gather { .. });
-    // The one that delivers the answer is none that anybody offers.
-    let offered = agent.tools.len() - usize::from(agent.delivering_tool().is_some());
-    if offered <= above || calls_none {
+    // What delivers the answer, and what reads long results, is none that anybody offers.
+    let is_ours = |tool: &&ToolSpec| {
+        agent.is_delivered_by(tool.name.as_str()) || tool.name.as_str() == READ_OUTPUT
+    };
+    let offered = agent.tools.iter().filter(|tool| !is_ours(tool));
+    if offered.clone().count() <= above || calls_none {
         return;
     }
-    let own = agent.tools.iter().filter(|tool| server_of(tool).is_none());
+    let own = offered.filter(|tool| server_of(tool).is_none());
     let keeps_own = own.count() <= above;
     let needed = needed(agent);
     let is_always_there = |tool: &ToolSpec| {
         needed.contains(&tool.name)
+            || is_ours(&tool)
             || is_named(&tool.name)
             || (keeps_own && server_of(tool).is_none())
     };

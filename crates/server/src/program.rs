@@ -66,18 +66,15 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
-    let token = ServerToken::write(&config, &environment);
-    let token = token.map_err(Failure::Token)?;
-    if let Some(token) = &token {
-        tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
-    }
+    // Without a place for the token nobody could decide.
+    let takes_decisions = environment.data_dir().is_some();
     let plan = config.server().plan.clone();
     let app = App::builder(&config, &environment).extend(|builder| {
         let builder = builder.verify_sessions();
         // Whoever is to decide may come at any time, over any connection.
-        let builder = match &token {
-            Some(_) => builder.approver(Arc::new(DecideLater)),
-            None => builder,
+        let builder = match takes_decisions {
+            true => builder.approver(Arc::new(DecideLater)),
+            false => builder,
         };
         match plan {
             Some(plan) => builder.default_plan(plan),
@@ -99,6 +96,11 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             told => told,
         }
     };
+    let token = ServerToken::write(&config, &environment);
+    let token = token.map_err(Failure::Token)?;
+    if let Some(token) = &token {
+        tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
+    }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let mut limits = limits(&config);
     limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));

@@ -6,14 +6,18 @@ use crate::named::{missing, tests_named};
 const PAGE: &str = include_str!("../../../docs/security.md");
 
 /// The folders in which a test may be that the page names, below `crates`.
-const FOLDERS: [&str; 26] = [
+const FOLDERS: [&str; 32] = [
     "adapters/cassette/src",
     "adapters/cassette/tests",
     "adapters/llama/src",
+    "adapters/mcp/src",
+    "adapters/mcp/tests",
     "adapters/memory/src",
     "adapters/openai/src",
     "adapters/sql/src",
     "adapters/sql/tests",
+    "adapters/web/src",
+    "adapters/web/tests",
     "adapters/wire/src",
     "adapters/wire/tests",
     "app/src",
@@ -26,6 +30,8 @@ const FOLDERS: [&str; 26] = [
     "core/tests",
     "engine/src",
     "engine/tests",
+    "mcp-server/src",
+    "mcp-server/tests",
     "ports/src",
     "server/src",
     "server/tests",

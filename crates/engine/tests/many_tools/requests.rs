@@ -16,8 +16,8 @@ async fn a_request_begins_with_a_few_tools_and_what_is_found_joins_at_the_end() 
     let call: &[_] = &[("grafana__silence_alert", r#"{"matchers":["a"]}"#)];
     let records = world.run("How much is 2 + 2?", &[SEARCH, call]).await;
     let offered = world.offered();
-    assert_eq!(offered[0][..2], ["calculate", "find_tools"]);
-    assert!(offered[0].len() <= 12, "{offered:?}");
+    assert_eq!(offered[0][..3], ["calculate", "read_output", "find_tools"]);
+    assert!(offered[0].len() <= 13, "{offered:?}");
     assert!(!offered[0].contains(&"grafana__silence_alert".to_owned()));
     // The definitions before what was found are the same, down to the byte.
     let before =
@@ -42,7 +42,7 @@ async fn the_tools_that_suit_the_message_are_there_at_once() {
     let close: &[_] = &[("homeassistant__close_cover", r#"{"entity":"bedroom"}"#)];
     world.run("Close the blinds in the bedroom", &[close]).await;
     let offered = world.offered();
-    assert_eq!(offered[0][2], "homeassistant__close_cover");
+    assert_eq!(offered[0][3], "homeassistant__close_cover");
     assert_eq!(offered[0], offered[1]);
 }
 
@@ -123,7 +123,7 @@ async fn below_the_number_every_request_names_every_tool() {
     let world = World::with("", |builder| builder.search_tools_above(501));
     world.run("Hello!", &[]).await;
     let offered = world.offered();
-    assert_eq!(offered[0].len(), 501);
+    assert_eq!(offered[0].len(), 502, "and what reads long results");
     let records = world.run("Hello!", &[SEARCH]).await;
     assert_eq!(results(&records)[0].failure, Some(ToolFailure::UnknownTool));
     let RecordBody::RunStarted(started) = &records[0].body else {
@@ -146,7 +146,10 @@ async fn an_agent_always_has_the_tools_that_it_names_and_finds_only_its_own() {
     let request = asked("Hello!").agent(AgentName::new("ops"));
     world.orchestrator.handle(request).await.unwrap();
     let offered = world.offered();
-    assert_eq!(offered[0], ["kubernetes__drain_node", "find_tools"]);
+    assert_eq!(
+        offered[0],
+        ["kubernetes__drain_node", "read_output", "find_tools"]
+    );
     assert!(offered[1].len() > 2);
     assert!(!offered[1].iter().any(|name| name.starts_with("spotify")));
 }
@@ -171,8 +174,9 @@ async fn an_agent_that_works_for_another_searches_its_own_tools() {
     let (handle, _) = world.orchestrator.stream(request).await.unwrap();
     assert_eq!(handle.result().await.unwrap().reply, "Done.");
     let offered = world.offered();
-    assert_eq!(offered[0], ["calculate", "helper"], "few are not searched");
-    assert_eq!(offered[1], ["find_tools"]);
+    let few = ["calculate", "helper", "read_output"];
+    assert_eq!(offered[0], few, "few are not searched");
+    assert_eq!(offered[1], ["read_output", "find_tools"]);
     assert!(offered[2].contains(&"grafana__silence_alert".to_owned()));
     assert_eq!(offered[4], offered[0]);
     assert_replays(&Transcript::default(), &handle.records());

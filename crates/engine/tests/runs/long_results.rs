@@ -495,6 +495,6 @@ fn no_other_tool_takes_its_name() {
     let refused = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "no tool may be named read_output: the engine has one of this name itself; give it another name"
+        "no tool may be named read_output: the engine has one of this name itself, by which models read long results; give it another name"
     );
 }
