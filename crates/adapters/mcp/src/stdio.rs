@@ -162,7 +162,7 @@ impl Drop for Process {
 }
 
 fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
-    let path = config.env.get("PATH").map(|path| path.expose());
+    let path = config.env.get("PATH").map(neuraxis_ports::Secret::expose);
     let program = program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
         ConnectError::NoProgram {
             command: config.command.clone(),

@@ -97,8 +97,10 @@ mod tests {
 
     #[test]
     fn a_section_is_written_as_it_is_read() {
-        let mut config = WebConfig::default();
-        config.allow_hosts = vec!["[::1]:81".parse().unwrap()];
+        let config = WebConfig {
+            allow_hosts: vec!["[::1]:81".parse().unwrap()],
+            ..WebConfig::default()
+        };
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<WebConfig>(&text).unwrap(), config);
     }

@@ -186,7 +186,7 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
     }
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(
+fn within<T: PartialOrd + std::fmt::Display + Copy>(
     number: T,
     min: Option<T>,
     max: Option<T>,

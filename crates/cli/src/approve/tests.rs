@@ -475,11 +475,11 @@ fn asked_by_a_server() -> ports::Question {
 }
 
 fn filled_in(lines: &[&str]) -> (QuestionReply, String) {
-    let mut person = Scripted::default();
-    person.lines = lines
-        .iter()
-        .map(|line| Line::Text((*line).to_owned()))
-        .collect();
+    let typed = lines.iter().map(|line| Line::Text((*line).to_owned()));
+    let mut person = Scripted {
+        lines: typed.collect(),
+        ..Scripted::default()
+    };
     let reply = form::ask(&asked_by_a_server(), &mut person).unwrap();
     (reply, person.screen)
 }

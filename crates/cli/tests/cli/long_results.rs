@@ -33,7 +33,7 @@ fn call(tool: &str, arguments: &Value) -> String {
 
 fn result(events: &[Value]) -> &Value {
     let mut results = events.iter().filter(|event| event["type"] == "tool_result");
-    results.next().expect("a result")
+    results.next().unwrap()
 }
 
 #[test]

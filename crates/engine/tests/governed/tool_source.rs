@@ -48,7 +48,7 @@ fn world(shop: &Arc<Shop>, approver: ScriptedApprover) -> World {
 
 async fn failure(world: &World, tool: &str) -> Option<ToolFailure> {
     let ran = world.calls(Mode::MODERATE, &[(tool, "{}")]).await;
-    ran.results()[0].failure
+    ran.results().first()?.failure
 }
 
 #[tokio::test]

@@ -37,7 +37,9 @@ fn reader() -> ScriptedModel {
             return Script::from(reply::calls([("big", "{}")]));
         };
         let next = match serde_json::from_str::<Value>(&last) {
-            Ok(page) => page.get("next_offset").map(|next| next.to_string()),
+            Ok(page) => page
+                .get("next_offset")
+                .map(std::string::ToString::to_string),
             Err(_) => Some(after(&last, "\"offset\":")),
         };
         match next {

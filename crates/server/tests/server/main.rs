@@ -1,5 +1,6 @@
 //! The server, seen by its clients: most tests drive the program itself.
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -186,7 +186,7 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
         let (status, text) = posted(&client, body).await;
         assert!((400..500).contains(&status), "{body}: {status} {text}");
     }
-    let client = connect(program.url(), ClientLifecycleMode::Initialize).await;
+    let client = connect(program.url(), ClientLifecycleMode::Initialize, None).await;
     assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
     client.cancel().await.unwrap();
 }
@@ -195,7 +195,7 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
 async fn clients_may_choose_the_modes_of_the_server_alone() {
     let program = Program::start().await;
     for era in eras() {
-        let client = connect(program.url(), era).await;
+        let client = connect(program.url(), era, None).await;
         let call = ask(json!({"message": "x", "mode": "exploratory"}));
         let refused = client.call_tool(call).await.unwrap();
         assert_eq!(refused.is_error, Some(true));

@@ -111,15 +111,12 @@ impl Lines {
         if line.is_empty() {
             return None;
         }
-        let shape = match serde_json::from_slice::<Shape>(line) {
-            Ok(shape) => shape,
-            Err(_) => {
-                let shown = one_line(&String::from_utf8_lossy(line), MAX_SHOWN);
-                self.warn(&format!(
-                    "it wrote what is no message of the protocol: {shown}"
-                ));
-                return None;
-            }
+        let Ok(shape) = serde_json::from_slice::<Shape>(line) else {
+            let shown = one_line(&String::from_utf8_lossy(line), MAX_SHOWN);
+            self.warn(&format!(
+                "it wrote what is no message of the protocol: {shown}"
+            ));
+            return None;
         };
         let is_answer = shape.method.is_none();
         let fault = match (shape.result.is_some(), shape.error.is_some()) {

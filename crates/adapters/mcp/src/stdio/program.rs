@@ -18,7 +18,7 @@ pub(super) fn find(command: &str, path: Option<&str>, folder: Option<&Path>) -> 
     let command = Path::new(command.trim());
     if command.components().count() > 1 {
         let program = folder.map_or_else(|| command.to_owned(), |folder| folder.join(command));
-        return program.is_file().then(|| program);
+        return program.is_file().then_some(program);
     }
     let folders = std::env::split_paths(path.unwrap_or_default());
     let mut found = folders.map(|folder| folder.join(command));

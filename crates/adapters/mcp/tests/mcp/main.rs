@@ -1,5 +1,12 @@
 //! Servers of other people, as they are and as they may be: what each can do to those who use it.
 #![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot set up its world has to fail"
+)]
 
 mod hostile;
 mod life;

@@ -1,6 +1,7 @@
 //! The tools as a model calls them, against sites and services on loopback.
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

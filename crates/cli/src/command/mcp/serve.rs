@@ -52,7 +52,9 @@ impl Serve {
         let told = stop.clone();
         // From here on a signal lets runs end before the program does.
         let _heard = Interrupt::watch(move |_| told.cancel());
-        let mut app = loaded.app().extend(|builder| builder.verify_sessions());
+        let mut app = loaded
+            .app()
+            .extend(neuraxis::OrchestratorBuilder::verify_sessions);
         if self.wait {
             app = app.approver(Arc::new(DecideLater));
         }
