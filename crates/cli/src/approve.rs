@@ -76,7 +76,7 @@ pub(crate) enum Question {
     },
     /// What a tool wants to know in the middle of a call.
     Form {
-        /// What it asks.
+        /// What it asks, with the fields of the answer.
         question: ports::Question,
         /// The way back.
         reply: oneshot::Sender<QuestionReply>,

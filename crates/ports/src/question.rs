@@ -47,7 +47,7 @@ pub struct Field {
     pub title: Option<String>,
     /// What is to be filled in.
     pub description: Option<String>,
-    /// What it takes.
+    /// What it takes: a text, a number, a choice.
     pub kind: FieldKind,
     /// Whether it has to be filled in.
     pub required: Required,
@@ -72,7 +72,7 @@ impl Field {
 /// Whether a field has to be filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Required {
-    /// It has.
+    /// An answer without it is none.
     Yes,
     /// It may be left out.
     No,

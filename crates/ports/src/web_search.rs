@@ -27,7 +27,7 @@ pub trait WebSearch: Debug + Send + Sync + 'static {
 pub struct SearchHit {
     /// What the page calls itself; plain text.
     pub title: String,
-    /// Where it is.
+    /// The page's address, as the service gives it.
     pub url: String,
     /// What of it fits the search, or what it is about; plain text, empty if the service says nothing.
     pub snippet: String,

@@ -40,3 +40,42 @@ pub(crate) fn check(token: Option<DecisionToken>, headers: &HeaderMap) -> Result
                   that holds it";
     Err(Problem::new(&TOKEN_NEEDED, detail))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn is_let_in(values: &[&'static str]) -> bool {
+        let values = values.iter().map(|value| HeaderValue::from_static(value));
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value);
+        }
+        check(Some(DecisionToken::new("t0ken")), &headers).is_ok()
+    }
+
+    #[test]
+    fn the_token_is_shown_once_and_as_a_bearer() {
+        assert!(is_let_in(&["Bearer t0ken"]));
+        assert!(is_let_in(&["bearer  t0ken "]));
+        for values in [
+            &[][..],
+            &["t0ken"],
+            &["Bearer"],
+            &["Bearer "],
+            &["Bearer T0KEN"],
+            &["Basic t0ken"],
+            &["Bearer t0ken", "Bearer t0ken"],
+        ] {
+            assert!(!is_let_in(values), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_token_of_its_own_a_server_takes_no_decisions() {
+        let problem = check(None, &HeaderMap::new()).unwrap_err();
+        assert!(format!("{problem:?}").contains("no-decisions"));
+    }
+}

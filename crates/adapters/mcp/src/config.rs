@@ -18,7 +18,7 @@ const MAX_NAME: usize = 32;
 pub struct McpServerConfig {
     /// Its name here: 1 to 32 of `A-Z a-z 0-9 _ -`, without two underscores in a row.
     pub name: Arc<str>,
-    /// Where it is.
+    /// How it is reached: a program that is started, or an address.
     pub reach: Reach,
     /// The tools of it that are used, by the names that it gives them; all, if there is no list.
     pub tools: Option<Vec<String>>,

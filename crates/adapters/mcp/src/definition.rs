@@ -31,7 +31,7 @@ pub(crate) struct Definition {
 pub struct LeftOut {
     /// Its name at the server, in a form that can be shown.
     pub tool: String,
-    /// Why.
+    /// Why it is left out, for people.
     pub why: String,
 }
 

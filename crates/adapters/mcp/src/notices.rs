@@ -16,14 +16,14 @@ pub enum ServerNotice {
     NotConnected {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// Why there is no connection, for people.
         why: String,
     },
     /// It did what a server must not do; that was passed over.
     Misbehaves {
         /// The server.
         server: Arc<str>,
-        /// What it did.
+        /// What it did that it must not.
         what: String,
     },
     /// Tools are not used.
@@ -48,7 +48,7 @@ pub enum ServerNotice {
     NoPins {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// Why what was accepted cannot be read or kept.
         why: String,
     },
 }

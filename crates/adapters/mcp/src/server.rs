@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 enum State {
     /// It was not connected yet.
     Starting,
-    /// It answers.
+    /// It is connected and answers.
     Up(Peer<RoleClient>),
     /// It does not, and is tried again.
     Down(Arc<str>),

@@ -96,7 +96,7 @@ pub enum FetchError {
     Connection {
         /// The host.
         host: String,
-        /// What went wrong.
+        /// The innermost reason, without the URL.
         why: String,
     },
     /// No text could be made of the document.
@@ -113,7 +113,7 @@ pub enum FetchError {
     /// Nothing can be fetched by this program.
     #[error("no_client: connections cannot be set up: {why}")]
     Client {
-        /// What went wrong.
+        /// The innermost reason that there is none.
         why: String,
     },
 }

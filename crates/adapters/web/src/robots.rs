@@ -11,7 +11,7 @@ pub(crate) const MAX_BYTES: u64 = 500 << 10;
 pub(crate) enum Robots {
     /// It says nothing: there is no such file.
     Unsaid,
-    /// It says this.
+    /// It says what this text says.
     Said(std::sync::Arc<str>),
     /// It could not be asked: then nothing may be fetched, as RFC 9309 has it.
     Unknown(u16),

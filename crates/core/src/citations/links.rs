@@ -20,7 +20,7 @@ pub(super) struct Edit<'a> {
     pub(super) targets: Vec<Target>,
 }
 
-/// What stands there.
+/// What stands at such a place.
 #[derive(Debug)]
 pub(super) enum Mark<'a> {
     /// Words with a link on them, which stay.
@@ -29,7 +29,7 @@ pub(super) enum Mark<'a> {
     Bare,
 }
 
-/// What is cited.
+/// What such a place cites.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     /// A page.

@@ -234,7 +234,7 @@ pub struct OutputChunk<'a> {
     pub start: u64,
     /// In which line of the output it begins, from 1.
     pub first_line: u64,
-    /// What stands there.
+    /// The text of the page.
     pub text: &'a str,
 }
 
