@@ -168,13 +168,14 @@ impl Ask {
         }
         let mut request = self.request(app).await?;
         request.answer = schema;
-        let session = request.session_id.clone();
+        let (session, channel) = (request.session_id.clone(), request.channel.clone());
         let (handle, events) = match app.orchestrator.stream(request).await {
             Err(RequestError::Busy { run, .. }) => {
                 return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
             started => started?,
         };
+        note_missing_search(app, &channel);
         watch(app, view, (&handle, events), &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
@@ -199,7 +200,6 @@ impl Ask {
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
             .delivery(delivery);
-        note_missing_search(app, &request.channel);
         request.attachments = attachments;
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
