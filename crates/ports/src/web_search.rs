@@ -79,6 +79,12 @@ pub enum WebSearchError {
     /// The service did not answer in time.
     #[error("the search service did not answer in time")]
     Timeout,
+    /// The service answered, and none of the engines that it asks did.
+    #[error("none of the engines behind the search service answered: {why}")]
+    NobodyLooked {
+        /// Which, and why, as the service says.
+        why: String,
+    },
     /// What it answered is not what its protocol says.
     #[error("the search service gave an answer that cannot be read: {why}")]
     InvalidResponse {
@@ -93,7 +99,11 @@ impl WebSearchError {
     pub const fn is_temporary(&self) -> bool {
         matches!(
             self,
-            Self::RateLimited { .. } | Self::Failing { .. } | Self::Unreachable | Self::Timeout
+            Self::RateLimited { .. }
+                | Self::Failing { .. }
+                | Self::NobodyLooked { .. }
+                | Self::Unreachable
+                | Self::Timeout
         )
     }
 }

@@ -5,8 +5,15 @@ use std::num::NonZeroU32;
 use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 use reqwest::{Method, header};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::exchange::{Exchange, hits};
+
+/// How many engines that did not answer are named.
+const MAX_NAMED: usize = 5;
+
+/// The most characters of what is said of them.
+const MAX_WHY_CHARS: usize = 300;
 
 /// A SearXNG. It gives a page of some ten hits or more, however many are asked for. A key, if there is one, is sent as a bearer
 /// token, for a proxy before it.
@@ -16,6 +23,9 @@ pub(super) struct Searxng(pub(super) Exchange);
 #[derive(Debug, Deserialize)]
 struct Answer {
     results: Vec<Found>,
+    /// The engines behind it that did not answer, each with the reason.
+    #[serde(default)]
+    unresponsive_engines: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -40,6 +50,13 @@ impl WebSearch for Searxng {
             request = request.header(header::AUTHORIZATION, key);
         }
         let answer: Answer = self.0.send(request).await?;
+        if answer.results.is_empty() && !answer.unresponsive_engines.is_empty() {
+            // That nothing was found would be untrue: nobody looked.
+            let engines = answer.unresponsive_engines.iter().take(MAX_NAMED);
+            let engines: Vec<String> = engines.map(silence).collect();
+            let why = engines.join(", ").chars().take(MAX_WHY_CHARS).collect();
+            return Err(WebSearchError::NobodyLooked { why });
+        }
         let found = answer.results.into_iter().map(|found| {
             SearchHit::new(
                 found.title.unwrap_or_default(),
@@ -49,4 +66,16 @@ impl WebSearch for Searxng {
         });
         Ok(hits(found, most.get() as usize))
     }
+}
+
+/// Describes an engine that did not answer: a list of its name and the reason, as a rule.
+fn silence(engine: &Value) -> String {
+    let parts = engine.as_array().into_iter().flatten();
+    let texts: Vec<&str> = parts.filter_map(Value::as_str).collect();
+    let text = match texts.as_slice() {
+        [name, why, ..] => format!("{name} ({why})"),
+        [name] => (*name).to_owned(),
+        [] => "an engine".to_owned(),
+    };
+    text.chars().filter(|letter| !letter.is_control()).collect()
 }

@@ -118,6 +118,22 @@ async fn a_searxng_without_json_says_how_to_turn_it_on() {
 }
 
 #[tokio::test]
+async fn a_searxng_whose_engines_are_all_silent_found_nothing_because_nobody_looked() {
+    let silent = r#"{"query": "x", "results": [], "unresponsive_engines": [["wikipedia", "HTTP error"], ["b"], 7]}"#;
+    let site = WebSite::start(move |_| WebAnswer::json(silent)).await;
+    let mut config = SearchConfig::new(SearchProvider::Searxng);
+    config.base_url = Some(site.url(""));
+    let search = config.connect(None).unwrap();
+    let found = search.search("x", std::num::NonZeroU32::MIN).await;
+    let error = found.unwrap_err();
+    assert!(error.is_temporary());
+    assert_eq!(
+        error.to_string(),
+        "none of the engines behind the search service answered: wikipedia (HTTP error), b, an engine"
+    );
+}
+
+#[tokio::test]
 async fn a_key_is_not_carried_along_by_a_redirect() {
     let other = WebSite::start(|_| WebAnswer::json("{}")).await;
     let to = other.url("/");
