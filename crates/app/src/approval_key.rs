@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use neuraxis_engine::ApprovalKey;
+use tempfile::NamedTempFile;
 
 use crate::config::{Config, StoreConfig};
 use crate::environment::Environment;
@@ -217,18 +218,24 @@ fn is_exposed(_metadata: &fs::Metadata, _links: Links) -> bool {
     false
 }
 
-/// Makes the file, whole or not at all. One that is there by now is left alone.
-fn make(folder: &Path, path: &Path) -> io::Result<()> {
+/// Writes a secret to a new file of the user's alone, in a folder that is made if need be. It has no name of its own yet.
+pub(crate) fn write_private(folder: &Path, secret: &str) -> io::Result<NamedTempFile> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    writeln!(file, "{secret}")?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+/// Makes the file, whole or not at all. One that is there by now is left alone.
+fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let key = ApprovalKey::random()?;
     let digits = key.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-    writeln!(file, "{}", digits.collect::<String>())?;
-    file.as_file().sync_all()?;
+    let file = write_private(folder, &digits.collect::<String>())?;
     match file.persist_noclobber(path) {
         Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(failed.error),
         _ => Ok(()),

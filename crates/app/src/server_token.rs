@@ -3,9 +3,8 @@
 //! Any program on the machine reaches a server on loopback, a command that a model had run included. Only who can read the
 //! user's own files may approve its calls: no tool gets at what lies in the data folder.
 
-use std::fs::DirBuilder;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use neuraxis_core::ContentHash;
 use neuraxis_engine::ApprovalKey;
@@ -49,7 +48,8 @@ impl ServerToken {
         let hash = ContentHash::of(PURPOSE).chain(ContentHash::of(key.as_bytes()));
         let token = hash.to_string();
         let path = folder.join(FILE_NAME);
-        persist(folder, &path, &token)?;
+        let file = approval_key::write_private(folder, &token)?;
+        file.persist(&path).map_err(|failed| failed.error)?;
         Ok(Some(Self { path, token }))
     }
 
@@ -67,18 +67,4 @@ impl std::fmt::Debug for ServerToken {
             .field("path", path)
             .finish_non_exhaustive()
     }
-}
-
-/// Writes the file, whole or not at all.
-fn persist(folder: &Path, path: &Path, token: &str) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    // It is made for its owner alone.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    writeln!(file, "{token}")?;
-    file.persist(path).map_err(|failed| failed.error)?;
-    Ok(())
 }

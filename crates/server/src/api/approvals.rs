@@ -105,8 +105,7 @@ pub(crate) async fn decide(
     let orchestrator = limited.orchestrator().clone();
     let (run, call) = call_of(ids)?;
     let said: Decision = said::parse(&body::json(&headers, body).await?)?;
-    at_work(&orchestrator, run).await?;
-    let summary = orchestrator.sessions().run(run).await?;
+    let summary = at_work(&orchestrator, run).await?;
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
     let Some(waiting) = open.into_iter().find(is_it) else {

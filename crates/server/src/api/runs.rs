@@ -233,11 +233,11 @@ pub(crate) async fn bring(
     Ok(taken(id))
 }
 
-/// Refuses a run that has ended: nothing reaches it any more.
-pub(super) async fn at_work(orchestrator: &Orchestrator, id: RunId) -> Result<(), Problem> {
+/// Returns a run that has not ended, and refuses one that has: nothing reaches it any more.
+pub(super) async fn at_work(orchestrator: &Orchestrator, id: RunId) -> Result<RunSummary, Problem> {
     let run = orchestrator.sessions().run(id).await?;
     if run.ended_at.is_none() {
-        return Ok(());
+        return Ok(run);
     }
     let status: Value = run.status.as_str().into();
     Err(Problem::new(&RUN_ENDED, "the run has ended").with("status", status))

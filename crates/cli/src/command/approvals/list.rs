@@ -1,13 +1,13 @@
 //! `neuraxis approvals list`: what waits.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis::SessionId;
 use neuraxis::engine::WaitingApproval;
 use serde_json::{Value, json};
 
 use super::waiting::in_text;
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::{ListFormat, Output};
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -24,17 +24,8 @@ pub(crate) struct List {
     session: Option<SessionId>,
 
     /// What to print: some lines a call, or a JSON array with everything that is known of them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl List {
@@ -48,12 +39,14 @@ impl List {
         };
         let mut output = Output::new();
         let text = match self.format {
-            Format::Text if waiting.is_empty() => "nothing waits for your approval\n".to_owned(),
-            Format::Text => {
+            ListFormat::Text if waiting.is_empty() => {
+                "nothing waits for your approval\n".to_owned()
+            }
+            ListFormat::Text => {
                 let columns = output.width();
                 waiting.iter().map(|it| in_text(it, columns)).collect()
             }
-            Format::Json => {
+            ListFormat::Json => {
                 let list: Value = waiting.iter().map(in_json).collect();
                 format!("{list:#}\n")
             }

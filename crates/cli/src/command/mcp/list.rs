@@ -1,12 +1,12 @@
 //! `neuraxis mcp list`: which servers are configured, without starting any.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis_app::{McpServerSection, shown_setting};
 use serde_json::json;
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::output::Output;
+use crate::output::{ListFormat, Output};
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -21,17 +21,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
     /// What to print: a line or two a server, or a JSON array
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl List {
@@ -40,11 +31,11 @@ impl List {
         loaded.say_what_is_ignored();
         let servers = &loaded.config.mcp().servers;
         let text = match self.format {
-            Format::Text if servers.is_empty() => {
+            ListFormat::Text if servers.is_empty() => {
                 "no MCP server is configured; `neuraxis mcp add NAME -- COMMAND …` adds one\n"
                     .to_owned()
             }
-            Format::Text => {
+            ListFormat::Text => {
                 let lines = servers.iter().map(|(name, section)| {
                     let off = if section.enabled {
                         ""
@@ -59,7 +50,7 @@ impl List {
                 });
                 lines.collect()
             }
-            Format::Json => {
+            ListFormat::Json => {
                 let list = servers.iter().map(|(name, section)| {
                     json!({
                         "name": name,
