@@ -26,7 +26,8 @@ pub struct RunSpec {
     /// The session it belongs to; a run without one is stateless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The messages that this run adds to the history, normally one user message; none for a fork.
+    /// The messages that this run adds to the history, normally one user message; none for a fork. Where others stand among
+    /// them, a client brings what it kept of the conversation, or the results of calls that were handed over to it.
     pub messages: Vec<Arc<Message>>,
     /// The agent that answers the user.
     pub root: AgentSpec,

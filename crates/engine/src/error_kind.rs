@@ -44,6 +44,7 @@ kinds! {
     RequestError {
         Self::EmptyMessage => "empty_message",
         Self::Attachment { .. } => "attachment",
+        Self::Brought(_) => "brought",
         Self::TooLarge { .. } => "too_large",
         Self::Policy(refusal) => kind_of(refusal),
         Self::NoModel(_) => "no_model",

@@ -32,6 +32,7 @@ mod agent;
 mod answer;
 mod approval_key;
 mod approvals;
+mod brought;
 mod builder;
 mod catalog;
 mod catalogs;
@@ -69,6 +70,7 @@ pub use agent::{
 pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};
+pub use brought::{Brought, BroughtError};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use engine::{SystemClock, UuidV7};

@@ -10,6 +10,7 @@ use neuraxis_core::{
 use neuraxis_ports::{Approver, RequestContext, StoreError, TraceContext};
 
 use crate::answer::AnswerSchema;
+use crate::brought::{Brought, BroughtError};
 use crate::idempotency::Differences;
 use crate::media::AttachmentError;
 use crate::run_handle::NoResult;
@@ -21,7 +22,7 @@ use crate::runs::ResumeError;
 pub struct UserRequest {
     /// The session; made if there is none with this id.
     pub session_id: SessionId,
-    /// What the user says.
+    /// What the user says. Empty where what is [brought](Self::brought) holds what is to be answered.
     pub message: String,
     /// What is attached to the message: texts, images, sounds and files, in this order after what the user says.
     pub attachments: Vec<Part>,
@@ -39,12 +40,14 @@ pub struct UserRequest {
     pub trace: Option<TraceContext>,
     /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
     /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, attachments,
-    /// mode, channel and answer schema have to be the same.
+    /// mode, channel, answer schema and what else the client brings have to be the same.
     pub idempotency_key: Option<IdempotencyKey>,
     /// Who asks, and what else the program wants its tools and hooks to know of the request.
     pub context: RequestContext,
     /// What the answer has to look like; any text is one if `None`.
     pub answer: Option<AnswerSchema>,
+    /// What a client brings besides its message.
+    pub brought: Option<Box<Brought>>,
 }
 
 /// Whether a person reads along.
@@ -73,6 +76,7 @@ impl UserRequest {
             idempotency_key: None,
             context: RequestContext::default(),
             answer: None,
+            brought: None,
         }
     }
 
@@ -183,6 +187,9 @@ pub enum RequestError {
         /// What keeps it from being sent.
         source: AttachmentError,
     },
+    /// What the client brings besides its message cannot be taken.
+    #[error(transparent)]
+    Brought(#[from] BroughtError),
     /// Instructions and message alone are more than the model's context holds.
     #[error("the message does not fit the {context_tokens} tokens of context of {model}: {size}")]
     TooLarge {

@@ -73,7 +73,7 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, DecideLater, Event, Events,
+    Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, Brought, DecideLater, Event, Events,
     Execution, NoAnswer, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
     RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
 };

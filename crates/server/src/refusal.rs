@@ -31,6 +31,7 @@ impl From<RequestError> for Problem {
             RequestError::Attachment { .. } => {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }
+            RequestError::Brought(_) => Self::new(&INVALID_FIELD, text),
             RequestError::Policy(refusal) => refused(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,

@@ -19,6 +19,7 @@ use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::outcome::Keep;
 use crate::profile::{Opening, Profile};
 use crate::record::{Origin, Span, ToolResult};
+use crate::repair::repaired;
 use crate::reply::{Reply, ReplyPart, RequestedCall};
 use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::{PrefixDigest, Transcript};
@@ -77,26 +78,42 @@ pub(crate) struct Unrecorded {
 }
 
 impl Conversation {
-    /// Begins the conversation of the agent that answers the user. Its system prompt goes first, unless the history, which
-    /// must be whole, begins with a system message already.
-    pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> Self {
+    /// Begins the conversation of the agent that answers the user, and says what had to be repaired of what was there before. Its
+    /// system prompt goes first, unless the history begins with a system message already.
+    ///
+    /// Messages that a client brings of a conversation it keeps, and the results of calls that were handed over to it, belong to
+    /// what was there before: they are made whole together with the history, and need no record but that of the spec.
+    pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> (Self, Vec<String>) {
+        let is_said = |message: &Arc<Message>| {
+            matches!(**message, Message::User { .. } | Message::System { .. })
+        };
+        let brings = !spec.messages.iter().all(is_said);
+        let before = if brings {
+            let both = history.messages().iter().chain(&spec.messages);
+            both.cloned().collect()
+        } else {
+            history
+        };
+        let (before, repairs) = repaired(before);
         let begins_with_system = matches!(
-            history.messages().first().map(Arc::as_ref),
+            before.messages().first().map(Arc::as_ref),
             Some(Message::System { .. })
         );
         let prompt = spec.root.system_prompt.as_deref();
         let mut conversation = match prompt.filter(|_| !begins_with_system) {
             Some(prompt) => {
                 let prompt = Arc::new(Message::system(prompt));
-                let history = history.messages().iter().cloned();
-                Self::begun(std::iter::once(prompt).chain(history).collect(), true)
+                let before = before.messages().iter().cloned();
+                Self::begun(std::iter::once(prompt).chain(before).collect(), true)
             }
-            None => Self::begun(history, false),
+            None => Self::begun(before, false),
         };
-        for message in &spec.messages {
-            conversation.transcript.push(Arc::clone(message));
+        if !brings {
+            for message in &spec.messages {
+                conversation.transcript.push(Arc::clone(message));
+            }
         }
-        conversation
+        (conversation, repairs)
     }
 
     /// Begins the conversation of a sub-agent with its system prompt. What it is to do is still to be [heard](Self::hear).

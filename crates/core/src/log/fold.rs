@@ -18,7 +18,6 @@ use crate::message::Message;
 use crate::record::{
     LlmCall, LlmFailed, PromptReason, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
 };
-use crate::repair::repaired;
 use crate::run::checked;
 use crate::spec::{AgentSpec, RunSpec};
 
@@ -68,10 +67,11 @@ impl RunView {
     }
 
     fn start(&mut self, record: &Arc<Record>, started: &RunStarted) {
-        let (history, _) = repaired(std::mem::take(&mut self.history));
+        let history = std::mem::take(&mut self.history);
+        let (conversation, _) = Conversation::of_root(&started.spec, history);
         let root = AgentView {
             tool: None,
-            conversation: Conversation::of_root(&started.spec, history),
+            conversation,
             joined: (Seq(0), 0),
         };
         self.agents.insert(AgentId::ROOT, root);

@@ -17,7 +17,6 @@ use crate::log::Conversation;
 use crate::message::Message;
 use crate::profile::Opening;
 use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
-use crate::repair::repaired;
 use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::Transcript;
@@ -38,8 +37,7 @@ impl RunTree {
             history: history.digest(),
             spec: Arc::clone(&spec),
         };
-        let (history, repairs) = repaired(history);
-        let conversation = Conversation::of_root(&spec, history);
+        let (conversation, repairs) = Conversation::of_root(&spec, history);
         let mut root = Agent::new(AgentId::ROOT, conversation);
         root.forced.clone_from(&spec.root.tool_choice);
         root.offered = spec.root.search.as_ref().map(|_| spec.root.first_tools());

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
     AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
-    ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
+    ToolFailure, ToolFinished, ToolKind, ToolName, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
     HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
@@ -28,6 +28,17 @@ use crate::tool_search::{self, FIND_TOOLS};
 const DELIVERED: &str = r#"{"delivered":true}"#;
 
 impl Driver {
+    /// Tells whether a tool is one that the client brought with its request: whoever asks runs it, and the catalog knows of none
+    /// such.
+    pub(super) fn is_brought(&self, agent: AgentId, tool: &str) -> bool {
+        let of_client = |spec: &ToolSpec| spec.kind == ToolKind::Client;
+        let mut offered = self.tree.tools(agent).iter();
+        let is_offered = offered.any(|spec| spec.name.as_str() == tool && of_client(spec));
+        let name: Option<ToolName> = tool.parse().ok();
+        let known = name.and_then(|name| self.catalog.tool(&name));
+        is_offered && !known.is_some_and(|known| of_client(known.spec()))
+    }
+
     /// Tells whether a call finds other tools of its agent.
     pub(super) fn is_search(&self, agent: AgentId, tool: &str) -> bool {
         tool == FIND_TOOLS && self.tree.agent_spec(agent).is_searched_by(tool)

@@ -90,6 +90,10 @@ impl Driver {
         if let Some(found) = self.vet_delivery(call, turn.agent) {
             return found;
         }
+        if self.is_brought(turn.agent, &call.name) {
+            // Whoever asks runs it, as they see fit: nothing happens here.
+            return Vetting::run(ToolClass::ReadOnly);
+        }
         if self.is_search(turn.agent, &call.name) {
             // It does nothing but read out what the agent may call anyway, so that nobody has to allow it.
             return match tool_search::check_query(&call.arguments) {

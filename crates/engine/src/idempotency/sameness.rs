@@ -24,6 +24,8 @@ pub enum RequestPart {
     Answer,
     /// The agent that answers.
     Agent,
+    /// What the client brings besides its message.
+    Brought,
 }
 
 impl RequestPart {
@@ -37,6 +39,7 @@ impl RequestPart {
             Self::Channel => "channel",
             Self::Answer => "answer schema",
             Self::Agent => "agent",
+            Self::Brought => "what the client brings",
         }
     }
 }
@@ -73,6 +76,8 @@ struct Asked {
     answer: Option<ContentHash>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<AgentName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    brought: Option<ContentHash>,
 }
 
 impl Asked {
@@ -84,6 +89,7 @@ impl Asked {
             channel: request.channel.clone(),
             answer: request.answer.as_ref().map(|answer| answer.schema().hash()),
             agent: request.agent.clone(),
+            brought: request.brought.as_ref().and_then(|it| it.hash()),
         }
     }
 }
@@ -125,6 +131,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         (RequestPart::Channel, first.channel == now.channel),
         (RequestPart::Answer, first.answer == now.answer),
         (RequestPart::Agent, first.agent == now.agent),
+        (RequestPart::Brought, first.brought == now.brought),
     ];
     let differ: Vec<_> = parts
         .into_iter()

@@ -39,20 +39,31 @@ impl UserRequest {
 
     /// Checks what is attached, as far as no model has to be known.
     pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
-        media::check_attachments(&self.attachments).map_err(|(number, source)| {
-            let part = number
-                .checked_sub(1)
-                .and_then(|at| self.attachments.get(at));
-            RequestError::Attachment {
-                part: named(number, part),
-                source,
-            }
-        })
+        let brought = self.brought.iter().flat_map(|it| &it.conversation);
+        let before = brought.filter_map(|message| match message.as_ref() {
+            Message::User { parts } => Some(parts),
+            _ => None,
+        });
+        for parts in std::iter::once(&self.attachments).chain(before) {
+            media::check_attachments(parts).map_err(|(number, source)| {
+                let part = number.checked_sub(1).and_then(|at| parts.get(at));
+                RequestError::Attachment {
+                    part: named(number, part),
+                    source,
+                }
+            })?;
+        }
+        Ok(())
     }
 
-    /// Returns the media that are attached, with their numbers from 1.
+    /// Returns the media that are attached, with their numbers from 1; then those of a conversation that is brought.
     fn media(&self) -> impl Iterator<Item = (usize, &MediaPart)> {
-        let numbered = (1..).zip(&self.attachments);
+        let brought = self.brought.iter().flat_map(|it| &it.conversation);
+        let before = brought.flat_map(|message| match message.as_ref() {
+            Message::User { parts } => parts.as_slice(),
+            _ => &[],
+        });
+        let numbered = (1..).zip(self.attachments.iter().chain(before));
         numbered.filter_map(|(number, part)| match part {
             Part::Media(part) => Some((number, part)),
             _ => None,

@@ -103,7 +103,8 @@ impl Runs {
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let tools = engine.catalog();
-        let mut asked = Request::new(&request.mode, &request.channel, &request.message)
+        let said = request.said();
+        let mut asked = Request::new(&request.mode, &request.channel, &said)
             .with_tools(tools.all_specs())
             .with_spent(facts.session, facts.day)
             .with_roles(facts.roles.unwrap_or(&engine.roles));
@@ -126,7 +127,8 @@ impl Runs {
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let tools = engine.catalog();
-        let mut asked = Request::new(&request.mode, &request.channel, &request.message)
+        let said = request.said();
+        let mut asked = Request::new(&request.mode, &request.channel, &said)
             .with_tools(tools.all_specs())
             .with_roles(&engine.roles);
         if let Some(agent) = &request.agent {
@@ -143,7 +145,7 @@ impl Runs {
     ) -> Result<RequestFacts<'static>, StoreError> {
         let policy = &self.parts.engine.policy;
         let mut facts = RequestFacts::default();
-        if policy.may_ask_back(&request.channel, &request.message) {
+        if policy.may_ask_back(&request.channel, &request.said()) {
             facts.history = Some(match session {
                 Some(session) => self.parts.store.history(&session.id).await?.len(),
                 None => 0,
@@ -201,11 +203,8 @@ impl Runs {
         decision: Arc<Decision>,
     ) -> Result<RunSpec, RequestError> {
         let mut spec = self.run_spec(run_id, request, decision).await;
-        spec.messages.push(Arc::new(request.user_message()));
-        let messages = spec.messages.clone();
-        self.parts
-            .engine
-            .fit(&mut spec, &messages, &request.message)?;
+        let latest = request.join(&mut spec)?;
+        self.parts.engine.fit(&mut spec, &latest, &request.said())?;
         Ok(spec)
     }
 
@@ -222,12 +221,13 @@ impl Runs {
         let below = engine.roles_below(name);
         let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
         engine.learn_contexts(roles.chain(&below)).await;
+        let said = request.said();
         let context = InstructionContext {
             agent: name,
             session_id: Some(&request.session_id),
             mode: Some(&request.mode),
             channel: Some(&request.channel),
-            message: Some(request.message.as_str()).filter(|text| !text.is_empty()),
+            message: Some(&*said).filter(|text| !text.is_empty()),
             request: &request.context,
             now: engine.clock.now(),
         };
@@ -248,6 +248,7 @@ impl Runs {
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| work_on_files);
         spec.decision = Some(decision);
+        request.join_terms(&mut spec);
         if let Some(answer) = &request.answer {
             answer.hold(&mut spec.root);
         }

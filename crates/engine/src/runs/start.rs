@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::standing_plan;
-use neuraxis_core::{Message, RunId, RunSpec, Seq, SessionId, Transcript, offered_tools};
+use neuraxis_core::{Message, RunId, RunSpec, Seq, SessionId, Taint, Transcript, offered_tools};
 use neuraxis_ports::StoreError;
 
 use super::Runs;
 use super::slot::{Claim, RunSlot};
+use crate::brought::Brought;
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::engine::trace_of;
 use crate::request::{RequestError, UserRequest};
@@ -33,9 +34,7 @@ impl Runs {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
-        if request.message.trim().is_empty() {
-            return Err(RequestError::EmptyMessage);
-        }
+        request.check_brought()?;
         request.check_attachments()?;
         if let Some(why) = self.alteration(&request.session_id).await? {
             let session = request.session_id;
@@ -71,10 +70,11 @@ impl Runs {
         request: UserRequest,
     ) -> Result<RunHandle, StoreError> {
         let session = &request.session_id;
+        let brought = request.brought.as_deref().map(Brought::taint);
         let found = async {
             let history = self.parts.store.history(session).await?;
             let has_history = !history.is_empty();
-            self.carry(session, &mut spec, has_history).await?;
+            self.carry(session, &mut spec, has_history, brought).await?;
             self.carry_tools(session, &mut spec, &history).await?;
             Ok(history)
         };
@@ -158,15 +158,23 @@ impl Runs {
         session: &SessionId,
         spec: &mut RunSpec,
         has_history: bool,
+        brought: Option<Taint>,
     ) -> Result<(), StoreError> {
         let carried = self.parts.store.carried(session).await?;
-        let taint = carried.taint;
+        let mut taint = carried.taint;
+        if let Some(brought) = brought {
+            taint.merge(&brought);
+        }
         // A history that began with it would have no place for the agent's own instructions.
         let plan = carried.plan.filter(|_| has_history);
         if let Some(note) = plan.as_ref().and_then(standing_plan)
             && !spec.messages.is_empty()
         {
-            spec.messages.insert(0, Arc::new(Message::system(note)));
+            // Results of calls that were handed over stay next to them.
+            let is_result = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
+            let results = spec.messages.iter().take_while(|it| is_result(it));
+            let place = results.count();
+            spec.messages.insert(place, Arc::new(Message::system(note)));
         }
         if spec.root.cites() {
             spec.sources.extend(carried.sources);

@@ -10,6 +10,7 @@ mod agents_in_sessions;
 mod answers;
 mod approvals;
 mod ask_when;
+mod brought;
 mod cancelling;
 mod channels;
 mod client_tools;

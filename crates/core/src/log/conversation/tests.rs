@@ -25,7 +25,47 @@ fn asked(history: Transcript) -> Conversation {
         [Message::user("Compare a and b.")],
         agent,
     );
-    Conversation::of_root(&spec, history)
+    Conversation::of_root(&spec, history).0
+}
+
+#[test]
+fn results_of_calls_that_were_handed_over_answer_them_and_stand_in_no_other_record() {
+    let mut handed_over = asked(Transcript::default());
+    let call = RequestedCall {
+        provider_id: None,
+        name: "pick_color".into(),
+        arguments: JsonText::from_text("{}"),
+        state: None,
+    };
+    let message = handed_over.push_reply(SOURCE, &reply(vec![ReplyPart::ToolCall(call)]));
+    let id = message.tool_calls().next().unwrap().id.clone();
+    let history: Transcript = handed_over.without_prompt().iter().cloned().collect();
+    let result = Message::tool_result(id, "pick_color", JsonText::string("blue"));
+    let agent = AgentSpec::new(Profile::named("plain"), Role::REASONING);
+
+    let spec = RunSpec::new(
+        RunId(Uuid::nil()),
+        [result, Message::user("Go on.")],
+        agent.clone(),
+    );
+    let (mut goes_on, repairs) = Conversation::of_root(&spec, history.clone());
+    assert_eq!(repairs, Vec::<String>::new());
+    let texts: Vec<_> = goes_on.messages().iter().map(|it| it.text()).collect();
+    assert_eq!(texts, ["Compare a and b.", "", "\"blue\"", "Go on."]);
+    let unrecorded = goes_on.take_unrecorded();
+    assert_eq!(
+        (unrecorded.results.len(), unrecorded.messages.len()),
+        (0, 0)
+    );
+
+    let spec = RunSpec::new(RunId(Uuid::nil()), [Message::user("Never mind.")], agent);
+    let (without, repairs) = Conversation::of_root(&spec, history);
+    assert_eq!(repairs.len(), 1, "{repairs:?}");
+    let texts: Vec<_> = without.messages().iter().map(|it| it.text()).collect();
+    assert!(
+        texts[2].contains("the result of this call was lost"),
+        "{texts:?}"
+    );
 }
 
 fn reply(parts: Vec<ReplyPart>) -> Reply {

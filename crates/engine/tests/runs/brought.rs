@@ -1,0 +1,242 @@
+//! What a client brings besides its message: a conversation of its own, instructions, tools that it runs, and how replies are
+//! to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    FinishReason, JsonText, Message, Mode, RecordBody, Role, RunStatus, ToolChoice, ToolKind,
+    ToolOutcome, ToolOutput, ToolSpec,
+};
+use neuraxis_engine::{
+    Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, RequestError, RequestPart,
+    UserRequest, replay,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{LlmClient, Tool};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, history, request, session};
+
+fn weather() -> ToolSpec {
+    ToolSpec::new("weather".parse().unwrap(), "Tells the weather in a city.")
+}
+
+fn texts(messages: &[Arc<Message>]) -> Vec<String> {
+    messages.iter().map(|message| message.text()).collect()
+}
+
+fn of(model: &Arc<ScriptedModel>) -> OrchestratorBuilder {
+    builder(ScriptedModel::new()).model(Role::REASONING, Arc::clone(model) as Arc<dyn LlmClient>)
+}
+
+fn orchestrator(model: &Arc<ScriptedModel>, store: &Arc<MemoryStore>) -> Orchestrator {
+    let store: Arc<MemoryStore> = Arc::clone(store);
+    of(model).store(store).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_session() {
+    let model = Arc::new(ScriptedModel::new().then(reply::text("You live in Oslo.")));
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = orchestrator(&model, &store);
+    let said = [
+        Message::user("I live in Oslo."),
+        Message::assistant("Noted."),
+    ];
+    let brought = Brought::default()
+        .conversation(said)
+        .instructions("Answer in one sentence.")
+        .temperature(0.3)
+        .max_output_tokens(77);
+
+    let heard = hear(&orchestrator, request("Where do I live?").bring(brought)).await;
+
+    heard.assert_valid(RunStatus::Done);
+    let sent = &model.requests()[0];
+    let sent_texts = texts(sent.messages.messages());
+    assert!(
+        sent_texts[0].ends_with("\n\nAnswer in one sentence."),
+        "{}",
+        sent_texts[0]
+    );
+    assert_eq!(
+        sent_texts[1..],
+        ["I live in Oslo.", "Noted.", "Where do I live?"]
+    );
+    assert_eq!(
+        (sent.temperature, sent.max_output_tokens),
+        (Some(0.3), Some(77))
+    );
+    let kept = history(&*store).await;
+    assert_eq!(texts(kept.messages()).len(), 4);
+    let replayed = replay(&neuraxis_core::Transcript::default(), &heard.records());
+    assert_eq!(replayed.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test]
+async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_same_session() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
+        .then(reply::text("Take a coat."));
+    let model = Arc::new(model);
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = orchestrator(&model, &store);
+    // Nobody has to allow what happens nowhere here, not even in a mode that asks about everything.
+    let asked = UserRequest::new(session(), "Do I need a coat?").mode(Mode::CONSERVATIVE);
+    let brought = Brought::default().tools([weather()]).hand_over();
+
+    let first = hear(&orchestrator, asked.bring(brought.clone())).await;
+
+    assert_eq!(first.result.finish_reason, Some(FinishReason::ClientTools));
+    let kept = history(&*store).await;
+    let call = kept
+        .messages()
+        .last()
+        .unwrap()
+        .tool_calls()
+        .next()
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (&*call.name, call.arguments.as_str()),
+        ("weather", r#"{"city":"Oslo"}"#)
+    );
+
+    let result = Message::tool_result(call.id, "weather", JsonText::string("3 degrees"));
+    let brought = brought.conversation([result]);
+    let second = hear(&orchestrator, request("").bring(brought)).await;
+
+    second.assert_valid(RunStatus::Done);
+    assert_eq!(second.result.reply, "Take a coat.");
+    let last = &model.requests()[1];
+    let said = texts(last.messages.messages());
+    assert_eq!(said[1..], ["Do I need a coat?", "", "\"3 degrees\""]);
+    assert!(
+        !second.kinds().contains(&"history_repaired"),
+        "{:?}",
+        second.kinds()
+    );
+    let decision = second
+        .records()
+        .iter()
+        .find_map(|record| match &record.body {
+            RecordBody::Decision(decision) => Some(Arc::clone(decision)),
+            _ => None,
+        });
+    let tainted = decision.unwrap().taint.sources()[0].tool.clone();
+    assert_eq!(
+        tainted.as_str(),
+        "weather",
+        "what the client's tool says is a stranger's text"
+    );
+}
+
+#[tokio::test]
+async fn a_clients_tool_takes_the_place_of_one_of_the_same_name_that_runs_here() {
+    let own = Arc::new(ScriptedTool::new(spec("weather").read_only()));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", "{}")]))
+        .then(reply::text("Mild."));
+    let model = Arc::new(model);
+    let orchestrator = of(&model)
+        .tools(vec![own.clone() as Arc<dyn Tool>])
+        .build()
+        .unwrap();
+    let brought = Brought::default().tools([weather()]);
+
+    let waiting = orchestrator
+        .handle(request("Coat?").bring(brought))
+        .await
+        .unwrap();
+
+    assert_eq!(waiting.status, RunStatus::Waiting);
+    let answer = Answer::ToolResult {
+        call: waiting.pending[0].tool_call_id.clone(),
+        outcome: ToolOutcome::done(ToolOutput::new(JsonText::string("mild"))),
+        duration: Duration::ZERO,
+    };
+    let runs = orchestrator.runs();
+    let resumed = runs.resume(waiting.run_id, vec![answer]);
+    let result = resumed.await.unwrap().result().await.unwrap();
+    assert_eq!(result.reply, "Mild.");
+    assert_eq!(own.count(), 0, "the tool here has not run");
+    let offered = &model.requests()[0].tools;
+    let named: Vec<_> = offered
+        .iter()
+        .filter(|tool| tool.name.as_str() == "weather")
+        .collect();
+    assert_eq!(named.len(), 1);
+    assert_eq!(named[0].kind, ToolKind::Client);
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
+    let orchestrator = builder(ScriptedModel::new()).build().unwrap();
+    let two = || Brought::default().tools([weather(), weather()]);
+    let reserved = ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
+    let list = weather().parameters(JsonText::from_text("[]"));
+    let unknown = ToolChoice::Named("nothing".parse().unwrap());
+    let many = (0..129).map(|at| ToolSpec::new(format!("t{at}").parse().unwrap(), "."));
+    for (brought, expected) in [
+        (
+            Brought::default().conversation([Message::system("Obey.")]),
+            BroughtError::SystemMessage,
+        ),
+        (two(), BroughtError::ToolTwice("weather".parse().unwrap())),
+        (
+            Brought::default().tools([reserved]),
+            BroughtError::ReservedTool("final_answer".parse().unwrap()),
+        ),
+        (
+            Brought::default().tools([list]),
+            BroughtError::Parameters("weather".parse().unwrap()),
+        ),
+        (
+            Brought::default().tool_choice(unknown),
+            BroughtError::NoSuchTool("nothing".parse().unwrap()),
+        ),
+        (
+            Brought::default().tools(many),
+            BroughtError::TooManyTools(129),
+        ),
+    ] {
+        let refused = orchestrator.handle(request("Go.").bring(brought)).await;
+        match refused {
+            Err(RequestError::Brought(error)) => assert_eq!(error, expected),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+    let nothing = orchestrator
+        .handle(request("").bring(Brought::default()))
+        .await;
+    assert!(
+        matches!(nothing, Err(RequestError::EmptyMessage)),
+        "{nothing:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_to_bring_the_same() {
+    let model = ScriptedModel::new().then(reply::text("Yes."));
+    let orchestrator = builder(model).build().unwrap();
+    let key = || "k".parse().unwrap();
+    let with = |text: &str| request("Go.").bring(Brought::default().instructions(text));
+    orchestrator
+        .handle(with("Be kind.").idempotency_key(key()))
+        .await
+        .unwrap();
+    let same = orchestrator
+        .handle(with("Be kind.").idempotency_key(key()))
+        .await;
+    assert_eq!(same.unwrap().reply, "Yes.");
+    let other = orchestrator
+        .handle(with("Be harsh.").idempotency_key(key()))
+        .await;
+    match other {
+        Err(RequestError::KeyReused(differences)) => {
+            assert_eq!(differences.parts(), [RequestPart::Brought]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
