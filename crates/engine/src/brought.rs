@@ -265,7 +265,11 @@ impl UserRequest {
 
     /// Lets the role serve that the request names, if it names one.
     pub(crate) fn choose_role(&self, decision: &mut Arc<Decision>) -> Result<(), BroughtError> {
-        match self.brought.as_ref().and_then(|brought| brought.role.as_ref()) {
+        match self
+            .brought
+            .as_ref()
+            .and_then(|brought| brought.role.as_ref())
+        {
             Some(role) => serve_by(Arc::make_mut(decision), role).map_err(|allowed| {
                 BroughtError::RoleNotAllowed {
                     asked: role.clone(),

@@ -13,7 +13,7 @@ use crate::limits::Limited;
 use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, guard};
+use crate::{api, guard, openai};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
@@ -25,6 +25,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
         .nest("/api/v1", api::routes())
+        .nest("/v1", openai::routes())
         .route(
             "/mcp",
             on(of_protocol, move |request| clients.clone().answer(request)),
@@ -33,6 +34,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(guard::admit))
+        .layer(from_fn(openai::in_their_shape))
         .layer(from_fn(log))
 }
 

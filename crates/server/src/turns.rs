@@ -78,26 +78,31 @@ async fn begin(
     request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), Problem> {
-    let begun = tokio::spawn(async move {
-        let (handle, events) = orchestrator.stream(request).await?;
-        // A run that is repeated has its place already.
-        if !handle.is_repeat() {
-            let run = handle.clone();
-            tokio::spawn(async move {
-                // However it ended, it needs its place no longer.
-                let _ = run.result().await;
-                drop(place);
-            });
-        }
-        Ok::<_, RequestError>((handle, events))
-    });
-    Ok(begun
-        .await
-        .map_err(|error| internal(&with_causes(&error)))??)
+    let begun = tokio::spawn(start(orchestrator, request, place)).await;
+    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+}
+
+/// Begins a run, which has its place until it is over.
+pub(crate) async fn start(
+    orchestrator: Orchestrator,
+    request: UserRequest,
+    place: Option<OwnedSemaphorePermit>,
+) -> Result<(RunHandle, Events), RequestError> {
+    let (handle, events) = orchestrator.stream(request).await?;
+    // A run that is repeated has its place already.
+    if !handle.is_repeat() {
+        let run = handle.clone();
+        tokio::spawn(async move {
+            // However it ended, it needs its place no longer.
+            let _ = run.result().await;
+            drop(place);
+        });
+    }
+    Ok((handle, events))
 }
 
 /// Says why a run that began has no result. The store's own words went into the log.
-fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
+pub(crate) fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
     let problem = match why {
         NoResult::Unrecorded(_) => {
             let detail = "the run began, and what it did next could not be recorded; it has not ended, and goes on once the \
