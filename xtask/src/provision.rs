@@ -7,7 +7,9 @@ mod gguf;
 mod llama_server;
 mod mcp_client;
 mod mcp_servers;
+mod openai_clients;
 mod postgres;
+mod registries;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
@@ -67,6 +69,15 @@ const PROVISIONS: &[Provision] = &[
         is_ready: mcp_client::is_ready,
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+    },
+    Provision {
+        name: "clients of OpenAI's API",
+        is_ready: openai_clients::is_ready,
+        install: openai_clients::install,
+        variables: &[
+            ("TEST_NEURAXIS_OPENAI_NODE", openai_clients::NODE),
+            ("TEST_NEURAXIS_OPENAI_PYTHON", openai_clients::PYTHON),
+        ],
     },
 ];
 
