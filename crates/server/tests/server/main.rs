@@ -15,11 +15,14 @@ mod busy;
 mod endings;
 mod framing;
 mod idempotency;
+mod keyed_mcp;
+mod keys;
 mod limits;
 #[cfg(unix)]
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod owners;
 mod patience;
 mod promises;
 mod real_model;
