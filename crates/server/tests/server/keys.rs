@@ -104,8 +104,12 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
             .header("authorization", &value);
         assert_eq!(request.send().await.unwrap().status(), 401, "{:.40}", value);
     }
-    let twice = ada.get("/api/v1/sessions");
-    let twice = twice.header("authorization", format!("bearer {key}"));
+    let shown = format!("bearer {key}");
+    let once = nobody
+        .get("/api/v1/sessions")
+        .header("authorization", &shown);
+    let twice = once.try_clone().unwrap().header("authorization", &shown);
+    assert_eq!(answer(once).await.0, 200);
     assert_eq!(
         answer(twice).await.0,
         401,
@@ -198,8 +202,7 @@ async fn a_missing_scope_is_refused_by_name() {
 #[tokio::test]
 async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[plans.none]\ndaily.max_tokens = 1\n\
-        [agents.clerk]\ninstructions = 'You answer.'\n";
+    let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[agents.clerk]\ninstructions = 'You answer.'\n";
     fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
     let make = async |more: &[&str]| {
         let arguments = [&["--owner", "ada"], more].concat();
@@ -215,7 +218,6 @@ async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
         "clerk",
     ];
     let narrow = make(&narrow).await;
-    let planned = make(&["--plan", "none", "--name", "for \u{e9}t\u{e9}"]).await;
     let program = Program::start_in(folder, |_| {}).await;
     let client = |key: &str| Client::with_key(program.url(), key);
     let asked = async |client: &Client, more: Value| {
@@ -266,12 +268,39 @@ async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
     assert_eq!(choices["agents"], json!(["clerk"]));
     let (_, agents) = answer(narrow.get("/api/v1/agents")).await;
     assert_eq!(agents["agents"].as_array().unwrap().len(), 1);
-    // What the owner used today counts, with whichever key.
-    let (code, said) = client(&planned)
-        .ask("p", &json!({"message": "hello"}))
-        .await;
-    assert_eq!(code, 403, "{said}");
-    assert_eq!(said["type"], "/errors/refused");
+}
+
+#[tokio::test]
+async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[plans.small.day]\nmax_tool_calls = 2\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let mut keys = Vec::new();
+    for owner in ["ada", "ada", "bob"] {
+        let arguments = [
+            "--owner",
+            owner,
+            "--plan",
+            "small",
+            "--name",
+            "\u{e9}t\u{e9}",
+        ];
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    let question = json!({"message": "What time is it?"});
+    let asked = async |at: usize, session: &str| {
+        let client = Client::with_key(program.url(), &keys[at]);
+        client.ask(session, &question).await.1["finish_reason"].clone()
+    };
+    assert_eq!(asked(0, "s1").await, "stop");
+    assert_eq!(asked(0, "s2").await["budget"], "tool_calls");
+    assert_eq!(asked(1, "s3").await["budget"], "tool_calls");
+    assert_eq!(
+        asked(2, "s4").await,
+        "stop",
+        "another owner has another day"
+    );
 }
 
 #[tokio::test]
