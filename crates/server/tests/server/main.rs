@@ -15,6 +15,7 @@ mod busy;
 mod endings;
 mod framing;
 mod idempotency;
+mod key_ceilings;
 mod keyed_mcp;
 mod keys;
 mod limits;
