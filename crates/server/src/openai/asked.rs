@@ -2,13 +2,14 @@
 
 use neuraxis::core::{Message, RunId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
-use neuraxis::ports::{Ids, StoreError};
+use neuraxis::ports::Ids;
 use neuraxis::{
     AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, SessionId, UserRequest,
 };
 use serde::Deserialize;
 
 use super::{invalid, models};
+use crate::caller::Caller;
 use crate::problem::Problem;
 
 /// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
@@ -43,8 +44,9 @@ impl Asked {
     pub(super) async fn into_request(
         self,
         orchestrator: &Orchestrator,
+        caller: &Caller,
     ) -> Result<UserRequest, Problem> {
-        let session = self.session(orchestrator).await?;
+        let session = self.session(orchestrator, caller).await?;
         let messages = match &session {
             Some(_) => since_the_last_answer(self.messages),
             None => self.messages,
@@ -78,12 +80,16 @@ impl Asked {
 
     /// Returns the session that goes on: the one that is named, that of the run that is named, or the one whose calls the last
     /// messages answer, so that what the server's own tools found stays known. `None` if a new one begins.
-    async fn session(&self, orchestrator: &Orchestrator) -> Result<Option<SessionId>, Problem> {
+    async fn session(
+        &self,
+        orchestrator: &Orchestrator,
+        caller: &Caller,
+    ) -> Result<Option<SessionId>, Problem> {
         if let Some(session) = &self.own.session {
             return Ok(Some(session.clone()));
         }
         if let Some(run) = self.previous {
-            return match latest(orchestrator, run).await? {
+            return match latest(orchestrator, caller, run).await? {
                 Some((session, _)) => Ok(Some(session)),
                 None => {
                     let why = "it is not the last response of its conversation, or there is none";
@@ -100,7 +106,7 @@ impl Asked {
             return Ok(None);
         };
         // Otherwise it is a conversation like any other, which comes whole.
-        let found = latest(orchestrator, run).await?;
+        let found = latest(orchestrator, caller, run).await?;
         let handed_over = found.filter(|(_, why)| *why == Some(FinishReason::ClientTools));
         Ok(handed_over.map(|(session, _)| session))
     }
@@ -109,14 +115,14 @@ impl Asked {
 /// Returns the session of a run and why it ended, if it is the last one there.
 async fn latest(
     orchestrator: &Orchestrator,
+    caller: &Caller,
     run: RunId,
 ) -> Result<Option<(SessionId, Option<FinishReason>)>, Problem> {
+    if !caller.sees_run(orchestrator, run).await? {
+        return Ok(None);
+    }
     let sessions = orchestrator.sessions();
-    let summary = match sessions.run(run).await {
-        Ok(summary) => summary,
-        Err(StoreError::NoSuchRun(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let summary = sessions.run(run).await?;
     let runs = sessions.runs(&summary.session).await?;
     let last = runs.as_deref().and_then(<[_]>::last);
     if last.is_none_or(|last| last.run_id != run) {

@@ -23,6 +23,7 @@ use super::run::{self, Ended, Held};
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{MAX_BODY_BYTES, error, invalid, parse};
 use crate::body;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
 
@@ -74,6 +75,7 @@ struct FunctionIn {
 /// Takes a request.
 pub(super) async fn complete(
     State(limited): State<Limited>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -85,8 +87,8 @@ pub(super) async fn complete(
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
-    let request = asked.into_request(limited.orchestrator()).await?;
-    let (held, events) = run::begin(&limited, request).await?;
+    let request = asked.into_request(limited.orchestrator(), &caller).await?;
+    let (held, events) = run::begin(&limited, &caller, request).await?;
     if streams {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default(), has_form);
         return Ok(stream::answer(held, events, chunks));

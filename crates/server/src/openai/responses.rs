@@ -14,7 +14,6 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use neuraxis::Orchestrator;
 use neuraxis::core::RunId;
-use neuraxis::ports::StoreError;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +22,7 @@ use super::run::{self, Ended};
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{MAX_BODY_BYTES, error, invalid, parse};
 use crate::body;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
 use input::{Input, conversation};
@@ -57,6 +57,7 @@ struct TextIn {
 /// Takes a request.
 pub(super) async fn create(
     State(limited): State<Limited>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -68,8 +69,8 @@ pub(super) async fn create(
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
-    let request = asked.into_request(limited.orchestrator()).await?;
-    let (held, events) = run::begin(&limited, request).await?;
+    let request = asked.into_request(limited.orchestrator(), &caller).await?;
+    let (held, events) = run::begin(&limited, &caller, request).await?;
     let begun = ResponseOut::begun(held.handle().run_id(), held.created(), model, previous);
     if streams {
         return Ok(stream::answer(held, events, begun, has_form));
@@ -89,14 +90,14 @@ pub(super) async fn create(
 /// `GET /v1/responses/{id}`: a response of a run that has ended.
 pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<ResponseOut>, Problem> {
     let run = run_of(&id).ok_or_else(no_such)?;
-    let records = match orchestrator.sessions().records(run).await {
-        Ok(records) => records,
-        Err(StoreError::NoSuchRun(_)) => return Err(no_such()),
-        Err(error) => return Err(error.into()),
-    };
+    if !caller.sees_run(&orchestrator, run).await? {
+        return Err(no_such());
+    }
+    let records = orchestrator.sessions().records(run).await?;
     let begun = ResponseOut::begun(run, run::created(&records), "neuraxis".to_owned(), None);
     if !records.last().is_some_and(|last| last.ends_the_run()) {
         return Ok(Json(begun));

@@ -6,6 +6,7 @@ use neuraxis::core::{Message, Record, ToolCall, run_messages};
 use neuraxis::engine::RequestError;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, UserRequest};
 
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::refusal::{internal, with_causes};
@@ -32,9 +33,10 @@ pub(super) struct Ended {
 /// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind.
 pub(super) async fn begin(
     limited: &Limited,
+    caller: &Caller,
     request: UserRequest,
 ) -> Result<(Held, Events), Problem> {
-    limited.check(&request.channel, &request.mode)?;
+    let request = caller.apply(limited, request)?;
     let place = limited.place()?;
     let limited = limited.clone();
     let begun = tokio::spawn(async move {

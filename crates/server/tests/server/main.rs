@@ -15,6 +15,9 @@ mod busy;
 mod endings;
 mod framing;
 mod idempotency;
+mod key_ceilings;
+mod keyed_mcp;
+mod keys;
 mod limits;
 #[cfg(unix)]
 mod log_copy;
@@ -22,6 +25,7 @@ mod mcp;
 mod model_faults;
 mod openai;
 mod openai_clients;
+mod owners;
 mod patience;
 mod promises;
 mod real_model;

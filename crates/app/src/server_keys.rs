@@ -1,0 +1,216 @@
+//! The keys of the clients of `neuraxis-server`, in one file that several servers may share.
+//!
+//! A key is shown once, when it is made; the file holds its SHA-256 alone, and what the key allows. A key is 256 random bits,
+//! so that nothing is gained by hashing it slowly. The file is replaced whole, and never believed if others can change it.
+//!
+//! Not for looking at requests: the server does that.
+
+mod key;
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use neuraxis_core::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::approval_key::{make_folder, write_private};
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::trust::{Links, open_regular};
+
+pub use key::{Scope, ServerKey, UnknownScope};
+
+/// The name of the file in the user's data folder.
+const FILE_NAME: &str = "server-keys.json";
+
+/// The form of the file. One of a later form is refused: what it limits would not be seen.
+const VERSION: u32 = 1;
+
+/// The most bytes of the file: some ten thousand keys.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Why the file of keys cannot be used. Never holds a key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerKeysError {
+    /// It cannot be read or written.
+    #[error("the keys in {} cannot be read or written", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Others can change it.
+    #[error(
+        "other users can change {}, and so could let themselves in: make it yours alone (chmod 600), and look through \
+         `neuraxis-server keys list`",
+        path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It does not hold keys, or some of a later version.
+    #[error("{} holds no keys that this version can read: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No key has this id.
+    #[error("no key has this id; `neuraxis-server keys list` shows those there are")]
+    NoSuchKey,
+}
+
+/// The file as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    keys: Vec<ServerKey>,
+}
+
+/// The file of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerKeyFile {
+    path: PathBuf,
+}
+
+impl ServerKeyFile {
+    /// Takes a file that may not be there yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Returns the file that the configuration names, or else the one in the user's data folder; `None` where there is neither.
+    #[must_use]
+    pub fn of(config: &Config, environment: &Environment) -> Option<Self> {
+        let named = config.server().keys.as_ref();
+        let named = named.map(|named| environment.working_dir().join(named));
+        let usual = || Some(environment.data_dir()?.join(FILE_NAME));
+        named.or_else(usual).map(Self::new)
+    }
+
+    /// Returns where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the keys; none if there is no file.
+    ///
+    /// # Errors
+    ///
+    /// A [`ServerKeysError`].
+    pub fn read(&self) -> Result<Vec<ServerKey>, ServerKeysError> {
+        // A link is followed: secrets are mounted so.
+        let file = match open_regular(&self.path, Links::Followed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened.map_err(|source| self.unusable(source))?,
+        };
+        let metadata = file.metadata().map_err(|source| self.unusable(source))?;
+        if is_exposed(&metadata) {
+            let path = self.path.clone();
+            return Err(ServerKeysError::Exposed { path });
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        let length = read.map_err(|source| self.unusable(source))?;
+        if u64::try_from(length).is_ok_and(|length| length > MAX_BYTES) {
+            return Err(self.malformed(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        let written: Written =
+            serde_json::from_slice(&bytes).map_err(|error| self.malformed(error.to_string()))?;
+        match written.version {
+            VERSION => Ok(written.keys),
+            other => Err(self.malformed(format!("it is of version {other}, not {VERSION}"))),
+        }
+    }
+
+    /// Adds a key. The file and its folder are made if need be.
+    ///
+    /// # Errors
+    ///
+    /// A [`ServerKeysError`]; the file is as it was then.
+    pub fn add(&self, key: ServerKey) -> Result<(), ServerKeysError> {
+        self.change(|keys| {
+            keys.push(key);
+            Ok(())
+        })
+    }
+
+    /// Revokes a key, and returns it as it was before. One that was revoked stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerKeysError::NoSuchKey`], and whatever keeps the file from being read or written.
+    pub fn revoke(&self, id: &str, now: Timestamp) -> Result<ServerKey, ServerKeysError> {
+        self.change(|keys| {
+            let key = keys.iter_mut().find(|key| key.id == id);
+            let key = key.ok_or(ServerKeysError::NoSuchKey)?;
+            let before = key.clone();
+            key.revoked_at.get_or_insert(now);
+            Ok(before)
+        })
+    }
+
+    /// Changes the keys, one process at a time, and writes them whole or not at all.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<ServerKey>) -> Result<T, ServerKeysError>,
+    ) -> Result<T, ServerKeysError> {
+        let failed = |source| self.unusable(source);
+        // What a link leads to is replaced, and not the link.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        make_folder(folder).map_err(failed)?;
+        let lock = File::create(path.with_extension("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut keys = self.read()?;
+        let changed = change(&mut keys)?;
+        let written = Written {
+            version: VERSION,
+            keys,
+        };
+        let text = serde_json::to_string_pretty(&written);
+        let text = text.map_err(|error| self.malformed(error.to_string()))?;
+        let file = write_private(folder, &text).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(changed)
+    }
+
+    fn unusable(&self, source: io::Error) -> ServerKeysError {
+        let path = self.path.clone();
+        ServerKeysError::Unusable { path, source }
+    }
+
+    fn malformed(&self, reason: String) -> ServerKeysError {
+        let path = self.path.clone();
+        ServerKeysError::Malformed { path, reason }
+    }
+}
+
+/// Tells whether others can change the file. That they read it tells them no key.
+#[cfg(unix)]
+fn is_exposed(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    /// The user to whom the system belongs.
+    const ROOT: u32 = 0;
+    let us = rustix::process::geteuid().as_raw();
+    metadata.mode() & 0o022 != 0 || (metadata.uid() != us && metadata.uid() != ROOT)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_metadata: &Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests;
