@@ -15,10 +15,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
+use crate::connection::{Connection, Scheme};
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
-
-/// The port of `http` URLs that name none.
-const HTTP_PORT: u16 = 80;
 
 /// Lets a request pass that is meant for this server, and refuses all others.
 pub(crate) async fn admit(request: Request, next: Next) -> Response {
@@ -38,6 +36,8 @@ pub(crate) async fn admit(request: Request, next: Next) -> Response {
 
 fn check(request: &Request) -> Result<(), Problem> {
     let host = host(request)?;
+    let connection = request.extensions().get::<Connection>();
+    let scheme = connection.map_or(Scheme::Http, |connection| connection.scheme);
     if !is_this_machine(host.host()) {
         return Err(Problem::new(
             &FOREIGN_HOST,
@@ -46,7 +46,7 @@ fn check(request: &Request) -> Result<(), Problem> {
     }
     match all(request.headers(), &header::ORIGIN).as_slice() {
         [] => Ok(()),
-        [origin] if is_same_origin(origin, &host) => Ok(()),
+        [origin] if is_same_origin(origin, scheme, &host) => Ok(()),
         _ => Err(Problem::new(
             &FOREIGN_ORIGIN,
             "the request comes from a web page of another origin",
@@ -98,10 +98,11 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 /// Tells whether a page comes from this server, under whichever of its names.
-fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
-    let origin = origin.strip_prefix(b"http://").and_then(authority);
+fn is_same_origin(origin: &[u8], scheme: Scheme, host: &Authority) -> bool {
+    let origin = origin.strip_prefix(scheme.prefix().as_bytes());
+    let origin = origin.and_then(authority);
     origin.is_some_and(|origin| {
-        let port = |authority: &Authority| authority.port_u16().unwrap_or(HTTP_PORT);
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme.port());
         is_this_machine(origin.host()) && port(&origin) == port(host)
     })
 }
@@ -138,7 +139,7 @@ mod tests {
             "http://localhost:8787",
             "http://[::1]:8787",
         ] {
-            assert!(is_same_origin(origin.as_bytes(), &host), "{origin}");
+            assert!(is_same_origin(origin.as_bytes(), Scheme::Http, &host), "{origin}");
         }
         for origin in [
             "null",
@@ -152,7 +153,19 @@ mod tests {
             "http://user@localhost:8787",
             "file://",
         ] {
-            assert!(!is_same_origin(origin.as_bytes(), &host), "{origin}");
+            assert!(!is_same_origin(origin.as_bytes(), Scheme::Http, &host), "{origin}");
+        }
+        let usual = Authority::from_static("localhost");
+        for (scheme, origin) in [
+            (Scheme::Https, "https://localhost:443"),
+            (Scheme::Http, "http://localhost:80"),
+        ] {
+            let is_ours = |scheme| is_same_origin(origin.as_bytes(), scheme, &usual);
+            let other = match scheme {
+                Scheme::Http => Scheme::Https,
+                Scheme::Https => Scheme::Http,
+            };
+            assert!(is_ours(scheme) && !is_ours(other), "{origin}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
-//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone.
+//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone. Its figures are in [`Metrics`], its certificate in [`Tls`].
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
@@ -27,31 +27,38 @@
 //! # }
 //! ```
 
+mod access;
 mod address;
 mod api;
 mod body;
+mod connection;
 mod events;
 mod guard;
 mod limits;
 mod linger;
 mod logs;
 mod mcp;
+mod metrics;
 mod probes;
 mod problem;
 mod program;
 mod refusal;
+mod request_id;
 mod routes;
 mod said;
 mod server;
 mod stop;
 mod sweep;
+mod tls;
 mod token;
 mod turn;
 mod turns;
 
 pub use address::{ListenAddress, ListenAddressError};
 pub use limits::Limits;
+pub use metrics::Metrics;
 pub use program::{Arguments, Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;
+pub use tls::{Tls, TlsError};
 pub use token::DecisionToken;

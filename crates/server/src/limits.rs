@@ -10,6 +10,8 @@ use neuraxis_app::ServerConfig;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::events::Streams;
+use crate::metrics::Metrics;
 use crate::problem::{MODE_NOT_ALLOWED, Problem, TOO_MANY_RUNS};
 use crate::token::DecisionToken;
 
@@ -50,6 +52,8 @@ pub(crate) struct Limited {
     modes: Arc<[Mode]>,
     places: Arc<Semaphore>,
     decisions: Option<DecisionToken>,
+    metrics: Metrics,
+    streams: Streams,
 }
 
 impl FromRef<Limited> for Orchestrator {
@@ -58,16 +62,31 @@ impl FromRef<Limited> for Orchestrator {
     }
 }
 
+impl FromRef<Limited> for Metrics {
+    fn from_ref(limited: &Limited) -> Self {
+        limited.metrics.clone()
+    }
+}
+
+impl FromRef<Limited> for Streams {
+    fn from_ref(limited: &Limited) -> Self {
+        limited.streams.clone()
+    }
+}
+
 impl Limited {
-    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits) -> Self {
+    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
         let policy = orchestrator.policy();
         let modes = limits.modes.clone();
         let modes = modes.unwrap_or_else(|| policy.modes_no_freer_than(&Mode::MODERATE));
+        metrics.allow_runs(limits.max_runs.get());
         let most = usize::try_from(limits.max_runs.get()).unwrap_or(usize::MAX);
         Self {
             modes: modes.into(),
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             decisions: limits.decisions,
+            streams: Streams::new(metrics.clone()),
+            metrics,
             orchestrator,
         }
     }

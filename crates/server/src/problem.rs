@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::request_id::RequestId;
+
 /// A kind of problem. Clients tell problems apart by its name, which never changes.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -107,6 +109,10 @@ impl Problem {
     }
 }
 
+/// The name of the kind of problem that a request was answered with, an extension of the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProblemName(pub(crate) &'static str);
+
 /// The document, as it is sent.
 #[derive(Serialize)]
 struct Document {
@@ -124,9 +130,12 @@ impl IntoResponse for Problem {
         let Self {
             kind,
             detail,
-            members,
+            mut members,
             retry_after,
         } = self;
+        if let Some(id) = RequestId::current() {
+            members.insert("request_id".to_owned(), id.as_str().into());
+        }
         let document = Document {
             kind: format!("/errors/{}", kind.name),
             title: kind.title,
@@ -136,6 +145,7 @@ impl IntoResponse for Problem {
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (kind.status, content_type, Json(document)).into_response();
+        response.extensions_mut().insert(ProblemName(kind.name));
         if let Some(seconds) = retry_after {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -16,9 +16,11 @@ use neuraxis_app::{
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
+use crate::metrics::Metrics;
 use crate::refusal::with_causes;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Stop};
+use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
 
 /// The exit code of wrong usage and wrong configuration.
@@ -59,18 +61,21 @@ const RECOVERY: Duration = Duration::from_secs(5);
 /// A [`Failure`], which knows the exit code that belongs to it.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let environment = Environment::of_process().map_err(Failure::Surroundings)?;
-    logs::start(&environment)?;
     let sources = match &arguments.config {
         Some(file) => Sources::default().with_file(file),
         None => Sources::default(),
     };
     let config = Config::load(&environment, &sources)?;
+    logs::start(&environment, config.server().access_log)?;
     let listen = listen(arguments, &config)?;
     // Without a place for the token nobody could decide.
     let takes_decisions = environment.data_dir().is_some();
     let plan = config.server().plan.clone();
+    let tls = tls(&config)?;
+    let metrics = Metrics::new();
+    let sink = metrics.trace_sink();
     let app = App::builder(&config, &environment).extend(|builder| {
-        let builder = builder.verify_sessions();
+        let builder = builder.verify_sessions().trace_sink(sink);
         // Whoever is to decide may come at any time, over any connection.
         let builder = match takes_decisions {
             true => builder.approver(Arc::new(DecideLater)),
@@ -104,7 +109,14 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let mut limits = limits(&config);
     limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
-    let server = server.with_limits(limits);
+    let server = server
+        .with_limits(limits)
+        .with_metrics(metrics)
+        .with_access_log(config.server().access_log);
+    let server = match tls {
+        Some(tls) => server.with_tls(tls),
+        None => server,
+    };
     let runs = app.orchestrator.runs();
     tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
     announce(&server.url());
@@ -142,6 +154,19 @@ fn listen(arguments: &Arguments, config: &Config) -> Result<ListenAddress, Failu
         at: config.origin("server.listen"),
         source,
     })
+}
+
+/// Reads the certificate and the key that the configuration names, if it names any.
+fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
+    let Some(files) = &config.server().tls else {
+        return Ok(None);
+    };
+    let tls = Tls::read(&files.certificate, &files.key);
+    let tls = tls.map_err(|source| Failure::Tls {
+        at: config.origin("server.tls"),
+        source,
+    })?;
+    Ok(Some(tls))
 }
 
 /// Returns what the configuration lets clients use.
@@ -182,6 +207,15 @@ pub enum Failure {
         /// What is wrong with the address.
         source: ListenAddressError,
     },
+    /// The certificate and the key cannot be used.
+    #[error("{at:#}: server.tls: the server cannot speak TLS")]
+    Tls {
+        /// Where they are configured.
+        at: Origin,
+        /// What is wrong with them.
+        #[source]
+        source: TlsError,
+    },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -204,7 +238,7 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Listen { .. } => {
+            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Listen { .. } | Self::Tls { .. } => {
                 ExitCode::from(USAGE)
             }
             // What is configured is right, and can be used another time.

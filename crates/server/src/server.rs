@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::serve::Listener;
+use neuraxis_app::AccessLog;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -17,18 +18,23 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use neuraxis::Orchestrator;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use crate::access::Access;
 use crate::address::ListenAddress;
+use crate::connection::{Connection, Scheme};
 use crate::limits::{Limited, Limits};
 use crate::linger::Linger;
 use crate::mcp::McpClients;
+use crate::metrics::Metrics;
 use crate::routes::routes;
 use crate::stop::Stop;
 use crate::sweep::Sweeping;
+use crate::tls::Tls;
 
 /// How many connections there may be; more have to wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -62,6 +68,9 @@ pub struct Server {
     address: SocketAddr,
     orchestrator: Orchestrator,
     limits: Limits,
+    metrics: Metrics,
+    access_log: Option<AccessLog>,
+    tls: Option<Tls>,
 }
 
 /// The address cannot be listened on.
@@ -101,6 +110,9 @@ impl Server {
             listener,
             orchestrator,
             limits: Limits::default(),
+            metrics: Metrics::default(),
+            access_log: None,
+            tls: None,
         })
     }
 
@@ -111,10 +123,38 @@ impl Server {
         self
     }
 
+    /// Counts with these figures; with new ones, if left out.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Writes a line of the access log for each answer; lines for who looks for defects (`debug`), if left out.
+    #[must_use]
+    pub const fn with_access_log(mut self, log: Option<AccessLog>) -> Self {
+        self.access_log = log;
+        self
+    }
+
+    /// Speaks TLS alone; none of it, if left out.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    const fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// Returns the URL under which the server answers, with the port it really has.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}{}", self.scheme().prefix(), self.address)
     }
 
     /// Answers until `stop` is over. Then it takes no new connections, ends or leaves all runs as `stop` says, and gives
@@ -124,23 +164,37 @@ impl Server {
     ///
     /// [`Unfinished`] if runs had to be given up.
     pub async fn serve(self, stop: impl Future<Output = Stop>) -> Result<(), Unfinished> {
+        let scheme = self.scheme();
         let Self {
             mut listener,
             orchestrator,
             limits,
+            metrics,
+            access_log,
+            tls,
             ..
         } = self;
-        let limited = Limited::new(orchestrator.clone(), &limits);
+        let limited = Limited::new(orchestrator.clone(), &limits, metrics.clone());
         let clients = McpClients::new(&limited);
-        let router = routes(limited, clients.clone());
-        let sweeping = Sweeping::start(orchestrator.clone());
+        let access = Access {
+            log: access_log,
+            metrics: metrics.clone(),
+        };
+        let router = routes(limited, clients.clone(), access);
+        let sweeping = Sweeping::start(orchestrator.clone(), metrics);
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
         let how = loop {
             tokio::select! {
-                (stream, permit) = next(&mut listener, &permits) => {
-                    tokio::spawn(converse(stream, router.clone(), graceful.watcher(), permit));
+                (stream, peer, permit) = next(&mut listener, &permits) => {
+                    let talk = Talk {
+                        router: router.clone(),
+                        connection: Connection::new(peer.ip(), scheme),
+                        watcher: graceful.watcher(),
+                        _permit: permit,
+                    };
+                    tokio::spawn(talk.begin(stream, tls.clone()));
                 }
                 how = &mut stop => break how,
             }
@@ -198,40 +252,67 @@ async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
 async fn next(
     listener: &mut TcpListener,
     permits: &Arc<Semaphore>,
-) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed.
     let permit = Arc::clone(permits).acquire_owned().await.ok();
     // This of axum survives that no file descriptors are left.
-    let (stream, _) = Listener::accept(listener).await;
-    (stream, permit)
+    let (stream, peer) = Listener::accept(listener).await;
+    (stream, peer, permit)
 }
 
-/// Answers the requests of one connection.
-async fn converse(
-    stream: TcpStream,
+/// One connection, with what answers its requests.
+struct Talk {
     router: Router,
+    connection: Connection,
     watcher: Watcher,
-    permit: Option<OwnedSemaphorePermit>,
-) {
-    // Events are small, and somebody waits for each. Without it they only come later.
-    let _ = stream.set_nodelay(true);
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(STALL_TIMEOUT));
-    let mut protocol = http1::Builder::new();
-    protocol
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(MAX_BUFFERED_BYTES)
-        .max_buf_size(MAX_BUFFERED_BYTES);
-    let linger = Linger::default();
-    let stream = TokioIo::new(linger.on(Box::pin(stream)));
-    let service = TowerToHyperService::new(router);
-    let watched = service_fn(move |request: Request<Incoming>| {
-        service.call(request.map(|body| linger.watch(body)))
-    });
-    let connection = protocol.serve_connection(stream, watched);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection broke");
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Talk {
+    /// Answers the requests of the connection, after the handshake if there is one.
+    async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
+        // Events are small, and somebody waits for each. Without it they only come later.
+        let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(STALL_TIMEOUT));
+        let stream = Box::pin(stream);
+        let Some(tls) = tls else {
+            return self.converse(stream).await;
+        };
+        match timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => self.converse(stream).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a client and the server agree on no TLS"),
+            Err(_) => tracing::debug!("a client took too long to begin TLS"),
+        }
     }
-    drop(permit);
+
+    /// Answers the requests of the connection.
+    async fn converse<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self {
+            router,
+            connection,
+            watcher,
+            _permit,
+        } = self;
+        let mut protocol = http1::Builder::new();
+        protocol
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_header_size(MAX_BUFFERED_BYTES)
+            .max_buf_size(MAX_BUFFERED_BYTES);
+        let linger = Linger::default();
+        let stream = TokioIo::new(linger.on(stream));
+        let service = TowerToHyperService::new(router);
+        let watched = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(connection);
+            service.call(request.map(|body| linger.watch(body)))
+        });
+        let talk = protocol.serve_connection(stream, watched);
+        if let Err(error) = watcher.watch(talk).await {
+            tracing::debug!(%error, "a connection broke");
+        }
+    }
 }

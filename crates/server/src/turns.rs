@@ -17,13 +17,15 @@ use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
 use crate::api::session_id;
 use crate::limits::Limited;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
-use crate::{body, events};
+use crate::events::{self, Streams};
+use crate::body;
 
 /// The header that makes a request safe to be repeated.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -38,6 +40,7 @@ const REPLAYED: (HeaderName, HeaderValue) = (
 pub(crate) async fn take(
     State(orchestrator): State<Orchestrator>,
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -59,7 +62,7 @@ pub(crate) async fn take(
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
         let last = if handle.is_repeat() { last } else { Seq(0) };
-        events::answer(events, last)
+        streams.answer(handle.run_id(), events, last)
     } else {
         drop(events);
         let result = handle.result().await;
@@ -75,23 +78,17 @@ pub(crate) async fn take(
 /// would keep the session busy for good. The run has its place until it is over, whoever listens.
 async fn begin(
     orchestrator: Orchestrator,
-    request: UserRequest,
+    mut request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), Problem> {
-    let begun = tokio::spawn(async move {
-        let (handle, events) = orchestrator.stream(request).await?;
-        // A run that is repeated has its place already.
-        if !handle.is_repeat() {
-            let run = handle.clone();
-            tokio::spawn(async move {
-                // However it ended, it needs its place no longer.
-                let _ = run.result().await;
-                drop(place);
-            });
+    let beginning = async move {
+        if let Some(place) = place {
+            // What the run is driven with is dropped when it is over, however it ended, and gives the place back.
+            request.context = request.context.with(place);
         }
-        Ok::<_, RequestError>((handle, events))
-    });
-    Ok(begun
+        orchestrator.stream(request).await
+    };
+    Ok(tokio::spawn(beginning.in_current_span())
         .await
         .map_err(|error| internal(&with_causes(&error)))??)
 }

@@ -16,9 +16,11 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::Layers;
 use super::discovery::DiscoveryConfig;
 use super::mcp::McpConfig;
 use super::store::StoreConfig;
+use crate::environment::Environment;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -137,6 +139,44 @@ pub struct ServerConfig {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; 1,024 if left out.
     pub max_runs: Option<NonZeroU32>,
+    /// The form of the access log, a line on standard error for each answer. If left out, such lines are for who looks for
+    /// defects (`debug`).
+    pub access_log: Option<AccessLog>,
+    /// `[server.tls]`: the certificate that the server shows; without it, it speaks no TLS.
+    pub tls: Option<TlsFiles>,
+}
+
+/// The form of the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AccessLog {
+    /// As the other lines of the log are, at `info`.
+    Text,
+    /// An object of JSON on each line, whatever else is logged.
+    Json,
+}
+
+impl AccessLog {
+    /// Returns the word for it in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// `[server.tls]`: the files of a certificate. Paths count from the folder of the file that names them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The certificate chain in PEM, the server's own first.
+    pub certificate: PathBuf,
+    /// Its private key in PEM, which not everybody may read.
+    pub key: PathBuf,
 }
 
 impl ServerConfig {
@@ -151,6 +191,17 @@ impl ServerConfig {
     }
 }
 
+impl TlsFiles {
+    /// Lets paths count from the files that name them.
+    pub(super) fn resolved(self, layers: &Layers, environment: &Environment) -> Self {
+        let Self { certificate, key } = self;
+        Self {
+            certificate: layers.resolved(environment, "server.tls.certificate", &certificate),
+            key: layers.resolved(environment, "server.tls.key", &key),
+        }
+    }
+}
+
 /// The port that `neuraxis-server` listens on unless another is asked for.
 const DEFAULT_PORT: u16 = 8787;
 
@@ -161,6 +212,8 @@ impl Default for ServerConfig {
             plan: None,
             modes: None,
             max_runs: None,
+            access_log: None,
+            tls: None,
         }
     }
 }

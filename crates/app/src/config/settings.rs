@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, ServerConfig, secret, web};
+use super::{Config, ServerConfig, TlsFiles, secret, web};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +74,16 @@ impl Config {
         let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
         let max_runs = Value::Integer(max_runs.get().into());
         self.add(&mut list, "server.max_runs".to_owned(), &max_runs);
+        if let Some(log) = self.server.access_log {
+            let log = Value::String(log.as_str().to_owned());
+            self.add(&mut list, "server.access_log".to_owned(), &log);
+        }
+        if let Some(TlsFiles { certificate, key }) = &self.server.tls {
+            for (name, file) in [("certificate", certificate), ("key", key)] {
+                let file = Value::String(file.display().to_string());
+                self.add(&mut list, format!("server.tls.{name}"), &file);
+            }
+        }
         let modes = self.server.modes_of(&self.policy).into_iter();
         let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
         self.add(&mut list, "server.modes".to_owned(), &Value::Array(modes));

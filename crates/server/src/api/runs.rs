@@ -19,7 +19,8 @@ use super::sessions::page_size;
 use super::{call_of, run_id};
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
-use crate::{body, events};
+use crate::body;
+use crate::events::{self, Streams};
 
 /// Why a run was ended whose client gave no reason.
 const CANCELLED: &str = "a client cancelled it";
@@ -99,13 +100,14 @@ pub(crate) async fn show(
 /// `GET /api/v1/runs/{id}/events`: after the record that the header `Last-Event-ID` names, or from the first.
 pub(crate) async fn events(
     State(orchestrator): State<Orchestrator>,
+    State(streams): State<Streams>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = run_id(id)?;
     let last = events::last_of(&headers)?;
     let events = orchestrator.runs().attach(id, last).await?;
-    Ok(events::answer(events, last))
+    Ok(streams.answer(id, events, last))
 }
 
 /// What was taken: it is kept, and the run hears of it with one of its next steps.

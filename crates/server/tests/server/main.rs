@@ -20,11 +20,15 @@ mod limits;
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod operations;
 mod patience;
 mod promises;
 mod real_model;
 mod start;
 #[cfg(unix)]
 mod stop;
+mod streams;
 mod support;
+#[cfg(unix)]
+mod tls;
 mod turns;
