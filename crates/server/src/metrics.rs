@@ -141,25 +141,32 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
+    use std::time::Duration;
+
+    use axum::http::StatusCode;
 
     use super::*;
     use crate::connection::Scheme;
 
     #[test]
     fn the_table_in_the_documentation_has_every_metric_with_its_kind_and_help() {
-        let text = Metrics::new().text().unwrap();
-        let of = |line: &str, mark: &str| {
-            let rest = line.strip_prefix(mark)?;
-            let (name, said) = rest.split_once(' ')?;
-            Some((name.to_owned(), said.to_owned()))
+        let metrics = Metrics::new();
+        // What was never counted is not shown.
+        let (http, runs) = (metrics.http(), &metrics.0.runs);
+        http.answered("GET", "/", StatusCode::OK, Duration::ZERO);
+        http.refused("internal");
+        runs.count_each();
+        let text = metrics.text().unwrap();
+        let after = |mark: &str| {
+            let mut lines = text.lines();
+            lines.find_map(|line| line.strip_prefix(mark)).unwrap_or_default()
         };
-        let kinds = text.lines().filter_map(|line| of(line, "# TYPE "));
-        let expected: BTreeSet<String> = kinds
-            .map(|(name, kind)| {
-                let mut lines = text.lines();
-                let help = lines.find_map(|line| of(line, &format!("# HELP {name} ")));
-                let help = help.map(|(first, rest)| format!("{first} {rest}"));
-                format!("| `{name}` | {kind} | {} |", help.unwrap_or_default())
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let expected: BTreeSet<String> = types
+            .map(|line| {
+                let (name, kind) = line.split_once(' ').unwrap();
+                let help = after(&format!("# HELP {name} "));
+                format!("| `{name}` | {kind} | {help} |")
             })
             .collect();
         assert!(expected.len() > 10, "{text}");

@@ -14,7 +14,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
-use neuraxis::engine::{NoResult, RequestError};
+use neuraxis::engine::NoResult;
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;

@@ -225,6 +225,21 @@ impl TraceSink for RunMetrics {
     }
 }
 
+#[cfg(test)]
+impl RunMetrics {
+    /// Counts something of each kind.
+    pub(super) fn count_each(&self) {
+        self.ended.get_or_create(&Ended { reason: OTHER }).inc();
+        self.model_called(&Role::REASONING, "done");
+        self.spent(&Role::REASONING, &Usage::UNKNOWN);
+        let (tool, outcome) = (OTHER.to_owned(), "done");
+        let took = ToolTook { tool: tool.clone() };
+        self.tool_seconds.get_or_create(&took).observe(0.0);
+        let ended = ToolEnded { tool, outcome };
+        self.tool_calls.get_or_create(&ended).inc();
+    }
+}
+
 /// Returns the name of a reason, without what a model or a provider said of it.
 const fn reason_name(reason: &FinishReason) -> &'static str {
     match reason {
