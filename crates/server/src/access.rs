@@ -110,15 +110,7 @@ impl Drop for Line {
                 target: TARGET, id, method, route, status, ms, bytes, complete, problem, "answered"
             ),
             None => tracing::debug!(
-                id,
-                method,
-                route,
-                status,
-                ms,
-                bytes,
-                complete,
-                problem,
-                "answered"
+                id, method, route, status, ms, bytes, complete, problem, "answered"
             ),
         }
     }

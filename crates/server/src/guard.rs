@@ -139,7 +139,10 @@ mod tests {
             "http://localhost:8787",
             "http://[::1]:8787",
         ] {
-            assert!(is_same_origin(origin.as_bytes(), Scheme::Http, &host), "{origin}");
+            assert!(
+                is_same_origin(origin.as_bytes(), Scheme::Http, &host),
+                "{origin}"
+            );
         }
         for origin in [
             "null",
@@ -153,7 +156,10 @@ mod tests {
             "http://user@localhost:8787",
             "file://",
         ] {
-            assert!(!is_same_origin(origin.as_bytes(), Scheme::Http, &host), "{origin}");
+            assert!(
+                !is_same_origin(origin.as_bytes(), Scheme::Http, &host),
+                "{origin}"
+            );
         }
         let usual = Authority::from_static("localhost");
         for (scheme, origin) in [

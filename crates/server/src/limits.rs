@@ -76,18 +76,25 @@ impl FromRef<Limited> for Streams {
 
 impl Limited {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
-        let policy = orchestrator.policy();
-        let modes = limits.modes.clone();
-        let modes = modes.unwrap_or_else(|| policy.modes_no_freer_than(&Mode::MODERATE));
         metrics.allow_runs(limits.max_runs.get());
         let most = usize::try_from(limits.max_runs.get()).unwrap_or(usize::MAX);
         Self {
-            modes: modes.into(),
+            modes: modes_of(&orchestrator, limits),
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             decisions: limits.decisions,
             streams: Streams::new(metrics.clone()),
             metrics,
             orchestrator,
+        }
+    }
+
+    /// Returns the same limits for another engine: what clients may use is its, and places and streams stay those of all.
+    pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
+        Self {
+            modes: modes_of(&orchestrator, limits),
+            decisions: limits.decisions,
+            orchestrator,
+            ..self.clone()
         }
     }
 
@@ -154,4 +161,9 @@ impl Limited {
             Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
         })
     }
+}
+
+fn modes_of(orchestrator: &Orchestrator, limits: &Limits) -> Arc<[Mode]> {
+    let usual = || orchestrator.policy().modes_no_freer_than(&Mode::MODERATE);
+    limits.modes.clone().unwrap_or_else(usual).into()
 }

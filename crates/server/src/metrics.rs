@@ -159,7 +159,9 @@ mod tests {
         let text = metrics.text().unwrap();
         let after = |mark: &str| {
             let mut lines = text.lines();
-            lines.find_map(|line| line.strip_prefix(mark)).unwrap_or_default()
+            lines
+                .find_map(|line| line.strip_prefix(mark))
+                .unwrap_or_default()
         };
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let expected: BTreeSet<String> = types

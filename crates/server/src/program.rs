@@ -3,23 +3,19 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use clap::Parser;
 use neuraxis::Orchestrator;
-use neuraxis::engine::DecideLater;
-use neuraxis_app::{
-    App, BuildError, Config, ConfigError, Environment, Origin, ServerToken, Sources,
-};
+use neuraxis_app::{BuildError, Config, ConfigError, Environment, Origin, ServerToken, Sources};
 
 use crate::address::{ListenAddress, ListenAddressError};
-use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
 use crate::refusal::with_causes;
+use crate::reload::{self, Wiring};
 use crate::server::{BindError, Server, Unfinished};
-use crate::stop::{self, Stop};
+use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
 
@@ -30,7 +26,7 @@ const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
 SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
-them. Where sessions are in memory alone, both cancel.
+them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
 GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
@@ -50,9 +46,6 @@ pub struct Arguments {
     pub listen: Option<ListenAddress>,
 }
 
-/// How often the server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
-const RECOVERY: Duration = Duration::from_secs(5);
-
 /// Wires an engine as the configuration says, and serves it until a signal comes. Prints one line on standard output once
 /// it listens.
 ///
@@ -68,31 +61,18 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     logs::start(&environment, config.server().access_log)?;
     let listen = listen(arguments, &config)?;
-    // Without a place for the token nobody could decide.
-    let takes_decisions = environment.data_dir().is_some();
-    let plan = config.server().plan.clone();
     let tls = tls(&config)?;
-    let metrics = Metrics::new();
-    let sink = metrics.trace_sink();
-    let app = App::builder(&config, &environment).extend(|builder| {
-        let builder = builder.verify_sessions().trace_sink(sink);
-        // Whoever is to decide may come at any time, over any connection.
-        let builder = match takes_decisions {
-            true => builder.approver(Arc::new(DecideLater)),
-            false => builder,
-        };
-        match plan {
-            Some(plan) => builder.default_plan(plan),
-            None => builder,
-        }
-    });
-    let app = app.build().await?;
-    for notice in &app.notices {
-        tracing::warn!("{notice}");
-    }
+    let mut wiring = Wiring {
+        environment: environment.clone(),
+        sources,
+        metrics: Metrics::new(),
+        decisions: None,
+    };
+    let app = wiring.build(&config, None).await?;
     recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
+    let hangups = Hangups::listen()?;
     let is_kept = app.outlives_the_process();
     let stop = async move {
         match told.await {
@@ -107,21 +87,23 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
-    let mut limits = limits(&config);
-    limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
+    wiring.decisions = token.map(|token| DecisionToken::new(token.reveal()));
     let server = server
-        .with_limits(limits)
-        .with_metrics(metrics)
+        .with_limits(wiring.limits(&config))
+        .with_metrics(wiring.metrics.clone())
         .with_access_log(config.server().access_log);
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
-    let runs = app.orchestrator.runs();
-    tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
+    reload::recover_in_the_background(&app);
     announce(&server.url());
+    let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
+    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
+    let reloading = tokio::spawn(reloading);
     let served = server.serve(stop).await;
-    app.stop_servers().await;
+    reloading.abort();
+    reload::locked(&app).stop_servers().await;
     served?;
     tracing::info!("stopped");
     Ok(())
@@ -167,15 +149,6 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
         source,
     })?;
     Ok(Some(tls))
-}
-
-/// Returns what the configuration lets clients use.
-fn limits(config: &Config) -> Limits {
-    Limits {
-        modes: config.server().modes.clone(),
-        max_runs: config.server().max_runs.unwrap_or(Limits::MAX_RUNS),
-        decisions: None,
-    }
 }
 
 /// Says where the server is, for programs that have to know: with port 0 only it does.
@@ -238,9 +211,11 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Listen { .. } | Self::Tls { .. } => {
-                ExitCode::from(USAGE)
-            }
+            Self::Surroundings(_)
+            | Self::LogFilter(_)
+            | Self::Config(_)
+            | Self::Listen { .. }
+            | Self::Tls { .. } => ExitCode::from(USAGE),
             // What is configured is right, and can be used another time.
             Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
             Self::Build(_) => ExitCode::from(USAGE),

@@ -7,46 +7,26 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::serve::Listener;
-use neuraxis_app::AccessLog;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
+use futures_util::future::join_all;
+use hyper_util::server::graceful::GracefulShutdown;
 use neuraxis::Orchestrator;
-use tokio::io::{AsyncRead, AsyncWrite};
+use neuraxis_app::AccessLog;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
-use tokio_io_timeout::TimeoutStream;
 
 use crate::access::Access;
 use crate::address::ListenAddress;
-use crate::connection::{Connection, Scheme};
-use crate::limits::{Limited, Limits};
-use crate::linger::Linger;
-use crate::mcp::McpClients;
+use crate::connection::{Connection, Conversation, Scheme};
+use crate::engines::{Engines, Replacement, Replacing};
+use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::routes::routes;
 use crate::stop::Stop;
-use crate::sweep::Sweeping;
 use crate::tls::Tls;
 
 /// How many connections there may be; more have to wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
-
-/// How long a client may take for the head of a request, and how long a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a client may take none of what is sent to it.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The most bytes of the head of a request, and of what is kept in memory on the way to or from a client.
-const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
 /// How long runs may take to end when they are cancelled. They only have to record that they ended.
 const RECORDING: Duration = Duration::from_secs(5);
@@ -71,6 +51,7 @@ pub struct Server {
     metrics: Metrics,
     access_log: Option<AccessLog>,
     tls: Option<Tls>,
+    replacing: (mpsc::Sender<Replacement>, mpsc::Receiver<Replacement>),
 }
 
 /// The address cannot be listened on.
@@ -113,6 +94,7 @@ impl Server {
             metrics: Metrics::default(),
             access_log: None,
             tls: None,
+            replacing: mpsc::channel(1),
         })
     }
 
@@ -144,6 +126,12 @@ impl Server {
         self
     }
 
+    /// Returns what puts another engine in the place of this server's, while it serves.
+    #[must_use]
+    pub fn replacing(&self) -> Replacing {
+        Replacing::new(self.replacing.0.clone())
+    }
+
     const fn scheme(&self) -> Scheme {
         match self.tls {
             Some(_) => Scheme::Https,
@@ -172,43 +160,44 @@ impl Server {
             metrics,
             access_log,
             tls,
+            replacing: (_replacing, mut replacements),
             ..
         } = self;
-        let limited = Limited::new(orchestrator.clone(), &limits, metrics.clone());
-        let clients = McpClients::new(&limited);
         let access = Access {
             log: access_log,
-            metrics: metrics.clone(),
+            metrics,
         };
-        let router = routes(limited, clients.clone(), access);
-        let sweeping = Sweeping::start(orchestrator.clone(), metrics);
+        let mut engines = Engines::new(orchestrator, &limits, access);
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
         let how = loop {
             tokio::select! {
                 (stream, peer, permit) = next(&mut listener, &permits) => {
-                    let talk = Talk {
-                        router: router.clone(),
+                    let conversation = Conversation {
+                        router: engines.router(),
                         connection: Connection::new(peer.ip(), scheme),
                         watcher: graceful.watcher(),
-                        _permit: permit,
+                        permit,
                     };
-                    tokio::spawn(talk.begin(stream, tls.clone()));
+                    tokio::spawn(conversation.begin(stream, tls.clone()));
                 }
+                Some(replacement) = replacements.recv() => engines.replace(replacement),
                 how = &mut stop => break how,
             }
         };
-        drop(sweeping);
         let (over, is_over) = oneshot::channel();
+        let (orchestrators, clients) = engines.stop();
         // In this order: whoever finds the door closed knows that no new run begins.
         let (ended, (), ()) = tokio::join!(
             async {
-                let ended = end(&orchestrator, how).await;
-                clients.end_streams();
+                let ended = join_all(orchestrators.iter().map(|each| end(each, how))).await;
+                for clients in clients {
+                    clients.end_streams();
+                }
                 // It is waited for below, whatever happens.
                 let _ = over.send(());
-                ended
+                ended.into_iter().collect()
             },
             async { drop(listener) },
             let_go(graceful, is_over),
@@ -258,61 +247,4 @@ async fn next(
     // This of axum survives that no file descriptors are left.
     let (stream, peer) = Listener::accept(listener).await;
     (stream, peer, permit)
-}
-
-/// One connection, with what answers its requests.
-struct Talk {
-    router: Router,
-    connection: Connection,
-    watcher: Watcher,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Talk {
-    /// Answers the requests of the connection, after the handshake if there is one.
-    async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
-        // Events are small, and somebody waits for each. Without it they only come later.
-        let _ = stream.set_nodelay(true);
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(STALL_TIMEOUT));
-        let stream = Box::pin(stream);
-        let Some(tls) = tls else {
-            return self.converse(stream).await;
-        };
-        match timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => self.converse(stream).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a client and the server agree on no TLS"),
-            Err(_) => tracing::debug!("a client took too long to begin TLS"),
-        }
-    }
-
-    /// Answers the requests of the connection.
-    async fn converse<S>(self, stream: S)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let Self {
-            router,
-            connection,
-            watcher,
-            _permit,
-        } = self;
-        let mut protocol = http1::Builder::new();
-        protocol
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_header_size(MAX_BUFFERED_BYTES)
-            .max_buf_size(MAX_BUFFERED_BYTES);
-        let linger = Linger::default();
-        let stream = TokioIo::new(linger.on(stream));
-        let service = TowerToHyperService::new(router);
-        let watched = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(connection);
-            service.call(request.map(|body| linger.watch(body)))
-        });
-        let talk = protocol.serve_connection(stream, watched);
-        if let Err(error) = watcher.watch(talk).await {
-            tracing::debug!(%error, "a connection broke");
-        }
-    }
 }

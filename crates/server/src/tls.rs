@@ -175,11 +175,10 @@ fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
         source,
     };
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(unusable)?.with_no_client_auth();
-    let mut config = config
-        .with_single_cert(chain, private)
-        .map_err(unusable)?;
+    let mut config = config.with_single_cert(chain, private).map_err(unusable)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

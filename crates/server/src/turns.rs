@@ -20,12 +20,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use crate::api::session_id;
+use crate::body;
+use crate::events::{self, Streams};
 use crate::limits::Limited;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
-use crate::events::{self, Streams};
-use crate::body;
 
 /// The header that makes a request safe to be repeated.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");

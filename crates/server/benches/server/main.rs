@@ -51,7 +51,8 @@ fn main() {
 }
 
 async fn measure() {
-    let setting = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+    let setting =
+        |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let streams = setting("NEURAXIS_BENCH_STREAMS", STREAMS);
     let seconds: u64 = setting("NEURAXIS_BENCH_SECONDS", SECONDS).parse().unwrap();
     let mut table = String::from(report::HEAD);

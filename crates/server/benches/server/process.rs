@@ -60,7 +60,10 @@ impl Measured {
             ("NEURAXIS_MODELS__REASONING__PROVIDER", "openai"),
             ("NEURAXIS_MODELS__REASONING__API", "chat"),
             ("NEURAXIS_MODELS__REASONING__MODEL", "m"),
-            ("NEURAXIS_MODELS__REASONING__BASE_URL", &format!("{upstream}/v1")),
+            (
+                "NEURAXIS_MODELS__REASONING__BASE_URL",
+                &format!("{upstream}/v1"),
+            ),
             ("OPENAI_API_KEY", "none"),
             ("NEURAXIS_STORE__URL", "memory:"),
             ("NEURAXIS_SERVER__MAX_RUNS", "100000"),
@@ -73,6 +76,8 @@ impl Measured {
         let folder = tempfile::tempdir().unwrap();
         command
             .current_dir(&folder)
+            .env_remove("NEURAXIS_BENCH_STREAMS")
+            .env_remove("NEURAXIS_BENCH_SECONDS")
             .env("HOME", folder.path())
             .stdout(Stdio::piped())
             .stdin(Stdio::null())

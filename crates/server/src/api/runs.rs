@@ -17,10 +17,10 @@ use serde_json::value::RawValue;
 
 use super::sessions::page_size;
 use super::{call_of, run_id};
-use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
-use crate::said::{self, Said};
 use crate::body;
 use crate::events::{self, Streams};
+use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
+use crate::said::{self, Said};
 
 /// Why a run was ended whose client gave no reason.
 const CANCELLED: &str = "a client cancelled it";

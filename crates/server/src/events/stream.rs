@@ -97,7 +97,8 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
         let detail = format!(
             "nothing was taken for {seconds} seconds; go on from here with the header Last-Event-ID: {last}"
         );
-        let data = serde_json::json!({ "type": "dropped", "last_event_id": last, "detail": detail });
+        let data =
+            serde_json::json!({ "type": "dropped", "last_event_id": last, "detail": detail });
         Bytes::from(format!("event: dropped\ndata: {data}\n\n"))
     }
 

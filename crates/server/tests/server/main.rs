@@ -24,6 +24,8 @@ mod operations;
 mod patience;
 mod promises;
 mod real_model;
+#[cfg(unix)]
+mod reload;
 mod start;
 #[cfg(unix)]
 mod stop;

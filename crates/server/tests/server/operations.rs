@@ -24,7 +24,11 @@ async fn every_answer_carries_the_id_of_its_request_and_a_problem_says_it_beside
         assert_eq!(response.headers()[ID], "ours-1.a:b/c+d=", "{path}");
         let is_problem = !response.status().is_success();
         let text = response.text().await.unwrap();
-        assert_eq!(text.contains("\"request_id\":\"ours-1.a:b/c+d=\""), is_problem, "{text}");
+        assert_eq!(
+            text.contains("\"request_id\":\"ours-1.a:b/c+d=\""),
+            is_problem,
+            "{text}"
+        );
     }
     let made = client.get("/healthz").send().await.unwrap();
     assert_eq!(made.headers()[ID].len(), 36);
@@ -73,8 +77,17 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
     let forged = "/api/v1/sessions/%0a%7b%22status%22:200%7d";
     let (status, _) = answer(client.get(forged).header(ID, "show-1")).await;
     assert!(status >= 400);
-    client.get("/secret/path").header(ID, "none-1").send().await.unwrap();
-    let frames = client.events(client.turn("s", &json!({"message": "hello"})).header(ID, "sse-1"));
+    client
+        .get("/secret/path")
+        .header(ID, "none-1")
+        .send()
+        .await
+        .unwrap();
+    let frames = client.events(
+        client
+            .turn("s", &json!({"message": "hello"}))
+            .header(ID, "sse-1"),
+    );
     let last = frames.await.rest().await;
     assert_eq!(last.last().unwrap().event, "final");
 
@@ -215,7 +228,10 @@ async fn streams_and_refused_turns_are_counted_while_they_are_there() {
     has(&text, "neuraxis_streams_open 1");
     has(&text, "neuraxis_runs_at_work 1");
     has(&text, "neuraxis_runs_allowed 1");
-    has(&text, "neuraxis_http_problems_total{kind=\"too-many-runs\"} 1");
+    has(
+        &text,
+        "neuraxis_http_problems_total{kind=\"too-many-runs\"} 1",
+    );
     gate.open().await;
     frames.rest().await;
     let text = figures(&client).await;

@@ -90,7 +90,11 @@ async fn all_listeners_of_a_run_are_sent_the_same_records() {
     let late = client.get(&path).header("last-event-id", "2");
     let late = client.events(late).await.rest().await;
     let all = records(&begun);
-    assert_eq!(records(&late), all[2..], "what came after the second record");
+    assert_eq!(
+        records(&late),
+        all[2..],
+        "what came after the second record"
+    );
 }
 
 #[cfg(target_os = "linux")]

@@ -95,7 +95,10 @@ async fn a_page_is_of_the_same_origin_if_its_scheme_is_too() {
     for (origin, expected) in [("https://localhost:1", 200), ("http://localhost:1", 403)] {
         let request = get("/healthz", &format!("Origin: {origin}\r\n"));
         let (answer, _) = ask(&program, &request, &[&version::TLS13]).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {expected}")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {expected}")),
+            "{answer}"
+        );
     }
 }
 
@@ -138,7 +141,10 @@ async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         let start = "error: neuraxis.toml:";
-        assert!(said.starts_with(start) && said.contains("server.tls"), "{said}");
+        assert!(
+            said.starts_with(start) && said.contains("server.tls"),
+            "{said}"
+        );
         assert!(said.contains(expected), "{said}");
         assert!(!said.contains("PRIVATE KEY"), "{said}");
     }
