@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
-//! `--wire`: what reading a streamed reply costs, and how late it is heard.
+//! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
+//! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`.
 
 use std::process::{Command, ExitCode};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cargo::{cargo, succeed};
 use crate::provision;
@@ -12,6 +13,18 @@ use crate::provision;
 /// What to measure: the facade against a loop by hand, unless an option names something else.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
+    /// What to measure by its name.
+    #[arg(conflicts_with_all = ["store", "turn_loop", "wire"])]
+    what: Option<What>,
+    /// How many streams are open at a time, round by round (server; 1,100,1000 if left out).
+    #[arg(long, requires = "what")]
+    streams: Option<String>,
+    /// How long each round takes (server; 20 if left out).
+    #[arg(long, requires = "what")]
+    seconds: Option<u32>,
+    /// Build without optimizations, to try the program out: what it measures then means little.
+    #[arg(long, requires = "what")]
+    dev: bool,
     /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.
     #[arg(long)]
     store: bool,
@@ -23,8 +36,32 @@ pub(crate) struct Options {
     wire: bool,
 }
 
+/// What can be measured by its name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum What {
+    /// What the server adds to a stream.
+    Server,
+}
+
 impl Options {
+    fn server(&self) -> Command {
+        let profile = if self.dev { "dev" } else { "bench" };
+        let mut command = cargo("bench --package neuraxis-server --bench server");
+        command.args(["--profile", profile]);
+        let seconds = self.seconds.map(|seconds| seconds.to_string());
+        for (name, value) in [
+            ("NEURAXIS_BENCH_STREAMS", &self.streams),
+            ("NEURAXIS_BENCH_SECONDS", &seconds),
+        ] {
+            command.envs(value.as_ref().map(|value| (name, value)));
+        }
+        command
+    }
+
     fn command(&self) -> Command {
+        if let Some(What::Server) = self.what {
+            return self.server();
+        }
         if self.turn_loop {
             return cargo("bench --package neuraxis --bench loop");
         }

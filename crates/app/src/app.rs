@@ -82,6 +82,12 @@ impl App {
         self.opened.outlives_the_process()
     }
 
+    /// Returns the store, for another engine on it: [`AppBuilder::store`].
+    #[must_use]
+    pub fn opened(&self) -> OpenStore {
+        self.opened.clone()
+    }
+
     /// Ends the MCP servers, and waits for that: some seconds at the most.
     pub async fn stop_servers(&self) {
         self.servers.shutdown().await;

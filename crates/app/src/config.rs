@@ -43,8 +43,8 @@ pub use origin::Origin;
 use position::ancestry;
 use read::Reading;
 pub use secret::shown_setting;
+pub use sections::{AccessLog, ServerConfig, TlsFiles, ToolsConfig};
 use sections::{RETIRED_KEY, Sections};
-pub use sections::{ServerConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::{Sources, template};
 pub use store::StoreConfig;
@@ -120,6 +120,8 @@ impl Config {
         let unused = named::check_use(models.keys(), &policy, &layers)?;
         named::check_plan(&sections.server, &policy, &layers)?;
         named::check_modes(&sections.server, &policy, &layers)?;
+        let tls = sections.server.tls.take();
+        sections.server.tls = tls.map(|files| files.resolved(&layers, environment));
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));

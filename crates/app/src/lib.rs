@@ -43,9 +43,9 @@ mod web;
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
-    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, McpConfig,
-    McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources, StoreConfig,
-    ToolsConfig, shown_setting, template, usual_key_variables,
+    AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile,
+    McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
+    StoreConfig, TlsFiles, ToolsConfig, shown_setting, template, usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,

@@ -70,6 +70,8 @@ impl WaitingApproval {
 pub struct Swept {
     /// The questions that expired.
     pub expired: Vec<WaitingApproval>,
+    /// How many calls waited for a person in runs that were put aside, before any of them expired.
+    pub waiting: usize,
     /// The runs of which that could not be told, and why. The next sweep tries again.
     pub left: Vec<(RunId, ResumeError)>,
 }
@@ -219,8 +221,10 @@ impl Approvals {
         let mut swept = Swept::default();
         for run in self.unended(store).await? {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
-            let mut pending = run.pending.iter();
-            if !pending.any(|it| it.kind == PendingKind::Approval && is_over(it.expires_at)) {
+            let asked = run.pending.iter();
+            let mut asked = asked.filter(|it| it.kind == PendingKind::Approval);
+            swept.waiting += asked.clone().count();
+            if !asked.any(|it| is_over(it.expires_at)) {
                 continue;
             }
             let records = store.records(run.run_id, Seq(0)).await?;

@@ -5,20 +5,36 @@
 //!
 //! A client that comes back says with the header `Last-Event-ID` which record it had last, and is told what came after it.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
-use neuraxis::core::Seq;
-use neuraxis::{Event, Events};
+mod frames;
+mod stream;
 
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use neuraxis::Events;
+use neuraxis::core::{RunId, Seq};
+
+use crate::metrics::Metrics;
 use crate::problem::{INVALID_LAST_EVENT_ID, Problem};
+use frames::SharedFrames;
+use stream::EventStream;
 
 /// Tells proxies to pass events on as they come.
 pub(crate) const DO_NOT_BUFFER: (HeaderName, HeaderValue) = (
     HeaderName::from_static("x-accel-buffering"),
     HeaderValue::from_static("no"),
 );
+
+/// What an answer is that consists of events, and that nobody keeps it.
+const EVENT_STREAM: [(HeaderName, HeaderValue); 2] = [
+    (
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    ),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+];
 
 /// The header that names the last record that a client had.
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
@@ -39,20 +55,25 @@ pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
     })
 }
 
-/// Answers with the events of a run that came after one of its records, to its last.
-pub(crate) fn answer(events: Events, last: Seq) -> Response {
-    let frames = events.after(last).map(|event| frame(&event));
-    let stream = Sse::new(frames).keep_alive(KeepAlive::default());
-    ([DO_NOT_BUFFER], stream).into_response()
+/// Answers with events. All streams of a server share what is encoded for them. Cloning shares it, too.
+#[derive(Debug, Clone)]
+pub(crate) struct Streams {
+    frames: Arc<SharedFrames>,
+    metrics: Metrics,
 }
 
-fn frame(event: &Event) -> Result<sse::Event, serde_json::Error> {
-    let json = serde_json::to_string(event)?;
-    let frame = match event {
-        Event::Record(record) => sse::Event::default()
-            .id(record.seq.to_string())
-            .event(record.body.kind()),
-        Event::Live(live) => sse::Event::default().event(live.body.kind()),
-    };
-    Ok(frame.data(json))
+impl Streams {
+    pub(crate) fn new(metrics: Metrics) -> Self {
+        Self {
+            frames: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// Answers with the events of a run that came after one of its records, to its last.
+    pub(crate) fn answer(&self, run: RunId, events: Events, last: Seq) -> Response {
+        let frames = SharedFrames::of_run(&self.frames, run);
+        let stream = EventStream::new(events, frames, last, self.metrics.clone());
+        (EVENT_STREAM, [DO_NOT_BUFFER], Body::new(stream)).into_response()
+    }
 }

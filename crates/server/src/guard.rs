@@ -17,14 +17,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
+use crate::connection::{Connection, Scheme};
 use crate::limits::Limited;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
-
-/// The port of `http` URLs that name none.
-const HTTP_PORT: u16 = 80;
-
-/// The port of `https` URLs that name none.
-const HTTPS_PORT: u16 = 443;
 
 /// Lets a request pass that is meant for this server, and refuses all others.
 pub(crate) async fn admit(
@@ -48,6 +43,8 @@ pub(crate) async fn admit(
 
 fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     let host = host(request)?;
+    let connection = request.extensions().get::<Connection>();
+    let scheme = connection.map_or(Scheme::Http, |connection| connection.scheme);
     let takes_any_host = limited.takes_any_host();
     if !takes_any_host && !is_this_machine(host.host()) {
         return Err(Problem::new(
@@ -57,7 +54,7 @@ fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     }
     match all(request.headers(), &header::ORIGIN).as_slice() {
         [] => Ok(()),
-        [origin] if is_same_origin(origin, &host) => Ok(()),
+        [origin] if is_same_origin(origin, scheme, &host) => Ok(()),
         [origin] if takes_any_host && is_of_host(origin, &host) => Ok(()),
         [origin] if limited.origins().iter().any(|ours| is_named(ours, origin)) => Ok(()),
         _ => Err(Problem::new(
@@ -111,10 +108,11 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 /// Tells whether a page comes from this server, under whichever of its names.
-fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
-    let origin = origin.strip_prefix(b"http://").and_then(authority);
+fn is_same_origin(origin: &[u8], scheme: Scheme, host: &Authority) -> bool {
+    let origin = origin.strip_prefix(scheme.prefix().as_bytes());
+    let origin = origin.and_then(authority);
     origin.is_some_and(|origin| {
-        let port = |authority: &Authority| authority.port_u16().unwrap_or(HTTP_PORT);
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme.port());
         is_this_machine(origin.host()) && port(&origin) == port(host)
     })
 }
@@ -123,8 +121,8 @@ fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
 fn is_of_host(origin: &[u8], host: &Authority) -> bool {
     let plain = origin
         .strip_prefix(b"http://")
-        .map(|rest| (rest, HTTP_PORT));
-    let encrypted = || Some((origin.strip_prefix(b"https://")?, HTTPS_PORT));
+        .map(|rest| (rest, Scheme::Http.port()));
+    let encrypted = || Some((origin.strip_prefix(b"https://")?, Scheme::Https.port()));
     let Some((rest, usual)) = plain.or_else(encrypted) else {
         return false;
     };
@@ -173,7 +171,10 @@ mod tests {
             "http://localhost:8787",
             "http://[::1]:8787",
         ] {
-            assert!(is_same_origin(origin.as_bytes(), &host), "{origin}");
+            assert!(
+                is_same_origin(origin.as_bytes(), Scheme::Http, &host),
+                "{origin}"
+            );
         }
         for origin in [
             "null",
@@ -187,7 +188,22 @@ mod tests {
             "http://user@localhost:8787",
             "file://",
         ] {
-            assert!(!is_same_origin(origin.as_bytes(), &host), "{origin}");
+            assert!(
+                !is_same_origin(origin.as_bytes(), Scheme::Http, &host),
+                "{origin}"
+            );
+        }
+        let usual = Authority::from_static("localhost");
+        for (scheme, origin) in [
+            (Scheme::Https, "https://localhost:443"),
+            (Scheme::Http, "http://localhost:80"),
+        ] {
+            let is_ours = |scheme| is_same_origin(origin.as_bytes(), scheme, &usual);
+            let other = match scheme {
+                Scheme::Http => Scheme::Https,
+                Scheme::Https => Scheme::Http,
+            };
+            assert!(is_ours(scheme) && !is_ours(other), "{origin}");
         }
     }
 

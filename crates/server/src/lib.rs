@@ -5,7 +5,8 @@
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
-//! between HTTP and it. Without keys a server listens on loopback addresses alone.
+//! between HTTP and it. Without keys a server listens on loopback addresses alone. Its figures are in [`Metrics`], its
+//! certificate in [`Tls`].
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
@@ -27,10 +28,13 @@
 //! # }
 //! ```
 
+mod access;
 mod address;
 mod api;
 mod body;
 mod caller;
+mod connection;
+mod engines;
 mod events;
 mod guard;
 mod key_command;
@@ -39,26 +43,33 @@ mod limits;
 mod linger;
 mod logs;
 mod mcp;
+mod metrics;
 mod openai;
 mod probes;
 mod problem;
 mod program;
 mod rate;
 mod refusal;
+mod reload;
+mod request_id;
 mod routes;
 mod said;
 mod server;
 mod stop;
 mod sweep;
+mod tls;
 mod token;
 mod turn;
 mod turns;
 
 pub use address::{ListenAddress, ListenAddressError, Protection};
+pub use engines::Replacing;
 pub use key_command::{CreateKey, KeyCommand, KeyCommandError};
 pub use keys::Keys;
 pub use limits::Limits;
+pub use metrics::Metrics;
 pub use program::{Arguments, Command, Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;
+pub use tls::{Tls, TlsError};
 pub use token::DecisionToken;

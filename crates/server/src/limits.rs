@@ -10,7 +10,9 @@ use neuraxis_app::ServerConfig;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::events::Streams;
 use crate::keys::Keys;
+use crate::metrics::Metrics;
 use crate::problem::{MODE_NOT_ALLOWED, Problem, TOO_MANY_RUNS};
 use crate::token::DecisionToken;
 
@@ -64,6 +66,8 @@ pub(crate) struct Limited {
     keys: Keys,
     any_host: bool,
     origins: Arc<[String]>,
+    metrics: Metrics,
+    streams: Streams,
 }
 
 impl FromRef<Limited> for Orchestrator {
@@ -72,20 +76,44 @@ impl FromRef<Limited> for Orchestrator {
     }
 }
 
+impl FromRef<Limited> for Metrics {
+    fn from_ref(limited: &Limited) -> Self {
+        limited.metrics.clone()
+    }
+}
+
+impl FromRef<Limited> for Streams {
+    fn from_ref(limited: &Limited) -> Self {
+        limited.streams.clone()
+    }
+}
+
 impl Limited {
-    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits) -> Self {
-        let policy = orchestrator.policy();
-        let modes = limits.modes.clone();
-        let modes = modes.unwrap_or_else(|| policy.modes_no_freer_than(&Mode::MODERATE));
+    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
+        metrics.allow_runs(limits.max_runs.get());
         let most = usize::try_from(limits.max_runs.get()).unwrap_or(usize::MAX);
         Self {
-            modes: modes.into(),
+            modes: modes_of(&orchestrator, limits),
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             decisions: limits.decisions,
             keys: limits.keys.clone(),
             any_host: limits.any_host,
             origins: limits.origins.clone().into(),
+            streams: Streams::new(metrics.clone()),
+            metrics,
             orchestrator,
+        }
+    }
+
+    /// Returns the same limits for another engine: what clients may use is its, and places and streams stay those of all.
+    pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
+        Self {
+            modes: modes_of(&orchestrator, limits),
+            decisions: limits.decisions,
+            any_host: limits.any_host,
+            origins: limits.origins.clone().into(),
+            orchestrator,
+            ..self.clone()
         }
     }
 
@@ -170,4 +198,9 @@ impl Limited {
             Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
         })
     }
+}
+
+fn modes_of(orchestrator: &Orchestrator, limits: &Limits) -> Arc<[Mode]> {
+    let usual = || orchestrator.policy().modes_no_freer_than(&Mode::MODERATE);
+    limits.modes.clone().unwrap_or_else(usual).into()
 }

@@ -3,9 +3,13 @@
 use std::env::{self, VarError};
 use std::io::{self, IsTerminal};
 
-use neuraxis_app::Environment;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use neuraxis_app::{AccessLog, Environment};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::access;
 
 /// Our own variable; it is stronger than the one that many Rust programs read.
 const OUR_VARIABLE: &str = "NEURAXIS_LOG";
@@ -32,16 +36,40 @@ pub struct LogFilterError {
     pub reason: String,
 }
 
-/// Starts to log what the environment asks for.
-pub(crate) fn start(environment: &Environment) -> Result<(), LogFilterError> {
+/// Starts to log what the environment asks for, and the access log in the form that the configuration says.
+pub(crate) fn start(
+    environment: &Environment,
+    log: Option<AccessLog>,
+) -> Result<(), LogFilterError> {
     let colors =
         io::stderr().is_terminal() && matches!(env::var("NO_COLOR"), Err(VarError::NotPresent));
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(discreet(filter(environment)?))
+    let is_json = log == Some(AccessLog::Json);
+    let filter = discreet(filter(environment)?);
+    let filter = filter.and(filter_fn(move |line| {
+        !is_json || line.target() != access::TARGET
+    }));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
-        .with_ansi(colors);
+        .with_ansi(colors)
+        .with_filter(filter);
+    // Objects of their own, whatever else is logged.
+    let answers = is_json.then(|| {
+        tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_target(false)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(io::stderr)
+            .with_filter(filter_fn(|line| {
+                line.is_event() && line.target() == access::TARGET
+            }))
+    });
     // Whoever embeds this may log elsewhere already, and that is as good.
-    let _ = logs.try_init();
+    let _ = tracing_subscriber::registry()
+        .with(lines)
+        .with(answers)
+        .try_init();
     Ok(())
 }
 

@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::request_id::RequestId;
+
 /// A kind of problem. Clients tell problems apart by its name, which never changes.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -159,9 +161,12 @@ impl IntoResponse for Problem {
         let Self {
             kind,
             detail,
-            members,
+            mut members,
             retry_after,
         } = self;
+        if let Some(id) = RequestId::current() {
+            members.insert("request_id".to_owned(), id.as_str().into());
+        }
         let document = Document {
             kind: format!("/errors/{}", kind.name),
             title: kind.title,

@@ -4,25 +4,25 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
-use neuraxis::engine::DecideLater;
 use neuraxis_app::{
-    App, BuildError, Config, ConfigError, Environment, Origin, ServerConfig, ServerKeyFile,
+    BuildError, Config, ConfigError, Environment, Origin, ServerConfig, ServerKeyFile,
     ServerKeysError, ServerToken, Sources,
 };
 
 use crate::address::{ListenAddress, ListenAddressError, Protection};
 use crate::key_command::{self, KeyCommand, KeyCommandError};
 use crate::keys::Keys;
-use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
+use crate::metrics::Metrics;
 use crate::refusal::with_causes;
+use crate::reload::{self, Wiring};
 use crate::server::{BindError, Server, Unfinished};
-use crate::stop::{self, Stop};
+use crate::stop::{self, Hangups, Stop};
+use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
 
 /// The exit code of wrong usage and wrong configuration.
@@ -32,7 +32,7 @@ const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
 SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
-them. Where sessions are in memory alone, both cancel.
+them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
 GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
@@ -69,9 +69,6 @@ fn socket_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     text.parse().map_err(|_| ListenAddressError::Malformed)
 }
 
-/// How often the server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
-const RECOVERY: Duration = Duration::from_secs(5);
-
 /// Wires an engine as the configuration says, and serves it until a signal comes. Prints one line on standard output once
 /// it listens.
 ///
@@ -88,32 +85,24 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         let config = Config::load(&environment, &sources)?;
         return Ok(key_command::run(command, &config, &environment)?);
     }
-    logs::start(&environment)?;
     let config = Config::load(&environment, &sources)?;
+    logs::start(&environment, config.server().access_log)?;
     let keys = keys(&config, &environment)?;
     let listen = listen(arguments, &config, &keys)?;
-    // Without a place for the token nobody could decide.
-    let takes_decisions = environment.data_dir().is_some();
-    let plan = config.server().plan.clone();
-    let app = App::builder(&config, &environment).extend(|builder| {
-        let builder = builder.verify_sessions();
-        // Whoever is to decide may come at any time, over any connection.
-        let builder = match takes_decisions {
-            true => builder.approver(Arc::new(DecideLater)),
-            false => builder,
-        };
-        match plan {
-            Some(plan) => builder.default_plan(plan),
-            None => builder,
-        }
-    });
-    let app = app.build().await?;
-    for notice in &app.notices {
-        tracing::warn!("{notice}");
-    }
+    let tls = tls(&config)?;
+    let mut wiring = Wiring {
+        environment: environment.clone(),
+        sources,
+        metrics: Metrics::new(),
+        decisions: None,
+        keys,
+        is_loopback: listen.is_loopback(),
+    };
+    let app = wiring.build(&config, None).await?;
     recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
+    let hangups = Hangups::listen()?;
     let is_kept = app.outlives_the_process();
     let stop = async move {
         match told.await {
@@ -128,14 +117,23 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
-    let mut limits = limits(&config, listen, keys);
-    limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
-    let server = server.with_limits(limits);
-    let runs = app.orchestrator.runs();
-    tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
+    wiring.decisions = token.map(|token| DecisionToken::new(token.reveal()));
+    let server = server
+        .with_limits(wiring.limits(&config))
+        .with_metrics(wiring.metrics.clone())
+        .with_access_log(config.server().access_log);
+    let server = match tls {
+        Some(tls) => server.with_tls(tls),
+        None => server,
+    };
+    reload::recover_in_the_background(&app);
     announce(&server.url());
+    let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
+    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
+    let reloading = tokio::spawn(reloading);
     let served = server.serve(stop).await;
-    app.stop_servers().await;
+    reloading.abort();
+    reload::locked(&app).stop_servers().await;
     served?;
     tracing::info!("stopped");
     Ok(())
@@ -181,20 +179,20 @@ fn listen(arguments: &Arguments, config: &Config, keys: &Keys) -> Result<ListenA
 
 /// Tells whether what clients send is encrypted on its way over a network.
 const fn is_encrypted(server: &ServerConfig) -> bool {
-    server.behind_proxy
+    server.behind_proxy || server.tls.is_some()
 }
 
-/// Returns what the configuration lets clients use.
-fn limits(config: &Config, listen: ListenAddress, keys: Keys) -> Limits {
-    let server = config.server();
-    Limits {
-        modes: server.modes.clone(),
-        max_runs: server.max_runs.unwrap_or(Limits::MAX_RUNS),
-        decisions: None,
-        keys,
-        any_host: !listen.is_loopback() || server.behind_proxy,
-        origins: server.origins.clone(),
-    }
+/// Reads the certificate and the key that the configuration names, if it names any.
+fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
+    let Some(files) = &config.server().tls else {
+        return Ok(None);
+    };
+    let tls = Tls::read(&files.certificate, &files.key);
+    let tls = tls.map_err(|source| Failure::Tls {
+        at: config.origin("server.tls"),
+        source,
+    })?;
+    Ok(Some(tls))
 }
 
 /// Says where the server is, for programs that have to know: with port 0 only it does.
@@ -225,6 +223,15 @@ pub enum Failure {
         at: Origin,
         /// What is wrong with the address.
         source: ListenAddressError,
+    },
+    /// The certificate and the key cannot be used.
+    #[error("{at:#}: server.tls: the server cannot speak TLS")]
+    Tls {
+        /// Where they are configured.
+        at: Origin,
+        /// What is wrong with them.
+        #[source]
+        source: TlsError,
     },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]
@@ -267,9 +274,8 @@ impl Failure {
             | Self::Config(_)
             | Self::Listen { .. }
             | Self::Keys(_)
-            | Self::KeyCommand(KeyCommandError::Wrong { .. } | KeyCommandError::NoPlace) => {
-                ExitCode::from(USAGE)
-            }
+            | Self::KeyCommand(KeyCommandError::Wrong { .. } | KeyCommandError::NoPlace)
+            | Self::Tls { .. } => ExitCode::from(USAGE),
             // What is configured is right, and can be used another time.
             Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
             Self::Build(_) => ExitCode::from(USAGE),

@@ -1,22 +1,20 @@
 //! The routes, and what all requests have in common.
 
-use std::time::Instant;
-
 use axum::Router;
-use axum::extract::{FromRef, MatchedPath, Request};
+use axum::extract::FromRef;
 use axum::http::Method;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodFilter, get, on};
 
+use crate::access::{self, Access};
 use crate::limits::Limited;
 use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, caller, guard, openai};
+use crate::{api, caller, guard, metrics, openai};
 
 /// Returns what answers requests.
-pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
+pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> Router {
     let of_protocol = MethodFilter::POST
         .or(MethodFilter::GET)
         .or(MethodFilter::DELETE);
@@ -24,6 +22,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
+        .route("/metrics", get(metrics::show))
         .nest("/api/v1", api::routes())
         .nest("/v1", openai::routes())
         .route(
@@ -38,7 +37,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .layer(from_fn_with_state(limited.clone(), caller::admit))
         .layer(from_fn_with_state(limited, guard::admit))
         .layer(from_fn(openai::in_their_shape))
-        .layer(from_fn(log))
+        .layer(from_fn_with_state(access, access::note))
 }
 
 async fn nothing_here() -> Problem {
@@ -51,20 +50,4 @@ async fn wrong_method(method: Method) -> Problem {
         &METHOD_NOT_ALLOWED,
         format!("{method} cannot be used at this address; the header Allow says what can"),
     )
-}
-
-/// Logs that a request was answered. Of the address only the route, since the rest was written by the client.
-async fn log(request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
-    tracing::debug!(
-        %method,
-        route = route.as_ref().map(MatchedPath::as_str),
-        status = response.status().as_u16(),
-        ms = began.elapsed().as_millis(),
-        "answered"
-    );
-    response
 }

@@ -7,40 +7,26 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::serve::Listener;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
+use futures_util::future::join_all;
+use hyper_util::server::graceful::GracefulShutdown;
 use neuraxis::Orchestrator;
+use neuraxis_app::AccessLog;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
-use tokio_io_timeout::TimeoutStream;
 
+use crate::access::Access;
 use crate::address::ListenAddress;
-use crate::limits::{Limited, Limits};
-use crate::linger::Linger;
-use crate::mcp::McpClients;
-use crate::routes::routes;
+use crate::connection::{Connection, Conversation, Scheme};
+use crate::engines::{Engines, Replacement, Replacing};
+use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::stop::Stop;
-use crate::sweep::Sweeping;
+use crate::tls::Tls;
 
 /// How many connections there may be; more have to wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
-
-/// How long a client may take for the head of a request, and how long a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a client may take none of what is sent to it.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The most bytes of the head of a request, and of what is kept in memory on the way to or from a client.
-const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
 /// How long runs may take to end when they are cancelled. They only have to record that they ended.
 const RECORDING: Duration = Duration::from_secs(5);
@@ -62,6 +48,10 @@ pub struct Server {
     address: SocketAddr,
     orchestrator: Orchestrator,
     limits: Limits,
+    metrics: Metrics,
+    access_log: Option<AccessLog>,
+    tls: Option<Tls>,
+    replacing: (mpsc::Sender<Replacement>, mpsc::Receiver<Replacement>),
 }
 
 /// The address cannot be listened on.
@@ -101,6 +91,10 @@ impl Server {
             listener,
             orchestrator,
             limits: Limits::default(),
+            metrics: Metrics::default(),
+            access_log: None,
+            tls: None,
+            replacing: mpsc::channel(1),
         })
     }
 
@@ -111,10 +105,44 @@ impl Server {
         self
     }
 
+    /// Counts with these figures; with new ones, if left out.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Writes a line of the access log for each answer; lines for who looks for defects (`debug`), if left out.
+    #[must_use]
+    pub const fn with_access_log(mut self, log: Option<AccessLog>) -> Self {
+        self.access_log = log;
+        self
+    }
+
+    /// Speaks TLS alone; none of it, if left out.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Returns what puts another engine in the place of this server's, while it serves.
+    #[must_use]
+    pub fn replacing(&self) -> Replacing {
+        Replacing::new(self.replacing.0.clone())
+    }
+
+    const fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// Returns the URL under which the server answers, with the port it really has.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}{}", self.scheme().prefix(), self.address)
     }
 
     /// Answers until `stop` is over. Then it takes no new connections, ends or leaves all runs as `stop` says, and gives
@@ -124,37 +152,52 @@ impl Server {
     ///
     /// [`Unfinished`] if runs had to be given up.
     pub async fn serve(self, stop: impl Future<Output = Stop>) -> Result<(), Unfinished> {
+        let scheme = self.scheme();
         let Self {
             mut listener,
             orchestrator,
             limits,
+            metrics,
+            access_log,
+            tls,
+            replacing: (_replacing, mut replacements),
             ..
         } = self;
-        let limited = Limited::new(orchestrator.clone(), &limits);
-        let clients = McpClients::new(&limited);
-        let router = routes(limited, clients.clone());
-        let sweeping = Sweeping::start(orchestrator.clone());
+        let access = Access {
+            log: access_log,
+            metrics,
+        };
+        let mut engines = Engines::new(orchestrator, &limits, access);
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
         let how = loop {
             tokio::select! {
-                (stream, permit) = next(&mut listener, &permits) => {
-                    tokio::spawn(converse(stream, router.clone(), graceful.watcher(), permit));
+                (stream, peer, permit) = next(&mut listener, &permits) => {
+                    let conversation = Conversation {
+                        router: engines.router(),
+                        connection: Connection::new(peer.ip(), scheme),
+                        watcher: graceful.watcher(),
+                        permit,
+                    };
+                    tokio::spawn(conversation.begin(stream, tls.clone()));
                 }
+                Some(replacement) = replacements.recv() => engines.replace(replacement),
                 how = &mut stop => break how,
             }
         };
-        drop(sweeping);
         let (over, is_over) = oneshot::channel();
+        let (orchestrators, clients) = engines.stop();
         // In this order: whoever finds the door closed knows that no new run begins.
         let (ended, (), ()) = tokio::join!(
             async {
-                let ended = end(&orchestrator, how).await;
-                clients.end_streams();
+                let ended = join_all(orchestrators.iter().map(|each| end(each, how))).await;
+                for clients in clients {
+                    clients.end_streams();
+                }
                 // It is waited for below, whatever happens.
                 let _ = over.send(());
-                ended
+                ended.into_iter().collect()
             },
             async { drop(listener) },
             let_go(graceful, is_over),
@@ -198,40 +241,10 @@ async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
 async fn next(
     listener: &mut TcpListener,
     permits: &Arc<Semaphore>,
-) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed.
     let permit = Arc::clone(permits).acquire_owned().await.ok();
     // This of axum survives that no file descriptors are left.
-    let (stream, _) = Listener::accept(listener).await;
-    (stream, permit)
-}
-
-/// Answers the requests of one connection.
-async fn converse(
-    stream: TcpStream,
-    router: Router,
-    watcher: Watcher,
-    permit: Option<OwnedSemaphorePermit>,
-) {
-    // Events are small, and somebody waits for each. Without it they only come later.
-    let _ = stream.set_nodelay(true);
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(STALL_TIMEOUT));
-    let mut protocol = http1::Builder::new();
-    protocol
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(MAX_BUFFERED_BYTES)
-        .max_buf_size(MAX_BUFFERED_BYTES);
-    let linger = Linger::default();
-    let stream = TokioIo::new(linger.on(Box::pin(stream)));
-    let service = TowerToHyperService::new(router);
-    let watched = service_fn(move |request: Request<Incoming>| {
-        service.call(request.map(|body| linger.watch(body)))
-    });
-    let connection = protocol.serve_connection(stream, watched);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection broke");
-    }
-    drop(permit);
+    let (stream, peer) = Listener::accept(listener).await;
+    (stream, peer, permit)
 }

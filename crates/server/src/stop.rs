@@ -45,3 +45,40 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
         Stop::Cancel
     })
 }
+
+/// Is told when the configuration is to be read again.
+#[derive(Debug)]
+pub(crate) struct Hangups {
+    #[cfg(unix)]
+    signal: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    /// Starts to listen for SIGHUP, which from then on no longer ends the process.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let signal = signal(SignalKind::hangup())?;
+        Ok(Self { signal })
+    }
+
+    /// Waits for the next one; false if there will be none.
+    #[cfg(unix)]
+    pub(crate) async fn next(&mut self) -> bool {
+        self.signal.recv().await.is_some()
+    }
+
+    /// There is no such signal here.
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, reason = "listening for a signal can fail")]
+    pub(crate) const fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// There is no such signal here.
+    #[cfg(not(unix))]
+    pub(crate) async fn next(&mut self) -> bool {
+        std::future::ready(false).await
+    }
+}

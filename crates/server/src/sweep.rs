@@ -6,6 +6,7 @@ use neuraxis::Orchestrator;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::metrics::Metrics;
 use crate::refusal::with_causes;
 
 /// How often it is looked for such questions: they stay open for hours or days.
@@ -17,13 +18,13 @@ pub(crate) struct Sweeping(JoinHandle<()>);
 
 impl Sweeping {
     /// Begins to look. Needs a tokio runtime.
-    pub(crate) fn start(orchestrator: Orchestrator) -> Self {
+    pub(crate) fn start(orchestrator: Orchestrator, metrics: Metrics) -> Self {
         Self(tokio::spawn(async move {
             let mut ticks = interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                sweep(&orchestrator).await;
+                sweep(&orchestrator, &metrics).await;
             }
         }))
     }
@@ -35,9 +36,10 @@ impl Drop for Sweeping {
     }
 }
 
-async fn sweep(orchestrator: &Orchestrator) {
+async fn sweep(orchestrator: &Orchestrator, metrics: &Metrics) {
     match orchestrator.approvals().sweep().await {
         Ok(swept) => {
+            metrics.note_waiting(swept.waiting);
             for waiting in &swept.expired {
                 let call = &waiting.request.tool_call_id;
                 tracing::info!(run = %waiting.run_id, %call, "nobody approved a call in time");

@@ -17,14 +17,16 @@ use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
 use crate::api::session_id;
+use crate::body;
 use crate::caller::Caller;
+use crate::events::{self, Streams};
 use crate::limits::Limited;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
-use crate::{body, events};
 
 /// The header that makes a request safe to be repeated.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -40,6 +42,7 @@ pub(crate) async fn take(
     State(orchestrator): State<Orchestrator>,
     State(limited): State<Limited>,
     caller: Caller,
+    State(streams): State<Streams>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -60,7 +63,7 @@ pub(crate) async fn take(
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
         let last = if handle.is_repeat() { last } else { Seq(0) };
-        events::answer(events, last)
+        streams.answer(handle.run_id(), events, last)
     } else {
         drop(events);
         let result = handle.result().await;
@@ -79,27 +82,24 @@ async fn begin(
     request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), Problem> {
-    let begun = tokio::spawn(start(orchestrator, request, place)).await;
-    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+    Ok(
+        tokio::spawn(start(orchestrator, request, place).in_current_span())
+            .await
+            .map_err(|error| internal(&with_causes(&error)))??,
+    )
 }
 
 /// Begins a run, which has its place until it is over.
 pub(crate) async fn start(
     orchestrator: Orchestrator,
-    request: UserRequest,
+    mut request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), RequestError> {
-    let (handle, events) = orchestrator.stream(request).await?;
-    // A run that is repeated has its place already.
-    if !handle.is_repeat() {
-        let run = handle.clone();
-        tokio::spawn(async move {
-            // However it ended, it needs its place no longer.
-            let _ = run.result().await;
-            drop(place);
-        });
+    if let Some(place) = place {
+        // What the run is driven with is dropped when it is over, however it ended, and gives the place back.
+        request.context = request.context.with(place);
     }
-    Ok((handle, events))
+    orchestrator.stream(request).await
 }
 
 /// Says why a run that began has no result. The store's own words went into the log.

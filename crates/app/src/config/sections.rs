@@ -16,9 +16,11 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::Layers;
 use super::discovery::DiscoveryConfig;
 use super::mcp::McpConfig;
 use super::store::StoreConfig;
+use crate::environment::Environment;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -144,6 +146,44 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// Whether a proxy that encrypts stands before the server, so that keys do not cross a network in the clear. `false`.
     pub behind_proxy: bool,
+    /// The form of the access log, a line on standard error for each answer. If left out, such lines are for who looks for
+    /// defects (`debug`).
+    pub access_log: Option<AccessLog>,
+    /// `[server.tls]`: the certificate that the server shows; without it, it speaks no TLS.
+    pub tls: Option<TlsFiles>,
+}
+
+/// The form of the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AccessLog {
+    /// As the other lines of the log are, at `info`.
+    Text,
+    /// An object of JSON on each line, whatever else is logged.
+    Json,
+}
+
+impl AccessLog {
+    /// Returns the word for it in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// `[server.tls]`: the files of a certificate. Paths count from the folder of the file that names them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The certificate chain in PEM, the server's own first.
+    pub certificate: PathBuf,
+    /// Its private key in PEM, which not everybody may read.
+    pub key: PathBuf,
 }
 
 impl ServerConfig {
@@ -155,6 +195,17 @@ impl ServerConfig {
     pub fn modes_of(&self, policy: &Policy) -> Vec<Mode> {
         let usual = || policy.modes_no_freer_than(&Mode::MODERATE);
         self.modes.clone().unwrap_or_else(usual)
+    }
+}
+
+impl TlsFiles {
+    /// Lets paths count from the files that name them.
+    pub(super) fn resolved(self, layers: &Layers, environment: &Environment) -> Self {
+        let Self { certificate, key } = self;
+        Self {
+            certificate: layers.resolved(environment, "server.tls.certificate", &certificate),
+            key: layers.resolved(environment, "server.tls.key", &key),
+        }
     }
 }
 
@@ -171,6 +222,8 @@ impl Default for ServerConfig {
             keys: None,
             origins: Vec::new(),
             behind_proxy: false,
+            access_log: None,
+            tls: None,
         }
     }
 }

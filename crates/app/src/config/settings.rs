@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, ServerConfig, secret, web};
+use super::{Config, ServerConfig, TlsFiles, secret, web};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,16 @@ impl Config {
         self.add(&mut list, "server.origins".to_owned(), &origins);
         let behind_proxy = Value::Boolean(self.server.behind_proxy);
         self.add(&mut list, "server.behind_proxy".to_owned(), &behind_proxy);
+        if let Some(log) = self.server.access_log {
+            let log = Value::String(log.as_str().to_owned());
+            self.add(&mut list, "server.access_log".to_owned(), &log);
+        }
+        if let Some(TlsFiles { certificate, key }) = &self.server.tls {
+            for (name, file) in [("certificate", certificate), ("key", key)] {
+                let file = Value::String(file.display().to_string());
+                self.add(&mut list, format!("server.tls.{name}"), &file);
+            }
+        }
         let modes = self.server.modes_of(&self.policy).into_iter();
         let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
         self.add(&mut list, "server.modes".to_owned(), &Value::Array(modes));

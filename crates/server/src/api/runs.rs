@@ -17,10 +17,11 @@ use serde_json::value::RawValue;
 
 use super::sessions::page_size;
 use super::{call_of, run_id};
+use crate::body;
 use crate::caller::Caller;
+use crate::events::{self, Streams};
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
-use crate::{body, events};
 
 /// Why a run was ended whose client gave no reason.
 const CANCELLED: &str = "a client cancelled it";
@@ -103,6 +104,7 @@ pub(crate) async fn show(
 pub(crate) async fn events(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
+    State(streams): State<Streams>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -110,7 +112,7 @@ pub(crate) async fn events(
     let last = events::last_of(&headers)?;
     caller.run(&orchestrator, id).await?;
     let events = orchestrator.runs().attach(id, last).await?;
-    Ok(events::answer(events, last))
+    Ok(streams.answer(id, events, last))
 }
 
 /// What was taken: it is kept, and the run hears of it with one of its next steps.

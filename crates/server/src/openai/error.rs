@@ -106,5 +106,6 @@ pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
             answer.headers_mut().append(name, value.clone());
         }
     }
+    answer.extensions_mut().insert(told);
     answer
 }

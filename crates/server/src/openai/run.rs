@@ -6,6 +6,8 @@ use neuraxis::core::{Message, Record, ToolCall, run_messages};
 use neuraxis::engine::RequestError;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, UserRequest};
 
+use tracing::Instrument;
+
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -39,13 +41,13 @@ pub(super) async fn begin(
     let request = caller.apply(limited, request)?;
     let place = limited.place()?;
     let limited = limited.clone();
-    let begun = tokio::spawn(async move {
+    let beginning = async move {
         let orchestrator = limited.orchestrator().clone();
         let (handle, events) = start(orchestrator, request, Some(place)).await?;
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
-    });
-    let begun = begun.await;
+    };
+    let begun = tokio::spawn(beginning.in_current_span()).await;
     Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
 }
 

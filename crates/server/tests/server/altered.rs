@@ -51,7 +51,8 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
     let program = Program::start_in(folder, |_| {}).await;
     let client = program.client();
     for key in [None, Some("k1")] {
-        let mut request = client.turn("s", &hello());
+        let request = client.turn("s", &hello());
+        let mut request = request.header("x-request-id", "altered-1");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
@@ -63,7 +64,10 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
         assert!(!problem.to_string().contains("step of run"), "{problem}");
     }
     let log = program.log();
-    assert!(log.contains("a session is not what was kept"), "{log}");
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains("a session is not what was kept"));
+    let line = line.unwrap_or_default();
+    assert!(line.contains("request{id=altered-1}"), "{log}");
     assert!(log.contains("the step of run"), "it says where: {log}");
     let folder = program.stopped().await;
     assert_eq!(kept(&folder).await, before);

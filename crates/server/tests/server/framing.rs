@@ -242,7 +242,8 @@ async fn a_client_that_sends_a_body_that_is_too_large_hears_so_all_the_same() {
         });
         let answer = read_half(reader).await;
         assert!(answer.contains(" 413 "), "{answer}");
-        assert!(answer.contains("\"max_bytes\":1048576}"), "{answer}");
+        assert!(answer.contains("\"max_bytes\":1048576,"), "{answer}");
+        assert!(answer.ends_with("\"}"), "it is whole: {answer}");
         drop(sending.await.unwrap().unwrap());
     }
 }

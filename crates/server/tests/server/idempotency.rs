@@ -90,14 +90,16 @@ async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone(
         let mut other = body.clone();
         let changes = changes.as_object().unwrap().clone();
         other.as_object_mut().unwrap().extend(changes);
-        let (status, problem) = answer(keyed(&client, "s", "k1", &other)).await;
+        let asked = keyed(&client, "s", "k1", &other).header("x-request-id", "it");
+        let (status, problem) = answer(asked).await;
         assert_eq!(status, 422, "{problem}");
         assert_eq!(problem["type"], "/errors/idempotency-key-reused");
         assert_eq!(problem["differs"], differs);
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains("choose a new key"), "{detail}");
         assert!(!problem.to_string().contains("s3cret"), "{problem}");
-        let listening = keyed(&client, "s", "k1", &other).header("accept", "text/event-stream");
+        let listening = keyed(&client, "s", "k1", &other).header("x-request-id", "it");
+        let listening = listening.header("accept", "text/event-stream");
         assert_eq!(answer(listening).await, (422, problem));
     }
     let (_, again) = answer(keyed(&client, "s", "k1", &body)).await;

@@ -178,3 +178,37 @@ async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
     assert_eq!((status, &said["status"]), (200, &json!("done")));
     gate.open().await;
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_some() {
+    use std::process::Command;
+    use tokio::net::TcpStream;
+
+    let program = Program::start().await;
+    let client = program.client();
+    assert_eq!(client.get("/healthz").send().await.unwrap().status(), 200);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", program.id())).unwrap();
+    let most = open.count() + 4;
+    let limited = Command::new("prlimit")
+        .arg(format!("--pid={}", program.id()))
+        .arg(format!("--nofile={most}:{most}"))
+        .status();
+    if !limited.is_ok_and(|status| status.success()) {
+        println!("skipped: prlimit is not there");
+        return;
+    }
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(TcpStream::connect(program.address()).await.unwrap());
+    }
+    while !program.log().contains("Too many open files") {
+        // It has that many already, so that it cannot take this one.
+        idle.push(TcpStream::connect(program.address()).await.unwrap());
+        assert!(idle.len() < 500, "{}", program.log());
+    }
+    drop(idle);
+    let again = crate::support::Client::new(program.url());
+    assert_eq!(again.get("/healthz").send().await.unwrap().status(), 200);
+    assert_eq!(again.ask("s", &json!({"message": "hello"})).await.0, 200);
+}

@@ -25,12 +25,18 @@ mod mcp;
 mod model_faults;
 mod openai;
 mod openai_clients;
+mod operations;
 mod owners;
 mod patience;
 mod promises;
 mod real_model;
+#[cfg(unix)]
+mod reload;
 mod start;
 #[cfg(unix)]
 mod stop;
+mod streams;
 mod support;
+#[cfg(unix)]
+mod tls;
 mod turns;

@@ -125,6 +125,12 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not
     let answer = read(stream).await;
     assert!(answer.0.starts_with("HTTP/1.1 200 OK"), "it begins well");
     assert!(!answer.0.contains("event: final"), "it was cut off");
+    let figures = server.client().get("/metrics").send().await.unwrap();
+    let figures = figures.text().await.unwrap();
+    assert!(
+        figures.contains("neuraxis_listeners_dropped_total 1\n"),
+        "{figures}"
+    );
 
     let mut next = ask_for_events(&server).await;
     let mut start = [0; 15];

@@ -108,6 +108,12 @@ impl Program {
         fs::read_to_string(self.folder().join("log")).unwrap()
     }
 
+    /// The id of its process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("the server still runs")
+    }
+
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = self.child.id().expect("the server still runs");

@@ -19,8 +19,20 @@ pub(crate) async fn send(address: &str, bytes: &[u8]) -> Raw {
     read(stream).await
 }
 
+/// As [`send`], whatever comes back.
+#[cfg(unix)]
+pub(crate) async fn bytes(address: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let _ = stream.write_all(bytes).await;
+    received(stream).await
+}
+
 /// Reads until the server closes the connection.
-pub(crate) async fn read(mut stream: TcpStream) -> Raw {
+pub(crate) async fn read(stream: TcpStream) -> Raw {
+    Raw(String::from_utf8(received(stream).await).unwrap())
+}
+
+async fn received(mut stream: TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
     let reading = async {
         // A reset ends it as well as a proper end.
@@ -29,7 +41,7 @@ pub(crate) async fn read(mut stream: TcpStream) -> Raw {
     timeout(Duration::from_secs(60), reading)
         .await
         .expect("the server closes the connection");
-    Raw(String::from_utf8(received).unwrap())
+    received
 }
 
 impl Raw {

@@ -1,0 +1,80 @@
+//! What the server adds to a stream: latency of a delta, processor time and memory, beside a bare axum server that passes on
+//! the same stream of the same model server. `cargo xtask bench server` runs it; the table is kept in
+//! `target/bench-server.md`. Everything runs on loopback, in processes of its own, and ends by itself.
+//!
+//! It reads `/proc`: elsewhere than on Linux there is nothing to measure.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a benchmark"
+)]
+
+mod listen;
+mod pass_through;
+mod process;
+mod report;
+mod round;
+mod upstream;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use process::Measured;
+use report::Row;
+use round::Round;
+
+/// How many streams are open at a time, round by round, unless `NEURAXIS_BENCH_STREAMS` says otherwise.
+const STREAMS: &str = "1,100,1000";
+
+/// How long each round takes, in seconds, unless `NEURAXIS_BENCH_SECONDS` says otherwise.
+const SECONDS: &str = "20";
+
+/// Deltas of each stream in a second.
+pub(crate) const RATE: u64 = 20;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["upstream", seconds] => runtime.block_on(upstream::serve(seconds.parse().unwrap())),
+        ["pass-through", url] => runtime.block_on(pass_through::serve(url)),
+        _ if !Path::new("/proc/self/stat").exists() => println!("skipped: there is no /proc"),
+        _ => runtime.block_on(measure()),
+    }
+}
+
+async fn measure() {
+    let setting =
+        |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+    let streams = setting("NEURAXIS_BENCH_STREAMS", STREAMS);
+    let seconds: u64 = setting("NEURAXIS_BENCH_SECONDS", SECONDS).parse().unwrap();
+    let mut table = String::from(report::HEAD);
+    print!("{table}");
+    for streams in streams.split(',') {
+        let round = Round {
+            streams: streams.trim().parse().unwrap(),
+            duration: Duration::from_secs(seconds),
+        };
+        let upstream = Measured::upstream(seconds).await;
+        let bare = Measured::pass_through(&upstream.url).await;
+        let bare = round.run(&bare).await;
+        let ours = Measured::server(&upstream.url).await;
+        let ours = round.run(&ours).await;
+        for row in [
+            Row::of("axum passes on", &round, &bare, None),
+            Row::of("neuraxis-server", &round, &ours, Some(&bare)),
+        ] {
+            println!("{row}");
+            writeln!(table, "{row}").unwrap();
+        }
+    }
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    std::fs::write(target.join("bench-server.md"), table).unwrap();
+}

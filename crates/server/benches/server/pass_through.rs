@@ -1,0 +1,34 @@
+//! The server to compare with: axum, which asks the model server and passes on what comes, byte for byte.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use futures_util::stream;
+
+use crate::process::announce;
+
+/// Serves until it is killed.
+pub(crate) async fn serve(url: &str) {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url: Arc<str> = format!("{url}/v1/chat/completions").into();
+    let answer = move |body: String| answer(client, url, body);
+    let router = Router::new().fallback(post(answer));
+    let listener = announce().await;
+    axum::serve(listener, router).await.unwrap();
+}
+
+async fn answer(client: reqwest::Client, url: Arc<str>, body: String) -> impl IntoResponse {
+    let asked = client.post(&*url).body(body).send().await.unwrap();
+    let pieces = stream::unfold(asked, |mut asked| async move {
+        let piece = asked.chunk().await.transpose()?;
+        Some((piece, asked))
+    });
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(pieces),
+    )
+}

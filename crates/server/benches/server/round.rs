@@ -1,0 +1,83 @@
+//! One round: so many streams at a time of one server, from the first delta to the last.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::RATE;
+use crate::listen::listen;
+use crate::process::{Measured, Used};
+
+/// How much longer than it should a round may take, for what is behind to come.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One round.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) streams: usize,
+    pub(crate) duration: Duration,
+}
+
+/// What came of a round.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// How late each delta was, in microseconds, the quickest first.
+    pub(crate) late: Vec<u64>,
+    /// How many deltas never came.
+    pub(crate) lost: u64,
+    /// Processor time for each delta while all streams were open.
+    pub(crate) per_delta: Duration,
+    /// Memory that each open stream takes.
+    pub(crate) bytes: u64,
+}
+
+impl Round {
+    /// Listens to all streams of one server.
+    pub(crate) async fn run(&self, server: &Measured) -> Outcome {
+        let address = server.url.strip_prefix("http://").unwrap().to_owned();
+        // What is needed once is there before anything is measured.
+        warm_up(&address, self.duration).await;
+        let heard = Arc::new(AtomicU64::new(0));
+        let idle = server.used();
+        let listening: Vec<_> = (0..self.streams)
+            .map(|session| {
+                let (address, heard) = (address.clone(), Arc::clone(&heard));
+                tokio::spawn(async move { listen(&address, session, &heard).await })
+            })
+            .collect();
+        let (begin, end) = self.amid(server, &heard).await;
+        let mut late = Vec::new();
+        for listening in listening {
+            let all = timeout(self.duration + PATIENCE, listening).await;
+            late.extend(all.unwrap().unwrap());
+        }
+        late.sort_unstable();
+        let streams = u64::try_from(self.streams).unwrap();
+        let expected = streams * self.duration.as_secs() * RATE;
+        let deltas = u32::try_from(end.1 - begin.1).unwrap().max(1);
+        Outcome {
+            lost: expected.saturating_sub(u64::try_from(late.len()).unwrap()),
+            late,
+            per_delta: (end.0.processor - begin.0.processor) / deltas,
+            bytes: end.0.bytes.saturating_sub(idle.bytes) / streams,
+        }
+    }
+
+    /// Returns what was used and heard once all streams are open, and shortly before they end.
+    async fn amid(&self, server: &Measured, heard: &AtomicU64) -> ((Used, u64), (Used, u64)) {
+        let now = || (server.used(), heard.load(Ordering::Relaxed));
+        sleep(self.duration * 3 / 10).await;
+        let begin = now();
+        sleep(self.duration * 5 / 10).await;
+        (begin, now())
+    }
+}
+
+async fn warm_up(address: &str, duration: Duration) {
+    let heard = AtomicU64::new(0);
+    let one = listen(address, usize::MAX, &heard);
+    let late = timeout(duration + PATIENCE, one).await.unwrap();
+    assert!(!late.is_empty(), "no delta was heard of {address}");
+}

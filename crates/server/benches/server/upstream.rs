@@ -1,0 +1,53 @@
+//! A model server: each request gets deltas at a steady rate, and each delta says when it was sent.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use futures_util::stream;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::RATE;
+use crate::listen::micros;
+use crate::process::announce;
+
+/// Serves until it is killed; each answer takes so many seconds.
+pub(crate) async fn serve(seconds: u64) {
+    let deltas = seconds * RATE;
+    let answer = move || async move { answer(deltas) };
+    let router = Router::new().route("/v1/chat/completions", post(answer));
+    let listener = announce().await;
+    axum::serve(listener, router).await.unwrap();
+}
+
+fn answer(deltas: u64) -> impl IntoResponse {
+    let mut ticks = interval(Duration::from_millis(1_000 / RATE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let pieces = stream::unfold((0, ticks), move |(number, mut ticks)| async move {
+        if number > deltas {
+            return None;
+        }
+        ticks.tick().await;
+        let piece = if number < deltas {
+            delta(&format!("{{\"content\":\"t{:016} \"}}", micros()), "null")
+        } else {
+            delta("{}", "\"stop\"") + "data: [DONE]\n\n"
+        };
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), (number + 1, ticks)))
+    });
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(pieces),
+    )
+}
+
+fn delta(delta: &str, finish: &str) -> String {
+    format!(
+        "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":\
+         [{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+    )
+}

@@ -1,0 +1,153 @@
+//! What is noted of every request: its id, which every answer and every line of the log carries, a line of the access log,
+//! and the figures of `/metrics`.
+//!
+//! Of what a client wrote only the id and the method get into the log, and of the address only the route that it matched: no
+//! text of a client can pass for a line of ours.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use neuraxis_app::AccessLog;
+use tracing::Instrument;
+
+use crate::metrics::Metrics;
+use crate::problem::Told;
+use crate::request_id::{self, RequestId};
+
+/// The target of the lines of the access log, by which they are told from others.
+pub(crate) const TARGET: &str = "neuraxis_server::access";
+
+/// What a request is said to have asked for that no route matched.
+const NO_ROUTE: &str = "none";
+
+/// What is noted of requests, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// The form of the access log. Without one its lines are for whoever looks for defects.
+    pub(crate) log: Option<AccessLog>,
+    pub(crate) metrics: Metrics,
+}
+
+/// Gives a request its id, and notes how it was answered.
+pub(crate) async fn note(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = RequestId::of(request.headers());
+    let method = known(request.method());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    // A span of the highest level is there for every line that is logged at all.
+    let span = tracing::error_span!("request", id = %id);
+    let answering = id.clone().scope(next.run(request)).instrument(span);
+    let mut response = answering.await;
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id.header().clone());
+    let status = response.status();
+    let problem = response.extensions().get::<Told>().map(|told| told.name);
+    let name = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    let http = access.metrics.http();
+    http.answered(method, name, status, began.elapsed());
+    if let Some(problem) = problem {
+        http.refused(problem);
+    }
+    let line = Line {
+        log: access.log,
+        id,
+        method,
+        route,
+        status,
+        problem,
+        began,
+        bytes: 0,
+        is_whole: false,
+    };
+    response.map(|body| Body::new(Noted { body, line }))
+}
+
+/// Returns the name of a method, or that it is none of those there are routes for.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// A line of the access log, written once the answer is over: sent whole, or left by its client.
+#[derive(Debug)]
+struct Line {
+    log: Option<AccessLog>,
+    id: RequestId,
+    method: &'static str,
+    route: Option<MatchedPath>,
+    status: StatusCode,
+    problem: Option<&'static str>,
+    began: Instant,
+    bytes: u64,
+    is_whole: bool,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let id = self.id.as_str();
+        let route = self.route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+        let (method, status) = (self.method, self.status.as_u16());
+        let problem = self.problem;
+        let (bytes, complete) = (self.bytes, self.is_whole);
+        let ms = millis(self.began.elapsed());
+        match self.log {
+            Some(_) => tracing::info!(
+                target: TARGET, id, method, route, status, ms, bytes, complete, problem, "answered"
+            ),
+            None => tracing::debug!(
+                id, method, route, status, ms, bytes, complete, problem, "answered"
+            ),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The body of an answer, with its line of the log.
+#[derive(Debug)]
+struct Noted {
+    body: Body,
+    line: Line,
+}
+
+impl HttpBody for Noted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok());
+        let length = data.and_then(Frame::data_ref).map_or(0, Bytes::len);
+        self.line.bytes += u64::try_from(length).unwrap_or(u64::MAX);
+        self.line.is_whole = frame.is_none() || self.body.is_end_stream();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

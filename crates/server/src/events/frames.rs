@@ -1,0 +1,204 @@
+//! Events as they are sent. Where several clients listen to one run, each event is encoded once.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use neuraxis::Event;
+use neuraxis::core::RunId;
+
+/// The most events of one run that are kept encoded: listeners that keep up are this close to each other.
+const MAX_KEPT: usize = 64;
+
+/// The most bytes of one run that are kept encoded.
+const MAX_KEPT_BYTES: usize = 256 * 1024;
+
+/// What is encoded for the runs that are listened to.
+#[derive(Debug, Default)]
+pub(super) struct SharedFrames {
+    runs: Mutex<HashMap<RunId, Weak<RunFrames>>>,
+}
+
+/// What is encoded for one run, the latest last.
+#[derive(Debug, Default)]
+struct RunFrames(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    frames: VecDeque<(Event, Bytes)>,
+    bytes: usize,
+}
+
+/// One listener's hold on what is encoded for its run.
+#[derive(Debug)]
+pub(super) struct Frames {
+    run: RunId,
+    shared: Arc<SharedFrames>,
+    frames: Arc<RunFrames>,
+}
+
+impl SharedFrames {
+    /// Returns a hold on what is encoded for a run.
+    pub(super) fn of_run(shared: &Arc<Self>, run: RunId) -> Frames {
+        let mut runs = shared.lock();
+        let known = runs.get(&run).and_then(Weak::upgrade);
+        let frames = known.unwrap_or_else(|| {
+            let new = Arc::<RunFrames>::default();
+            runs.insert(run, Arc::downgrade(&new));
+            new
+        });
+        drop(runs);
+        let shared = Arc::clone(shared);
+        Frames {
+            run,
+            shared,
+            frames,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Weak<RunFrames>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Frames {
+    /// Writes an event as it is sent, encoded now unless another listener of the run had it just before.
+    pub(super) fn write(&self, event: Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+        // Who listens alone need not keep anything.
+        if Arc::strong_count(&self.frames) == 1 {
+            return encode(&event, out);
+        }
+        let kept = &self.frames.0;
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest_first = kept.frames.iter().rev();
+        if let Some((_, frame)) = latest_first.find(|(other, _)| is_same(other, &event)) {
+            out.extend_from_slice(frame);
+            return Ok(());
+        }
+        let mut frame = BytesMut::new();
+        encode(&event, &mut frame)?;
+        out.extend_from_slice(&frame);
+        kept.keep(event, frame.freeze());
+        Ok(())
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        let mut runs = self.shared.lock();
+        // Nobody joins while the lock is held.
+        if Arc::strong_count(&self.frames) == 1 {
+            runs.remove(&self.run);
+        }
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, event: Event, frame: Bytes) {
+        if frame.len() > MAX_KEPT_BYTES {
+            return;
+        }
+        self.bytes += frame.len();
+        self.frames.push_back((event, frame));
+        while self.frames.len() > MAX_KEPT || self.bytes > MAX_KEPT_BYTES {
+            let oldest = self.frames.pop_front();
+            self.bytes -= oldest.map_or(0, |(_, frame)| frame.len());
+        }
+    }
+}
+
+/// Tells whether two events are one and the same. Records are told apart by where they are in memory: what a store keeps
+/// of one may be less than what its listeners hear.
+fn is_same(event: &Event, other: &Event) -> bool {
+    match (event, other) {
+        (Event::Record(record), Event::Record(other)) => Arc::ptr_eq(record, other),
+        (Event::Live(live), Event::Live(other)) => live == other,
+        _ => false,
+    }
+}
+
+/// Writes an event, with its id if it is a record.
+fn encode(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    let length = out.len();
+    let written = write(event, out);
+    if written.is_err() {
+        out.truncate(length);
+    }
+    written
+}
+
+fn write(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    use io::Write as _;
+
+    let mut writer = out.writer();
+    let head = match event {
+        Event::Record(record) => {
+            write!(
+                writer,
+                "id: {}\nevent: {}\ndata: ",
+                record.seq,
+                record.body.kind()
+            )
+        }
+        Event::Live(live) => write!(writer, "event: {}\ndata: ", live.body.kind()),
+    };
+    head.map_err(serde_json::Error::io)?;
+    // JSON has no line breaks of its own.
+    serde_json::to_writer(&mut writer, event)?;
+    writer.write_all(b"\n\n").map_err(serde_json::Error::io)
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::uuid::Uuid;
+
+    use super::super::stream::tests::delta;
+    use super::*;
+
+    fn written(frames: &Frames, event: &Event) -> String {
+        let mut out = BytesMut::new();
+        frames.write(event.clone(), &mut out).unwrap();
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    fn kept(frames: &Frames) -> usize {
+        frames.frames.0.lock().unwrap().frames.len()
+    }
+
+    #[test]
+    fn listeners_of_one_run_share_what_is_encoded_and_those_of_others_do_not() {
+        let shared = Arc::<SharedFrames>::default();
+        let [run, other] = [1, 2].map(|id| RunId(Uuid::from_u128(id)));
+        let [one, two] = [run, run].map(|run| SharedFrames::of_run(&shared, run));
+        let alone = SharedFrames::of_run(&shared, other);
+        let event = delta(0, "a\nb");
+        let first = written(&one, &event);
+        assert!(first.starts_with("event: text_delta\ndata: {"), "{first}");
+        assert!(first.ends_with("}\n\n") && first.lines().count() == 3);
+        assert_eq!(written(&two, &event), first);
+        assert_eq!(kept(&one), 1, "encoded once");
+        assert_eq!(written(&alone, &event), first);
+        assert_eq!(kept(&alone), 0);
+        drop((one, two, alone));
+        assert!(shared.lock().is_empty());
+    }
+
+    #[test]
+    fn what_is_kept_encoded_is_bounded() {
+        let shared = Arc::<SharedFrames>::default();
+        let run = RunId(Uuid::nil());
+        let [one, _two] = [run, run].map(|run| SharedFrames::of_run(&shared, run));
+        let large = "x".repeat(MAX_KEPT_BYTES / 8);
+        for offset in 0..200 {
+            written(&one, &delta(offset, &large));
+        }
+        assert!(kept(&one) < 8);
+        for offset in 0..200 {
+            written(&one, &delta(offset, "x"));
+        }
+        assert_eq!(kept(&one), MAX_KEPT);
+        written(&one, &delta(0, &large.repeat(9)));
+        assert_eq!(kept(&one), MAX_KEPT);
+    }
+}

@@ -1,0 +1,300 @@
+//! The body of an answer that consists of events. It needs no task and no queue of its own: whoever sends it asks for more,
+//! and gets all that came meanwhile in one piece.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use bytes::BytesMut;
+use futures_util::Stream;
+use hyper::body::Frame;
+use neuraxis::Event;
+use neuraxis::core::Seq;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::frames::Frames;
+use crate::metrics::{Metrics, OpenStream};
+
+/// After this time without an event a comment is sent.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The comment.
+const COMMENT: &[u8] = b":\n\n";
+
+/// From this size on a piece is sent, though there may be more events.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// How long a client may take nothing while there is something for it; its connection is closed soon after if it still takes
+/// nothing.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The events of one run, after one of its records, as they are sent to one client.
+pub(super) struct EventStream<S> {
+    events: S,
+    frames: Frames,
+    /// What came before this record, and with it, is left out.
+    from: Seq,
+    /// The last record that was sent.
+    last: Seq,
+    /// When something was given to be sent last.
+    given: Instant,
+    /// Whether nobody has asked for more since.
+    is_taken: bool,
+    heartbeat: Pin<Box<Sleep>>,
+    is_over: bool,
+    metrics: Metrics,
+    _open: OpenStream,
+}
+
+impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
+    /// Begins to send events. Needs a tokio runtime.
+    pub(super) fn new(events: S, frames: Frames, last: Seq, metrics: Metrics) -> Self {
+        Self {
+            events,
+            frames,
+            from: last,
+            last,
+            given: Instant::now(),
+            is_taken: true,
+            heartbeat: Box::pin(sleep(HEARTBEAT)),
+            is_over: false,
+            _open: metrics.http().open_stream(),
+            metrics,
+        }
+    }
+
+    /// Returns all events that there are now, up to the size of a piece.
+    fn gather(&mut self, cx: &mut Context<'_>) -> Result<BytesMut, serde_json::Error> {
+        let mut piece = BytesMut::new();
+        while piece.len() < PIECE_BYTES {
+            match Pin::new(&mut self.events).poll_next(cx) {
+                Poll::Ready(Some(event)) if event.is_after(self.from) => {
+                    let seq = match &event {
+                        Event::Record(record) => record.seq,
+                        Event::Live(_) => self.last,
+                    };
+                    self.frames.write(event, &mut piece)?;
+                    self.last = seq;
+                }
+                Poll::Ready(Some(_)) => {}
+                Poll::Ready(None) => {
+                    self.is_over = true;
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        Ok(piece)
+    }
+
+    /// Returns what is sent to a client that took nothing for too long: the last event, which says how to go on.
+    fn farewell(&mut self) -> Bytes {
+        self.is_over = true;
+        self.metrics.http().dropped();
+        let Seq(last) = self.last;
+        let seconds = PATIENCE.as_secs();
+        let detail = format!(
+            "nothing was taken for {seconds} seconds; go on from here with the header Last-Event-ID: {last}"
+        );
+        let data =
+            serde_json::json!({ "type": "dropped", "last_event_id": last, "detail": detail });
+        Bytes::from(format!("event: dropped\ndata: {data}\n\n"))
+    }
+
+    fn give(&mut self, piece: Bytes) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
+        self.given = Instant::now();
+        self.is_taken = false;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+}
+
+impl<S: Stream<Item = Event> + Unpin> HttpBody for EventStream<S> {
+    type Data = Bytes;
+    type Error = serde_json::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
+        let this = &mut *self;
+        if this.is_over {
+            this.is_taken = true;
+            return Poll::Ready(None);
+        }
+        // Whoever sends asks again at once, unless its buffer is full.
+        if !this.is_taken && this.given.elapsed() >= PATIENCE {
+            let farewell = this.farewell();
+            return this.give(farewell);
+        }
+        this.is_taken = true;
+        let piece = match this.gather(cx) {
+            Ok(piece) => piece,
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
+        if !piece.is_empty() {
+            return this.give(piece.freeze());
+        }
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        // Set anew only when it has rung: most streams have an event in between, and one timer is enough for all of them.
+        while this.heartbeat.as_mut().poll(cx).is_ready() {
+            let due = this.given + HEARTBEAT;
+            if due <= Instant::now() {
+                this.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+                return this.give(Bytes::from_static(COMMENT));
+            }
+            this.heartbeat.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}
+
+impl<S> Drop for EventStream<S> {
+    fn drop(&mut self) {
+        // Its connection was closed because it took nothing at all.
+        if !self.is_over && !self.is_taken && self.given.elapsed() >= PATIENCE {
+            self.metrics.http().dropped();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use futures_util::{StreamExt, stream};
+    use neuraxis::core::uuid::Uuid;
+    use neuraxis::core::{
+        AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId,
+    };
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::events::frames::SharedFrames;
+
+    const RUN: RunId = RunId(Uuid::nil());
+
+    pub(in crate::events) fn delta(offset: u64, text: &str) -> Event {
+        Event::Live(LiveEvent {
+            after: Seq(3),
+            content_index: ContentIndex(0),
+            run_id: RUN,
+            agent: AgentId::ROOT,
+            call: EffectId {
+                run: RUN,
+                number: 1,
+            },
+            attempt: Attempt(1),
+            block: BlockIndex(0),
+            offset,
+            body: LiveBody::TextDelta {
+                text: text.to_owned(),
+            },
+        })
+    }
+
+    type Sent = EventStream<Pin<Box<dyn Stream<Item = Event> + Send>>>;
+
+    fn sent(events: impl Stream<Item = Event> + Send + 'static) -> Sent {
+        let frames = SharedFrames::of_run(&Arc::default(), RUN);
+        EventStream::new(events.boxed(), frames, Seq(2), Metrics::new())
+    }
+
+    async fn next(stream: &mut Sent) -> Option<String> {
+        let frame = poll_fn(|cx| Pin::new(&mut *stream).poll_frame(cx)).await?;
+        let bytes = frame.unwrap().into_data().unwrap();
+        Some(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    fn count(metrics: &Metrics, name: &str) -> Option<String> {
+        let text = metrics.text().unwrap();
+        let mut lines = text.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_that_are_there_at_once_are_sent_in_one_piece_and_large_ones_in_several() {
+        let mut small = sent(stream::iter((0..3).map(|offset| delta(offset, "x"))));
+        let piece = next(&mut small).await.unwrap();
+        assert_eq!(piece.matches("event: text_delta\n").count(), 3);
+        assert_eq!(next(&mut small).await, None);
+
+        let large = "x".repeat(PIECE_BYTES);
+        let events: Vec<Event> = (0..3).map(|offset| delta(offset, &large)).collect();
+        let mut large = sent(stream::iter(events));
+        for _ in 0..3 {
+            let piece = next(&mut large).await.unwrap();
+            assert_eq!(piece.matches("event: text_delta\n").count(), 1);
+        }
+        assert_eq!(next(&mut large).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_came_before_the_last_record_that_a_client_had_is_left_out() {
+        let mut old = sent(stream::iter([delta(0, "x")]));
+        old.from = Seq(4);
+        assert_eq!(next(&mut old).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comment_is_sent_when_nothing_came_for_a_while_and_only_then() {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let mut stream = sent(stream::poll_fn(move |cx| receiver.poll_recv(cx)));
+        let began = Instant::now();
+        tokio::time::advance(HEARTBEAT / 2).await;
+        sender.send(delta(0, "x")).unwrap();
+        assert!(next(&mut stream).await.unwrap().starts_with("event: "));
+        assert_eq!(next(&mut stream).await.unwrap(), ":\n\n");
+        assert!(began.elapsed() >= HEARTBEAT / 2 + HEARTBEAT);
+        assert_eq!(next(&mut stream).await.unwrap(), ":\n\n");
+        drop(sender);
+        assert_eq!(next(&mut stream).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_for_too_long_hears_so_last_and_is_counted() {
+        let events = stream::iter((0..9).map(|offset| delta(offset, &"x".repeat(PIECE_BYTES))));
+        let mut stream = sent(events);
+        let metrics = stream.metrics.clone();
+        assert_eq!(
+            count(&metrics, "neuraxis_streams_open "),
+            Some("1".to_owned())
+        );
+        next(&mut stream).await.unwrap();
+        tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
+        assert!(
+            next(&mut stream)
+                .await
+                .unwrap()
+                .starts_with("event: text_delta")
+        );
+        tokio::time::advance(PATIENCE).await;
+        let last = next(&mut stream).await.unwrap();
+        assert!(last.starts_with("event: dropped\ndata: {"), "{last}");
+        assert!(last.contains("Last-Event-ID: 2"), "{last}");
+        assert_eq!(next(&mut stream).await, None);
+        drop(stream);
+        let dropped = "neuraxis_listeners_dropped_total ";
+        assert_eq!(count(&metrics, dropped), Some("1".to_owned()));
+        assert_eq!(
+            count(&metrics, "neuraxis_streams_open "),
+            Some("0".to_owned())
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_whose_connection_is_closed_is_counted_if_it_took_nothing() {
+        for (waited, expected) in [(PATIENCE, "1"), (Duration::from_secs(1), "0")] {
+            let mut stream = sent(stream::iter([delta(0, "x")]).chain(stream::pending()));
+            let metrics = stream.metrics.clone();
+            next(&mut stream).await.unwrap();
+            tokio::time::advance(waited).await;
+            drop(stream);
+            let dropped = count(&metrics, "neuraxis_listeners_dropped_total ");
+            assert_eq!(dropped, Some(expected.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Figures for Prometheus: what clients ask, what the engine does, and how much of it there may be.
+//!
+//! Labels are few and known beforehand: routes, status codes, kinds of problems, configured roles, tools on offer. What a model
+//! or a client wrote is never one.
+
+mod http;
+mod runs;
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use neuraxis::ports::TraceSink;
+use neuraxis_app::Scope;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::caller::Caller;
+use crate::connection::Connection;
+use crate::problem::{FOREIGN_HOST, Problem};
+use crate::refusal::internal;
+
+pub(crate) use http::{HttpMetrics, OpenStream};
+pub(crate) use runs::RunMetrics;
+
+/// What every name begins with.
+const PREFIX: &str = "neuraxis";
+
+/// The form of the answer, which Prometheus and all that read its format know.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The upper ends of the steps by which durations are counted, in seconds: from an answer out of memory to a run of ten
+/// minutes.
+const SECONDS: [f64; 13] = [
+    0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
+];
+
+/// The figures of one server. Cloning shares them.
+///
+/// An engine's are counted where its builder was given [`trace_sink`](Self::trace_sink), which `neuraxis-server` does.
+#[derive(Debug, Clone)]
+pub struct Metrics(Arc<Figures>);
+
+#[derive(Debug)]
+struct Figures {
+    registry: Registry,
+    http: HttpMetrics,
+    runs: Arc<RunMetrics>,
+    runs_allowed: Gauge,
+    approvals_waiting: Gauge,
+}
+
+impl Metrics {
+    /// Begins to count, at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The version that runs", build);
+        let http = HttpMetrics::register(&mut registry);
+        let runs = Arc::new(RunMetrics::register(&mut registry));
+        let runs_allowed = Gauge::default();
+        registry.register(
+            "runs_allowed",
+            "The most turns at work at a time, by server.max_runs",
+            runs_allowed.clone(),
+        );
+        let approvals_waiting = Gauge::default();
+        registry.register(
+            "approvals_waiting",
+            "Calls in the store that wait for a person, counted every 30 seconds",
+            approvals_waiting.clone(),
+        );
+        Self(Arc::new(Figures {
+            registry,
+            http,
+            runs,
+            runs_allowed,
+            approvals_waiting,
+        }))
+    }
+
+    /// Returns what counts an engine's runs, model calls and tool calls, for
+    /// [`OrchestratorBuilder::trace_sink`](neuraxis::engine::OrchestratorBuilder::trace_sink).
+    #[must_use]
+    pub fn trace_sink(&self) -> Arc<dyn TraceSink> {
+        Arc::clone(&self.0.runs) as Arc<dyn TraceSink>
+    }
+
+    /// Returns what is counted of requests and streams.
+    pub(crate) fn http(&self) -> &HttpMetrics {
+        &self.0.http
+    }
+
+    /// Notes how many turns may be at work at a time.
+    pub(crate) fn allow_runs(&self, most: u32) {
+        self.0.runs_allowed.set(most.into());
+    }
+
+    /// Notes how many calls wait for a person.
+    pub(crate) fn note_waiting(&self, approvals: usize) {
+        let approvals = i64::try_from(approvals).unwrap_or(i64::MAX);
+        self.0.approvals_waiting.set(approvals);
+    }
+
+    pub(crate) fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0.registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `GET /metrics`
+pub(crate) async fn show(
+    State(metrics): State<Metrics>,
+    caller: Caller,
+    connection: Option<Extension<Connection>>,
+) -> Result<Response, Problem> {
+    match caller {
+        Caller::Anyone => check_reader(connection.map(|Extension(connection)| connection))?,
+        Caller::Local | Caller::Key(_) => caller.needs(Scope::Admin)?,
+    }
+    let text = metrics.text().map_err(|error| internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+/// Refuses who may not read the figures where there are no keys: they tell what others do. Programs on this machine may.
+fn check_reader(connection: Option<Connection>) -> Result<(), Problem> {
+    if connection.is_some_and(Connection::is_local) {
+        return Ok(());
+    }
+    let detail = "the figures are for programs on the server's own machine";
+    Err(Problem::new(&FOREIGN_HOST, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use axum::http::StatusCode;
+
+    use super::*;
+    use crate::connection::Scheme;
+
+    #[test]
+    fn the_table_in_the_documentation_has_every_metric_with_its_kind_and_help() {
+        let metrics = Metrics::new();
+        // What was never counted is not shown.
+        let (http, runs) = (metrics.http(), &metrics.0.runs);
+        http.answered("GET", "/", StatusCode::OK, Duration::ZERO);
+        http.refused("internal");
+        runs.count_each();
+        let text = metrics.text().unwrap();
+        let after = |mark: &str| {
+            let mut lines = text.lines();
+            lines
+                .find_map(|line| line.strip_prefix(mark))
+                .unwrap_or_default()
+        };
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let expected: BTreeSet<String> = types
+            .map(|line| {
+                let (name, kind) = line.split_once(' ').unwrap();
+                let help = after(&format!("# HELP {name} "));
+                format!("| `{name}` | {kind} | {help} |")
+            })
+            .collect();
+        assert!(expected.len() > 10, "{text}");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.md");
+        let page = fs::read_to_string(page).unwrap();
+        let rows = page.lines().filter(|line| line.starts_with("| `neuraxis_"));
+        let rows: BTreeSet<String> = rows.map(str::to_owned).collect();
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_figures_are_for_programs_on_this_machine() {
+        let from = |address: &str| Connection::new(address.parse().unwrap(), Scheme::Http);
+        assert!(check_reader(Some(from("127.0.0.1"))).is_ok());
+        assert!(check_reader(Some(from("::1"))).is_ok());
+        assert!(check_reader(Some(from("192.0.2.1"))).is_err());
+        assert!(check_reader(None).is_err());
+    }
+}

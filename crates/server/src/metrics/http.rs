@@ -1,0 +1,131 @@
+//! What is counted of requests, problems and streams.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::SECONDS;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    method: &'static str,
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    kind: &'static str,
+}
+
+/// What is counted of requests, problems and streams.
+#[derive(Debug)]
+pub(crate) struct HttpMetrics {
+    requests: Family<Answered, Counter>,
+    seconds: Family<Asked, Histogram, fn() -> Histogram>,
+    problems: Family<Refused, Counter>,
+    streams: Gauge,
+    dropped: Counter,
+}
+
+impl HttpMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            problems: Family::default(),
+            streams: Gauge::default(),
+            dropped: Counter::default(),
+        };
+        registry.register(
+            "http_requests",
+            "Answered requests",
+            metrics.requests.clone(),
+        );
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time to the head of the answer, with which a stream only begins",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register(
+            "http_problems",
+            "Problem documents by their type, such as too-many-runs (turns refused), store-failed and store-unavailable",
+            metrics.problems.clone(),
+        );
+        registry.register(
+            "streams_open",
+            "Streams of events that clients listen to",
+            metrics.streams.clone(),
+        );
+        registry.register(
+            "listeners_dropped",
+            "Streams that were ended because their client took nothing for too long",
+            metrics.dropped.clone(),
+        );
+        metrics
+    }
+
+    /// Counts a request with the time it took to the head of its answer.
+    pub(crate) fn answered(
+        &self,
+        method: &'static str,
+        route: &str,
+        status: StatusCode,
+        took: Duration,
+    ) {
+        let asked = Asked {
+            method,
+            route: route.to_owned(),
+        };
+        self.seconds
+            .get_or_create(&asked)
+            .observe(took.as_secs_f64());
+        let Asked { method, route } = asked;
+        let status = status.as_u16();
+        let answered = Answered {
+            method,
+            route,
+            status,
+        };
+        self.requests.get_or_create(&answered).inc();
+    }
+
+    /// Counts a problem document.
+    pub(crate) fn refused(&self, kind: &'static str) {
+        self.problems.get_or_create(&Refused { kind }).inc();
+    }
+
+    /// Counts a client that was let go because it took nothing.
+    pub(crate) fn dropped(&self) {
+        self.dropped.inc();
+    }
+
+    /// Counts a stream until it is dropped.
+    pub(crate) fn open_stream(&self) -> OpenStream {
+        self.streams.inc();
+        OpenStream(self.streams.clone())
+    }
+}
+
+/// A stream that is counted as open.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Gauge);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,282 @@
+//! What is counted of runs, model calls and tool calls: a trace sink, which sees every record.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis::core::{
+    AgentSpec, FinishReason, Record, RecordBody, Role, RunId, ToolFailure, ToolKind, ToolResult,
+    Transcript, Usage,
+};
+use neuraxis::ports::TraceSink;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::SECONDS;
+
+/// The most tools that are told apart: those of servers come and go.
+const MAX_TOOLS: usize = 256;
+
+/// What a tool is called that is not told apart: one that there is not, one of a client, one too many.
+const OTHER: &str = "other";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    role: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Spent {
+    role: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ToolEnded {
+    tool: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ToolTook {
+    tool: String,
+}
+
+/// What is counted of runs, model calls and tool calls.
+#[derive(Debug)]
+pub(crate) struct RunMetrics {
+    at_work: Gauge,
+    begun: Counter,
+    ended: Family<Ended, Counter>,
+    model_calls: Family<Called, Counter>,
+    tokens: Family<Spent, Counter>,
+    tool_calls: Family<ToolEnded, Counter>,
+    tool_seconds: Family<ToolTook, Histogram, fn() -> Histogram>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    runs: HashSet<RunId>,
+    /// The tools that runs were offered.
+    tools: HashSet<Arc<str>>,
+}
+
+impl RunMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            at_work: Gauge::default(),
+            begun: Counter::default(),
+            ended: Family::default(),
+            model_calls: Family::default(),
+            tokens: Family::default(),
+            tool_calls: Family::default(),
+            tool_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            state: Mutex::default(),
+        };
+        registry.register(
+            "runs_at_work",
+            "Runs that this process drives",
+            metrics.at_work.clone(),
+        );
+        registry.register("runs_begun", "Runs that began", metrics.begun.clone());
+        registry.register(
+            "runs_ended",
+            "Runs that ended, by the reason",
+            metrics.ended.clone(),
+        );
+        registry.register(
+            "model_calls",
+            "Attempts of model calls, by the role that served them",
+            metrics.model_calls.clone(),
+        );
+        registry.register(
+            "tokens",
+            "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
+            metrics.tokens.clone(),
+        );
+        registry.register(
+            "tool_calls",
+            "Tool calls that have their result",
+            metrics.tool_calls.clone(),
+        );
+        registry.register_with_unit(
+            "tool_call_duration",
+            "Time that tools took",
+            Unit::Seconds,
+            metrics.tool_seconds.clone(),
+        );
+        metrics
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_at_work(&self, run: RunId) {
+        if self.state().runs.insert(run) {
+            self.at_work.inc();
+        }
+    }
+
+    /// Learns the names of the tools that an agent is offered. A client's are the client's words.
+    fn learn(&self, agent: &AgentSpec) {
+        let tools = &mut self.state().tools;
+        for tool in agent.tools.iter() {
+            if tools.len() >= MAX_TOOLS {
+                return;
+            }
+            let name: &str = tool.name.as_str();
+            if tool.kind != ToolKind::Client && !tools.contains(name) {
+                tools.insert(Arc::from(name));
+            }
+        }
+    }
+
+    fn started(&self, record: &Record) {
+        if let RecordBody::RunStarted(started) = &record.body {
+            self.learn(&started.spec.root);
+            for agent in started.spec.agents.values() {
+                self.learn(agent);
+            }
+        }
+    }
+
+    fn model_called(&self, role: &Role, outcome: &'static str) {
+        let role = role.as_str().to_owned();
+        let called = Called { role, outcome };
+        self.model_calls.get_or_create(&called).inc();
+    }
+
+    fn spent(&self, role: &Role, usage: &Usage) {
+        for (kind, count) in [
+            ("prompt", usage.prompt),
+            ("completion", usage.completion),
+            ("reasoning", usage.reasoning),
+            ("cached", usage.cached),
+        ] {
+            let role = role.as_str().to_owned();
+            let tokens = self.tokens.get_or_create_owned(&Spent { role, kind });
+            tokens.inc_by(count.tokens);
+        }
+    }
+
+    fn tool_ended(&self, result: &ToolResult) {
+        let known = self.state().tools.get(&*result.name).cloned();
+        let tool = known.as_deref().unwrap_or(OTHER).to_owned();
+        let outcome = result.failure.map_or("done", failure_name);
+        if let Some(took) = result.duration {
+            let took: Duration = took;
+            let tool = tool.clone();
+            let seconds = self.tool_seconds.get_or_create_owned(&ToolTook { tool });
+            seconds.observe(took.as_secs_f64());
+        }
+        let ended = ToolEnded { tool, outcome };
+        self.tool_calls.get_or_create(&ended).inc();
+    }
+}
+
+impl TraceSink for RunMetrics {
+    fn begin(&self, run: RunId, _history: &Transcript) {
+        self.is_at_work(run);
+    }
+
+    fn taken_up(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
+        self.is_at_work(run);
+        records.iter().for_each(|record| self.started(record));
+    }
+
+    fn end(&self, run: RunId) {
+        if self.state().runs.remove(&run) {
+            self.at_work.dec();
+        }
+    }
+
+    fn record(&self, record: &Arc<Record>) {
+        match &record.body {
+            RecordBody::RunStarted(_) => {
+                self.begun.inc();
+                self.started(record);
+            }
+            RecordBody::LlmCall(call) => {
+                self.model_called(&call.served_by, "done");
+                self.spent(&call.served_by, &call.reply.usage);
+            }
+            RecordBody::LlmFailed(call) => self.model_called(&call.served_by, "failed"),
+            RecordBody::ToolResult(result) => self.tool_ended(result),
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
+                if record.ends_the_run() =>
+            {
+                let reason = reason_name(&outcome.finish_reason);
+                self.ended.get_or_create(&Ended { reason }).inc();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+impl RunMetrics {
+    /// Counts something of each kind.
+    pub(super) fn count_each(&self) {
+        self.ended.get_or_create(&Ended { reason: OTHER }).inc();
+        self.model_called(&Role::REASONING, "done");
+        self.spent(&Role::REASONING, &Usage::UNKNOWN);
+        let (tool, outcome) = (OTHER.to_owned(), "done");
+        let took = ToolTook { tool: tool.clone() };
+        self.tool_seconds.get_or_create(&took).observe(0.0);
+        let ended = ToolEnded { tool, outcome };
+        self.tool_calls.get_or_create(&ended).inc();
+    }
+}
+
+/// Returns the name of a reason, without what a model or a provider said of it.
+const fn reason_name(reason: &FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::MaxTurns => "max_turns",
+        FinishReason::Length => "length",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Refused => "refused",
+        FinishReason::UnknownTool(_) => "unknown_tool",
+        FinishReason::ToolError => "tool_error",
+        FinishReason::Budget(_) => "budget",
+        FinishReason::Deadline => "deadline",
+        FinishReason::InvalidAnswer(_) => "invalid_answer",
+        FinishReason::Cancelled => "cancelled",
+        FinishReason::Clarify => "clarify",
+        FinishReason::ClientTools => "client_tools",
+        FinishReason::Failed(_) => "failed",
+        FinishReason::Interrupted(_) => "interrupted",
+        _ => OTHER,
+    }
+}
+
+const fn failure_name(failure: ToolFailure) -> &'static str {
+    match failure {
+        ToolFailure::Error => "error",
+        ToolFailure::Temporary => "temporary",
+        ToolFailure::Permanent => "permanent",
+        ToolFailure::Timeout => "timeout",
+        ToolFailure::Panic => "panic",
+        ToolFailure::Cancelled => "cancelled",
+        ToolFailure::OutcomeUnknown => "outcome_unknown",
+        ToolFailure::InvalidArguments => "invalid_arguments",
+        ToolFailure::UnknownTool => "unknown_tool",
+        ToolFailure::NotEnabled => "not_enabled",
+        ToolFailure::Denied => "denied",
+        ToolFailure::ApprovalExpired => "approval_expired",
+        ToolFailure::LimitReached => "limit_reached",
+        _ => OTHER,
+    }
+}

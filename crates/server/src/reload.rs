@@ -1,0 +1,160 @@
+//! Wires an engine as the configuration says, and another one when the configuration has changed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use neuraxis::engine::DecideLater;
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, OpenStore, Sources};
+
+use crate::engines::Replacing;
+use crate::keys::Keys;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::refusal::with_causes;
+use crate::stop::Hangups;
+use crate::token::DecisionToken;
+
+/// How often a server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// What engines are wired with.
+#[derive(Debug, Clone)]
+pub(crate) struct Wiring {
+    pub(crate) environment: Environment,
+    pub(crate) sources: Sources,
+    pub(crate) metrics: Metrics,
+    /// What a decision about a call has to show.
+    pub(crate) decisions: Option<DecisionToken>,
+    /// The keys of clients, which have a file of their own.
+    pub(crate) keys: Keys,
+    /// Whether only programs on this machine reach the server.
+    pub(crate) is_loopback: bool,
+}
+
+/// Why a configuration is not taken.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Wiring {
+    /// Wires an engine, on a store that is open if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names what cannot be used.
+    pub(crate) async fn build(
+        &self,
+        config: &Config,
+        store: Option<OpenStore>,
+    ) -> Result<App, BuildError> {
+        // Without a place for the token nobody could decide.
+        let takes_decisions = self.environment.data_dir().is_some();
+        let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
+        let mut app = App::builder(config, &self.environment).extend(move |builder| {
+            let builder = builder.verify_sessions().trace_sink(sink);
+            // Whoever is to decide may come at any time, over any connection.
+            let builder = match takes_decisions {
+                true => builder.approver(Arc::new(DecideLater)),
+                false => builder,
+            };
+            match plan {
+                Some(plan) => builder.default_plan(plan),
+                None => builder,
+            }
+        });
+        if let Some(store) = store {
+            app = app.store(store);
+        }
+        let app = app.build().await?;
+        for notice in &app.notices {
+            tracing::warn!("{notice}");
+        }
+        Ok(app)
+    }
+
+    /// Returns what a configuration lets clients use.
+    pub(crate) fn limits(&self, config: &Config) -> Limits {
+        let server = config.server();
+        Limits {
+            modes: server.modes.clone(),
+            max_runs: server.max_runs.unwrap_or(Limits::MAX_RUNS),
+            decisions: self.decisions,
+            keys: self.keys.clone(),
+            any_host: !self.is_loopback || server.behind_proxy,
+            origins: server.origins.clone(),
+        }
+    }
+
+    /// Reads the configuration again whenever the process is told to, and puts an engine that is wired by it in the place of
+    /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing.
+    pub(crate) async fn keep_reloading(
+        self,
+        mut config: Config,
+        current: Arc<Mutex<App>>,
+        replacing: Replacing,
+        mut hangups: Hangups,
+    ) {
+        while hangups.next().await {
+            let app = locked(&current);
+            match self.reload(&app).await {
+                Ok((new, by)) => {
+                    tell_what_stays(&config, &by);
+                    recover_in_the_background(&new);
+                    let (replacing, limits) = (replacing.clone(), self.limits(&by));
+                    let orchestrator = new.orchestrator.clone();
+                    *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
+                    config = by;
+                    tokio::spawn(async move {
+                        replacing.put(orchestrator, limits).await;
+                        // Nothing calls their tools any more.
+                        app.stop_servers().await;
+                    });
+                    tracing::info!("the configuration was read again: new turns follow it");
+                }
+                Err(error) => {
+                    let error = with_causes(&error);
+                    tracing::error!(%error, "the configuration is not taken: the former one stays in force");
+                }
+            }
+        }
+    }
+
+    async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
+        let config = Config::load(&self.environment, &self.sources)?;
+        let app = self.build(&config, Some(app.opened())).await?;
+        Ok((app, config))
+    }
+}
+
+/// Returns the app that serves now.
+pub(crate) fn locked(current: &Mutex<App>) -> App {
+    let current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    current.clone()
+}
+
+/// Lets runs go on that nobody drives, for as long as the engine takes new ones.
+pub(crate) fn recover_in_the_background(app: &App) {
+    let runs = app.orchestrator.runs();
+    tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
+}
+
+/// Says which changes need a new start.
+fn tell_what_stays(former: &Config, now: &Config) {
+    let (before, after) = (former.server(), now.server());
+    for (key, is_changed) in [
+        ("server.listen", before.listen != after.listen),
+        ("server.keys", before.keys != after.keys),
+        ("server.tls", before.tls != after.tls),
+        ("server.access_log", before.access_log != after.access_log),
+        ("server.max_runs", before.max_runs != after.max_runs),
+        ("store", former.store() != now.store()),
+    ] {
+        if is_changed {
+            tracing::warn!("{key} has changed, which takes effect once the server is started anew");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What an operator has: request ids, the access log and the figures of `/metrics`.
+
+use std::sync::Arc;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Orchestrator, Role};
+use neuraxis_server::{Metrics, Server, Stop};
+use neuraxis_testkit::{ScriptedModel, reply};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::support::client::answer;
+use crate::support::{Client, Program};
+
+const ID: &str = "x-request-id";
+
+#[tokio::test]
+async fn every_answer_carries_the_id_of_its_request_and_a_problem_says_it_besides() {
+    let program = Program::start().await;
+    let client = program.client();
+    for path in ["/healthz", "/nowhere", "/api/v1/runs/none", "/metrics"] {
+        let asked = client.get(path).header(ID, "ours-1.a:b/c+d=");
+        let response = asked.send().await.unwrap();
+        assert_eq!(response.headers()[ID], "ours-1.a:b/c+d=", "{path}");
+        let is_problem = !response.status().is_success();
+        let text = response.text().await.unwrap();
+        assert_eq!(
+            text.contains("\"request_id\":\"ours-1.a:b/c+d=\""),
+            is_problem,
+            "{text}"
+        );
+    }
+    let made = client.get("/healthz").send().await.unwrap();
+    assert_eq!(made.headers()[ID].len(), 36);
+}
+
+#[tokio::test]
+async fn an_id_that_could_forge_a_line_of_the_log_is_replaced() {
+    let program = Program::start().await;
+    let long = "x".repeat(129);
+    for id in ["a b", "a\"b", "{}", "a,b", long.as_str()] {
+        let asked = program.client().get("/nowhere").header(ID, id);
+        let response = asked.send().await.unwrap();
+        let given = response.headers()[ID].to_str().unwrap().to_owned();
+        assert_eq!(given.len(), 36, "{given}");
+        let text = response.text().await.unwrap();
+        let problem: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(problem["request_id"], *given);
+    }
+}
+
+/// Stops the program and returns what it logged.
+#[cfg(unix)]
+async fn logged(program: Program) -> String {
+    let folder = program.stopped().await;
+    std::fs::read_to_string(folder.path().join("log")).unwrap()
+}
+
+async fn with_log(form: &str, level: &str) -> Program {
+    let variables = [
+        ("NEURAXIS_SERVER__ACCESS_LOG", form),
+        ("NEURAXIS_LOG", level),
+    ];
+    Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        command.envs(variables);
+    })
+    .await
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_client_wrote() {
+    let program = with_log("json", "warn").await;
+    let client = program.client();
+    let turn = client.turn("secret-session", &json!({"message": "secret words"}));
+    assert_eq!(answer(turn.header(ID, "turn-1")).await.0, 200);
+    let forged = "/api/v1/sessions/%0a%7b%22status%22:200%7d";
+    let (status, _) = answer(client.get(forged).header(ID, "show-1")).await;
+    assert!(status >= 400);
+    client
+        .get("/secret/path")
+        .header(ID, "none-1")
+        .send()
+        .await
+        .unwrap();
+    let frames = client.events(
+        client
+            .turn("s", &json!({"message": "hello"}))
+            .header(ID, "sse-1"),
+    );
+    let last = frames.await.rest().await;
+    assert_eq!(last.last().unwrap().event, "final");
+
+    let log = logged(program).await;
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 4, "{log}");
+    let of = |id: &str| lines.iter().find(|line| line["id"] == id).unwrap();
+    let turn = of("turn-1");
+    assert_eq!(turn["message"], "answered");
+    assert_eq!(turn["level"], "INFO");
+    assert_eq!(turn["method"], "POST");
+    assert_eq!(turn["route"], "/api/v1/sessions/{id}/turns");
+    assert_eq!(turn["status"], 200);
+    assert_eq!(turn["complete"], true);
+    assert!(turn["bytes"].as_u64().unwrap() > 100 && turn["ms"].is_u64());
+    assert!(turn["timestamp"].is_string() && turn.get("problem").is_none());
+    assert_eq!(of("show-1")["route"], "/api/v1/sessions/{id}");
+    assert_eq!(of("none-1")["route"], "none");
+    assert_eq!(of("none-1")["problem"], "not-found");
+    let stream = of("sse-1");
+    assert!(stream["bytes"].as_u64().unwrap() > 1_000, "{stream}");
+    assert_eq!(stream["complete"], true);
+    assert!(!log.contains("secret"), "{log}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn as_text_the_access_log_is_lines_among_the_others() {
+    let program = with_log("text", "info").await;
+    program
+        .client()
+        .get("/healthz")
+        .header(ID, "text-1")
+        .send()
+        .await
+        .unwrap();
+    let log = logged(program).await;
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains("text-1")).unwrap();
+    for part in [" INFO ", "answered", "route=\"/healthz\"", "status=200"] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+/// Reads a figure.
+async fn figures(client: &Client) -> String {
+    let response = client.get("/metrics").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let form = response.headers()["content-type"].to_str().unwrap();
+    assert!(form.starts_with("application/openmetrics-text"), "{form}");
+    response.text().await.unwrap()
+}
+
+#[track_caller]
+fn has(text: &str, line: &str) {
+    let mut lines = text.lines();
+    assert!(lines.any(|other| other == line), "no {line} in {text}");
+}
+
+#[tokio::test]
+async fn the_figures_count_requests_problems_runs_and_tokens() {
+    let program = Program::start().await;
+    let client = program.client();
+    assert_eq!(client.ask("s", &json!({"message": "hello"})).await.0, 200);
+    assert_eq!(client.ask("s", &json!({"massage": "hello"})).await.0, 400);
+    client.get("/nowhere/1").send().await.unwrap();
+    client.get("/nowhere/2").send().await.unwrap();
+    let text = figures(&client).await;
+    for line in [
+        "neuraxis_http_requests_total{method=\"POST\",route=\"/api/v1/sessions/{id}/turns\",status=\"200\"} 1",
+        "neuraxis_http_requests_total{method=\"POST\",route=\"/api/v1/sessions/{id}/turns\",status=\"400\"} 1",
+        "neuraxis_http_requests_total{method=\"GET\",route=\"none\",status=\"404\"} 2",
+        "neuraxis_http_problems_total{kind=\"unknown-field\"} 1",
+        "neuraxis_http_request_duration_seconds_count{method=\"POST\",route=\"/api/v1/sessions/{id}/turns\"} 2",
+        "neuraxis_runs_begun_total 1",
+        "neuraxis_runs_ended_total{reason=\"stop\"} 1",
+        "neuraxis_runs_allowed 1024",
+        "neuraxis_streams_open 0",
+        "neuraxis_model_calls_total{role=\"reasoning\",outcome=\"done\"} 1",
+    ] {
+        has(&text, line);
+    }
+    assert!(text.contains("neuraxis_build_info{version=\""), "{text}");
+    assert!(text.contains("neuraxis_tokens_total{role=\"reasoning\",kind=\"prompt\"}"));
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn a_tool_that_a_model_made_up_is_no_label() {
+    let made_up = "made_up_by_the_model";
+    let model = ScriptedModel::new()
+        .then(reply::calls([(made_up, "{}")]))
+        .then(reply::text("done"));
+    let metrics = Metrics::new();
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .store(Arc::new(MemoryStore::new()))
+        .trace_sink(metrics.trace_sink())
+        .build()
+        .unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(listen, orchestrator).await.unwrap();
+    let server = server.with_metrics(metrics);
+    let client = Client::new(&server.url());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(async move {
+        let _ = stopped.await;
+        Stop::Cancel
+    }));
+    assert_eq!(client.ask("s", &json!({"message": "hello"})).await.0, 200);
+    let text = figures(&client).await;
+    assert!(!text.contains(made_up), "{text}");
+    has(
+        &text,
+        "neuraxis_tool_calls_total{tool=\"other\",outcome=\"unknown_tool\"} 1",
+    );
+    has(&text, "neuraxis_runs_at_work 0");
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn streams_and_refused_turns_are_counted_while_they_are_there() {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];
+    let (program, mut gate) = gated_program_with(&variables).await;
+    let client = program.client();
+    let frames = client.listen("s", &waiting_turn()).await;
+    gate.reached().await;
+    assert_eq!(client.ask("t", &json!({"message": "hello"})).await.0, 503);
+    let text = figures(&client).await;
+    has(&text, "neuraxis_streams_open 1");
+    has(&text, "neuraxis_runs_at_work 1");
+    has(&text, "neuraxis_runs_allowed 1");
+    has(
+        &text,
+        "neuraxis_http_problems_total{kind=\"too-many-runs\"} 1",
+    );
+    gate.open().await;
+    frames.rest().await;
+    let text = figures(&client).await;
+    has(&text, "neuraxis_streams_open 0");
+    has(
+        &text,
+        "neuraxis_tool_calls_total{tool=\"system_health\",outcome=\"done\"} 1",
+    );
+}

@@ -1,0 +1,97 @@
+//! A configuration that changes while the server runs.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::{Client, Program};
+
+/// Writes a configuration with a mode of this name.
+fn configure(folder: &Path, mode: &str) {
+    let text = format!("[modes.{mode}]\nroles = ['*']\ntools.read_only = 'allow'\n");
+    fs::write(folder.join("neuraxis.toml"), text).unwrap();
+}
+
+async fn in_mode(client: &Client, mode: &str) -> u16 {
+    let body = json!({"message": "hello", "mode": mode});
+    client.ask("s", &body).await.0
+}
+
+async fn hash(client: &Client) -> Value {
+    answer(client.get("/api/v1/policy")).await.1["policy_hash"].clone()
+}
+
+/// Waits until something is in the log that the program wrote since it was told to read its configuration again.
+async fn told(program: &Program, before: usize, words: &str) {
+    while !program.log()[before..].contains(words) {
+        assert!(program.log().len() < 1_000_000);
+        // What it answers meanwhile is of no interest here.
+        program.client().get("/healthz").send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    configure(folder.path(), "first");
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = program.client();
+    assert_eq!(in_mode(&client, "first").await, 200);
+    assert_eq!(in_mode(&client, "second").await, 400);
+    let first = hash(&client).await;
+
+    let before = program.log().len();
+    configure(program.folder(), "second");
+    program.signal(Signal::HUP);
+    told(&program, before, "the configuration was read again").await;
+    while hash(&client).await == first {}
+    // The session goes on in the new engine, over a connection that was there before.
+    assert_eq!(in_mode(&client, "second").await, 200);
+    assert_eq!(in_mode(&client, "first").await, 400);
+    let (_, session) = answer(client.get("/api/v1/sessions/s")).await;
+    assert_eq!(session["runs"].as_array().unwrap().len(), 2, "{session}");
+
+    let (second, before) = (hash(&client).await, program.log().len());
+    fs::write(program.folder().join("neuraxis.toml"), "[modes.third\n").unwrap();
+    program.signal(Signal::HUP);
+    told(&program, before, "the former one stays in force").await;
+    assert!(
+        program.log()[before..].contains("neuraxis.toml:1"),
+        "{}",
+        program.log()
+    );
+    assert_eq!(hash(&client).await, second);
+    assert_eq!(in_mode(&client, "second").await, 200);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (mut program, mut gate) = gated_program().await;
+    let client = program.client();
+    for number in 0..2 {
+        let session = format!("s{number}");
+        let frames = client.listen(&session, &waiting_turn()).await;
+        gate.reached().await;
+        let before = program.log().len();
+        program.signal(Signal::HUP);
+        told(&program, before, "the configuration was read again").await;
+        if number == 0 {
+            gate.open().await;
+            let rest = frames.rest().await;
+            assert_eq!(rest.last().unwrap().data["finish_reason"], "stop");
+            continue;
+        }
+        program.signal(Signal::INT);
+        let rest = frames.rest().await;
+        let last = rest.last().unwrap();
+        assert_eq!(last.data["finish_reason"], "cancelled", "{last:?}");
+        assert_eq!(program.exit().await.code(), Some(0));
+        break;
+    }
+}
