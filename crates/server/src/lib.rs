@@ -36,6 +36,7 @@ mod limits;
 mod linger;
 mod logs;
 mod mcp;
+mod openapi;
 mod probes;
 mod problem;
 mod program;

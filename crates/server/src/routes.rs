@@ -7,10 +7,11 @@ use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, on};
 
 use crate::limits::Limited;
 use crate::mcp::McpClients;
+use crate::openapi::Described;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{api, guard};
@@ -21,10 +22,12 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .or(MethodFilter::GET)
         .or(MethodFilter::DELETE);
     let readiness = Readiness::new(FromRef::from_ref(&limited));
-    Router::new()
-        .route("/healthz", get(probes::is_alive))
-        .route("/readyz", get(move || readiness.is_ready()))
-        .nest("/api/v1", api::routes())
+    // What is described here stands in `/openapi.json`; protocols of others, such as that of MCP, are added below.
+    Described::new()
+        .merge(api::routes())
+        .get("/healthz", probes::is_alive, probes::alive())
+        .get("/readyz", move || readiness.is_ready(), probes::ready())
+        .into_router()
         .route(
             "/mcp",
             on(of_protocol, move |request| clients.clone().answer(request)),

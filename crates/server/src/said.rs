@@ -13,6 +13,12 @@ const MAX_REPEATED_CHARS: usize = 64;
 /// The most characters of an answer about them.
 const MAX_COMPLAINT_CHARS: usize = 300;
 
+/// The form of a text that every store can keep, as a schema tells it.
+pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
+
+/// The form of a text that says something, as a schema tells it.
+pub(crate) const SAYS_SOMETHING: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+
 /// An object that clients send.
 pub(crate) trait Said: DeserializeOwned {
     /// The fields there are, the most needed first.

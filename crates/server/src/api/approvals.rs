@@ -8,7 +8,9 @@ use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
 use neuraxis::{Orchestrator, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::call_of;
@@ -20,7 +22,7 @@ use crate::said::{self, Said};
 use crate::{body, token};
 
 /// Which questions are shown.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
     /// Only those of this session.
@@ -28,13 +30,16 @@ pub(crate) struct Shown {
 }
 
 /// The questions that are open, those of the oldest run first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Approvals")]
 pub(crate) struct Waiting {
+    /// The questions.
     approvals: Vec<Question>,
 }
 
 /// A question with its name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Approval")]
 struct Question {
     /// What a decision has to name to be one about exactly this.
     question: String,
@@ -62,12 +67,16 @@ pub(crate) async fn list(
 }
 
 /// What a client says about a call.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "DecisionOfPerson")]
 #[serde(deny_unknown_fields, expecting = "an object with the field decision")]
-struct Decision {
+pub(crate) struct Decision {
+    /// Whether the call may run.
     decision: Verb,
+    /// Why it may not, for the model.
     reason: Option<String>,
     /// Other arguments, with which the call runs instead.
+    #[schemars(with = "Option<Value>")]
     arguments: Option<Box<RawValue>>,
     /// The name of the question that is answered. Left out, it is the one that the call waits with now.
     question: Option<String>,
@@ -75,10 +84,12 @@ struct Decision {
     remember: Option<usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verb {
+    /// It may.
     Approve,
+    /// It may not.
     Deny,
 }
 
@@ -88,9 +99,12 @@ impl Said for Decision {
 }
 
 /// What was decided about: the decision is kept.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Decided")]
 pub(crate) struct Kept {
+    /// The run, which goes on.
     run_id: RunId,
+    /// The name of the question that was answered.
     question: String,
 }
 
