@@ -8,6 +8,7 @@ mod llama_server;
 mod mcp_client;
 mod mcp_servers;
 mod postgres;
+mod schemathesis;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
@@ -67,6 +68,12 @@ const PROVISIONS: &[Provision] = &[
         is_ready: mcp_client::is_ready,
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+    },
+    Provision {
+        name: "schemathesis",
+        is_ready: schemathesis::is_ready,
+        install: schemathesis::install,
+        variables: &[("TEST_NEURAXIS_SCHEMATHESIS", schemathesis::PROGRAM)],
     },
 ];
 

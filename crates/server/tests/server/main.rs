@@ -20,6 +20,7 @@ mod limits;
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod openapi;
 mod patience;
 mod promises;
 mod real_model;

@@ -66,9 +66,9 @@ pub(crate) fn check_event(event: &Value) {
     validate(&EVENT, event, "an event");
 }
 
-/// Checks a value against a schema of the document.
-pub(crate) fn check_against(schema: &Value, value: &Value, place: &str) {
-    validate(&validator(schema), value, place);
+/// Returns what a schema of the document does not allow of a value.
+pub(crate) fn faults(schema: &Value, value: &Value) -> Vec<String> {
+    faults_by(&validator(schema), value)
 }
 
 /// Returns the document.
@@ -77,14 +77,18 @@ pub(crate) fn document() -> &'static Value {
 }
 
 fn validate(validator: &Validator, value: &Value, place: &str) {
-    let errors = validator.iter_errors(value);
-    let errors: Vec<String> = errors
-        .map(|error| format!("{error}, at {}", error.instance_path()))
-        .collect();
+    let faults = faults_by(validator, value);
     assert!(
-        errors.is_empty(),
-        "{place}: the document does not allow {value:#}: {errors:#?}"
+        faults.is_empty(),
+        "{place}: the document does not allow {value:#}: {faults:#?}"
     );
+}
+
+fn faults_by(validator: &Validator, value: &Value) -> Vec<String> {
+    let errors = validator.iter_errors(value);
+    errors
+        .map(|error| format!("{error}, at {}", error.instance_path()))
+        .collect()
 }
 
 /// Returns what the document says of a request.
