@@ -19,7 +19,7 @@ use axum::handler::Handler;
 use axum::http::{Method, header};
 use axum::routing::{MethodFilter, get, on};
 
-pub(crate) use operation::{Operation, Problems, Tag, operation};
+pub(crate) use operation::{Operation, Pointers, Problems, Tag, operation};
 
 use document::document;
 

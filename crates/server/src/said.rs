@@ -2,7 +2,9 @@
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 use serde_json::error::Category;
 
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
@@ -18,6 +20,34 @@ pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
 
 /// The form of a text that says something, as a schema tells it.
 pub(crate) const SAYS_SOMETHING: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+
+/// The greatest whole number that all JSON programs tell from its neighbors: 2^53 - 1.
+pub(crate) const MAX_WHOLE: u64 = (1 << 53) - 1;
+
+/// Reads a whole number, however it is written: to JSON `7.0` is one, and some languages know no other numbers.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let is_whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
+    let whole = number.as_u64().or_else(|| {
+        let float = number.as_f64().filter(is_whole)?;
+        // Without a fraction it is the text of a whole number.
+        format!("{float:.0}").trim_start_matches('-').parse().ok()
+    });
+    whole.filter(|whole| *whole <= MAX_WHOLE).ok_or_else(|| {
+        D::Error::custom(format_args!(
+            "invalid number {number}, expected a whole number from 0 to {MAX_WHOLE}"
+        ))
+    })
+}
+
+/// Reads a whole number, or none.
+pub(crate) fn whole_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Whole(#[serde(deserialize_with = "whole")] u64);
+    Ok(Option::<Whole>::deserialize(deserializer)?.map(|Whole(number)| number))
+}
 
 /// An object that clients send.
 pub(crate) trait Said: DeserializeOwned {

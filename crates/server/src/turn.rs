@@ -1,7 +1,7 @@
 //! What a client says to take a turn: the body of the request.
 
 use neuraxis::core::AgentName;
-use neuraxis::engine::AnswerSchema;
+use neuraxis::engine::{AnswerSchema, RequestError};
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +29,11 @@ pub(crate) struct Turn {
     agent: Option<AgentName>,
     /// A JSON Schema that the answer has to fit: that of an object.
     #[serde(default)]
+    #[schemars(extend(
+        "type" = ["object", "null"],
+        "required" = ["type"],
+        "properties" = { "type": { "const": "object" } },
+    ))]
     schema: Option<Value>,
 }
 
@@ -41,6 +46,9 @@ impl Turn {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let turn: Self = said::parse(bytes)?;
         said::without_nul("message", &turn.message)?;
+        if turn.message.trim().is_empty() {
+            return Err(RequestError::EmptyMessage.into());
+        }
         Ok(turn)
     }
 

@@ -81,7 +81,9 @@ pub(crate) struct Decision {
     /// The name of the question that is answered. Left out, it is the one that the call waits with now.
     question: Option<String>,
     /// Which of the offered choices is remembered, counted from 0.
-    remember: Option<usize>,
+    #[serde(default, deserialize_with = "said::whole_if_any")]
+    #[schemars(range(max = said::MAX_WHOLE))]
+    remember: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -183,15 +185,21 @@ impl Decision {
                     "a call with other arguments is approved once",
                 ));
             }
-            Some(at) => Some(choices.get(at).cloned().ok_or_else(|| {
-                invalid(
-                    "remember",
-                    &format!(
-                        "the question offers {} choices, counted from 0",
-                        choices.len()
-                    ),
-                )
-            })?),
+            Some(at) => Some(
+                usize::try_from(at)
+                    .ok()
+                    .and_then(|at| choices.get(at))
+                    .cloned()
+                    .ok_or_else(|| {
+                        invalid(
+                            "remember",
+                            &format!(
+                                "the question offers {} choices, counted from 0",
+                                choices.len()
+                            ),
+                        )
+                    })?,
+            ),
         };
         let arguments = self.arguments.map(|text| JsonText::from_text(text.get()));
         Ok(ApprovalDecision::Approve {

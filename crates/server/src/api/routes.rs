@@ -8,7 +8,7 @@ use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 
 use super::{approvals, introspection, runs, sessions};
 use crate::limits::Limited;
-use crate::openapi::{Described, Operation, Problems, Tag, operation};
+use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
     AT_WORK_ELSEWHERE, CANNOT_GO_ON, IDEMPOTENCY_KEY_REUSED, INVALID_IDEMPOTENCY_KEY,
     INVALID_LAST_EVENT_ID, INVALID_SESSION_ID, MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_RUN,
@@ -70,9 +70,9 @@ fn of_sessions() -> Described<Limited> {
         .status(StatusCode::CREATED)
         .example(include_str!("../openapi/examples/session.json"))
         .sends::<String>("Location", "Where the session is.")
-        .leads_to("show_session", "id", "/id")
-        .leads_to("take_turn", "id", "/id")
-        .leads_to("delete_session", "id", "/id")
+        .leads_to("show_session", &[("id", "/id")])
+        .leads_to("take_turn", &[("id", "/id")])
+        .leads_to("delete_session", &[("id", "/id")])
         .problems(&[&SESSION_EXISTS, &SHUTTING_DOWN])
         .stores();
     let show = of_session(
@@ -106,10 +106,10 @@ fn turn() -> Operation {
         .answers_events("What the run came to, or what it waits for; or its events, as they come.")
         .example(include_str!("../openapi/examples/result.json"))
         .sends::<bool>("Idempotency-Replayed", "That the request had been sent before.")
-        .leads_to("show_run", "id", "/run_id")
-        .leads_to("follow_run", "id", "/run_id")
-        .leads_to("cancel_run", "id", "/run_id")
-        .leads_to("steer_run", "id", "/run_id")
+        .leads_to("show_run", &[("id", "/run_id")])
+        .leads_to("follow_run", &[("id", "/run_id")])
+        .leads_to("cancel_run", &[("id", "/run_id")])
+        .leads_to("steer_run", &[("id", "/run_id")])
         .problems(OF_POLICY)
         .problems(&[
             &INVALID_IDEMPOTENCY_KEY,
@@ -183,6 +183,12 @@ fn of_runs() -> Described<Limited> {
         .post("/api/v1/runs/{id}/tools/{call_id}", runs::bring, bring)
 }
 
+/// Where the first of the calls that wait is.
+const OF_FIRST: Pointers = &[
+    ("id", "/approvals/0/run_id"),
+    ("call_id", "/approvals/0/request/tool_call_id"),
+];
+
 fn of_approvals() -> Described<Limited> {
     let list = operation(
         "list_approvals",
@@ -192,6 +198,8 @@ fn of_approvals() -> Described<Limited> {
     .query::<approvals::Shown>()
     .answers::<approvals::Waiting>("The calls, those of the oldest run first.")
     .example(include_str!("../openapi/examples/approvals.json"))
+    .leads_to("decide", OF_FIRST)
+    .leads_to("bring_tool_result", OF_FIRST)
     .stores();
     let decide = of_call("decide", Tag::Approvals, "Decides about a call that waits.")
         .description(

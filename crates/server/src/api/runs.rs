@@ -210,7 +210,8 @@ pub(crate) struct Brought {
     /// Why it gave nothing.
     error: Option<String>,
     /// How long it took, in milliseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "said::whole")]
+    #[schemars(range(max = said::MAX_WHOLE))]
     duration_ms: u64,
 }
 
@@ -257,5 +258,5 @@ pub(super) async fn at_work(orchestrator: &Orchestrator, id: RunId) -> Result<Ru
         return Ok(run);
     }
     let status: Value = run.status.as_str().into();
-    Err(Problem::new(&RUN_ENDED, "the run has ended").with("status", status))
+    Err(Problem::new(&RUN_ENDED, "the run has ended").with("run_status", status))
 }

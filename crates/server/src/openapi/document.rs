@@ -150,11 +150,13 @@ fn answer(answer: &Answer, schemas: &mut Schemas) -> (String, Value) {
     if !headers.is_empty() {
         described.insert("headers".to_owned(), headers.into());
     }
-    let links = answer.links.iter().map(|(operation, parameter, pointer)| {
-        let link = json!({
-            "operationId": operation,
-            "parameters": { (*parameter): format!("$response.body#{pointer}") },
+    let links = answer.links.iter().map(|(operation, pointers)| {
+        let pointers = pointers.iter().map(|(parameter, pointer)| {
+            let pointer = format!("$response.body#{pointer}").into();
+            ((*parameter).to_owned(), pointer)
         });
+        let parameters: Map<String, Value> = pointers.collect();
+        let link = json!({ "operationId": operation, "parameters": parameters });
         ((*operation).to_owned(), link)
     });
     let links: Map<String, Value> = links.collect();

@@ -9,8 +9,8 @@ use tokio::process::Command;
 use crate::support::client::answer;
 use crate::support::{Program, contract};
 
-/// Makes the same requests each time.
-const SEED: &str = "1";
+/// A configuration in which sums ask, which nobody wants done by chance.
+const ASKS: &str = "[rules.sums]\nanswer = 'ask'\ntools = ['calculate']\nreason = 'Sums are private.'\n";
 
 /// How many requests of each kind are made of an operation.
 const EXAMPLES: &str = "15";
@@ -63,7 +63,13 @@ fn the_examples_are_what_the_document_allows() {
 #[ignore = "needs schemathesis: run by cargo xtask test"]
 async fn requests_made_of_the_document_find_nothing_wrong() {
     let tester = std::env::var("TEST_NEURAXIS_SCHEMATHESIS").unwrap();
-    let program = Program::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    // A call that waits, so that decisions reach one.
+    let sum = json!({ "message": r#"calculate {"expression": "6*7"}"# });
+    let (_, result) = program.client().ask("waits", &sum).await;
+    assert_eq!(result["status"], "waiting");
     let token = program.folder().join(".local/share/neuraxis/server.token");
     let token = std::fs::read_to_string(token).unwrap();
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/schemathesis.toml");
@@ -76,9 +82,13 @@ async fn requests_made_of_the_document_find_nothing_wrong() {
         .arg(config)
         .args(["run", &format!("{}/openapi.json", program.url())])
         .args(["--checks", "all", "--mode", "all", "--no-color"])
-        .args(["--seed", SEED, "--generation-deterministic"])
+        // The same requests each time.
+        .arg("--generation-deterministic")
         .args(["--max-examples", EXAMPLES, "--request-timeout", "20"])
-        .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
+        .args([
+            "--header",
+            &format!("Authorization: Bearer {}", token.trim()),
+        ])
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()

@@ -110,7 +110,10 @@ fn validator(schema: &Value) -> Validator {
     close(&mut schema);
     schema["components"] = DOCUMENT["components"].clone();
     let options = jsonschema::draft202012::options();
-    options.should_validate_formats(true).build(&schema).unwrap()
+    options
+        .should_validate_formats(true)
+        .build(&schema)
+        .unwrap()
 }
 
 /// Lets a value have no fields but those that its schema names.
