@@ -126,3 +126,44 @@ fn cut(text: &str, most: usize) -> String {
         None => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Numbers {
+        #[serde(default, deserialize_with = "whole")]
+        one: u64,
+        #[serde(default, deserialize_with = "whole_if_any")]
+        other: Option<u64>,
+    }
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        for (text, expected) in [
+            (r#"{"one": 7, "other": 8}"#, (7, Some(8))),
+            (r#"{"one": 7.0, "other": 8e2}"#, (7, Some(800))),
+            (
+                r#"{"one": 9007199254740991, "other": null}"#,
+                (MAX_WHOLE, None),
+            ),
+            (r#"{"one": -0.0}"#, (0, None)),
+        ] {
+            let read: Numbers = serde_json::from_str(text).unwrap();
+            assert_eq!((read.one, read.other), expected, "{text}");
+        }
+        for text in [
+            "7.5",
+            "-1",
+            "-1.0",
+            "9007199254740992",
+            "1e300",
+            "\"7\"",
+            "null",
+        ] {
+            let text = format!(r#"{{"one": {text}}}"#);
+            assert!(serde_json::from_str::<Numbers>(&text).is_err(), "{text}");
+        }
+    }
+}

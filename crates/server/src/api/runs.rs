@@ -194,7 +194,7 @@ pub(crate) async fn steer(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     rename = "ToolResultOfClient",
-    extend("oneOf" = [
+    extend("anyOf" = [
         { "required": ["result"], "properties": { "result": { "not": { "type": "null" } }, "error": { "type": "null" } } },
         { "required": ["error"], "properties": { "error": { "type": "string" }, "result": { "type": "null" } } },
     ])

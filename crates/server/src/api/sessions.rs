@@ -28,6 +28,7 @@ pub(crate) struct Shown {
     #[schemars(range(min = 1, max = SessionFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
     /// Only those whose ids begin with this.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
     prefix: Option<String>,
     /// Only those behind this one, the last of the page before.
     after: Option<SessionId>,
@@ -54,6 +55,11 @@ pub(crate) async fn list(
     let sessions = orchestrator.sessions();
     let mut filter = SessionFilter::default().limited_to(most + 1);
     if let Some(prefix) = shown.prefix {
+        // Not every store can be asked for it.
+        if prefix.contains('\0') {
+            let detail = "prefix must not hold the character U+0000, as no id does";
+            return Err(Problem::new(&INVALID_QUERY, detail));
+        }
         filter = filter.beginning_with(prefix);
     }
     if let Some(after) = &shown.after {

@@ -179,7 +179,7 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, Value> {
         let names: Vec<String> = kinds.iter().map(|kind| kind.place()).collect();
         let titles: Vec<&str> = kinds.iter().map(|kind| kind.title()).collect();
         let schema = json!({
-            "$ref": "#/components/schemas/Problem",
+            "allOf": [{ "$ref": "#/components/schemas/Problem" }],
             "properties": { "type": { "enum": names }, "status": { "const": status.as_u16() } },
         });
         let mut described = json!({

@@ -115,6 +115,7 @@ impl Transform for Tidy {
             *text = plain(text);
         }
         bound(object);
+        all_of(object);
         // So is a field that is left out, and nobody has to be told.
         if object.get("default").is_some_and(Value::is_null) {
             object.remove("default");
@@ -137,6 +138,15 @@ fn bound(object: &mut Map<String, Value>) {
     object.entry("maximum").or_insert_with(|| most.into());
     if most == u64::MAX {
         object.insert("format".to_owned(), "uint64".into());
+    }
+}
+
+/// Says in the way that all readers know that a schema is another one and more: many overlook what stands beside a reference.
+fn all_of(object: &mut Map<String, Value>) {
+    if object.contains_key("properties")
+        && let Some(other) = object.remove("$ref")
+    {
+        object.insert("allOf".to_owned(), json!([{ "$ref": other }]));
     }
 }
 

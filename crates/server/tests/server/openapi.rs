@@ -10,7 +10,8 @@ use crate::support::client::answer;
 use crate::support::{Program, contract};
 
 /// A configuration in which sums ask, which nobody wants done by chance.
-const ASKS: &str = "[rules.sums]\nanswer = 'ask'\ntools = ['calculate']\nreason = 'Sums are private.'\n";
+const ASKS: &str =
+    "[rules.sums]\nanswer = 'ask'\ntools = ['calculate']\nreason = 'Sums are private.'\n";
 
 /// How many requests of each kind are made of an operation.
 const EXAMPLES: &str = "15";
@@ -55,6 +56,34 @@ fn the_examples_are_what_the_document_allows() {
         }
     }
     assert!(examples > 10, "{examples}");
+}
+
+#[tokio::test]
+async fn a_request_is_explained_only_if_it_could_be_made() {
+    let program = Program::start().await;
+    let explain = |message: &str| {
+        let body = json!({ "message": message }).to_string();
+        let request = program.client().post("/api/v1/policy/explain");
+        request
+            .header("content-type", "application/json")
+            .body(body)
+    };
+    for message in ["", " \n"] {
+        let (status, problem) = answer(explain(message)).await;
+        assert_eq!((status, &problem["field"]), (400, &json!("message")));
+    }
+    assert_eq!(answer(explain("What time is it?")).await.0, 200);
+}
+
+#[tokio::test]
+async fn who_shows_no_token_is_told_how_to_show_it() {
+    let program = Program::start().await;
+    let path = "/api/v1/runs/01955f00-7a00-7000-8000-000000000001/approvals/x";
+    let request = program.client().post(path).body("{}");
+    let request = request.header("content-type", "application/json");
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    assert_eq!(response.headers()["www-authenticate"], "Bearer");
 }
 
 /// Schemathesis makes requests of the document, right and wrong ones, and one after the other as the links lead, and looks at
