@@ -133,10 +133,13 @@ fn answer(answer: &Answer, schemas: &mut Schemas) -> (String, Value) {
     described.insert("description".to_owned(), answer.description.into());
     let mut content = Map::new();
     for (media_type, schema) in &answer.content {
-        let mut body = json!({ "schema": schema(schemas) });
-        if let (Some(example), "application/json") = (answer.example, *media_type) {
-            body["example"] = parsed(example);
-        }
+        let schema = schema(schemas);
+        let body = match (answer.example, *media_type) {
+            (Some(example), "application/json") => {
+                json!({ "schema": schema, "example": parsed(example) })
+            }
+            _ => json!({ "schema": schema }),
+        };
         content.insert((*media_type).to_owned(), body);
     }
     if !content.is_empty() {
@@ -182,35 +185,35 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, Value> {
             "allOf": [{ "$ref": "#/components/schemas/Problem" }],
             "properties": { "type": { "enum": names }, "status": { "const": status.as_u16() } },
         });
-        let mut described = json!({
-            "description": format!("{}.", titles.join(", or ")),
-            "content": { "application/problem+json": { "schema": schema } },
-        });
-        let headers = headers_of(status);
-        if !headers.is_null() {
-            described["headers"] = headers;
-        }
+        let description = format!("{}.", titles.join(", or "));
+        let content = json!({ "application/problem+json": { "schema": schema } });
+        let described = match headers_of(status) {
+            Some(headers) => {
+                json!({ "description": description, "headers": headers, "content": content })
+            }
+            None => json!({ "description": description, "content": content }),
+        };
         (status.as_u16().to_string(), described)
     });
     described.collect()
 }
 
 /// The headers that say what to do about a problem.
-fn headers_of(status: StatusCode) -> Value {
+fn headers_of(status: StatusCode) -> Option<Value> {
     match status {
-        StatusCode::UNAUTHORIZED => json!({
+        StatusCode::UNAUTHORIZED => Some(json!({
             "WWW-Authenticate": {
                 "description": "How a client shows that it may.",
                 "schema": { "type": "string" },
             },
-        }),
-        StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE => json!({
+        })),
+        StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE => Some(json!({
             "Retry-After": {
                 "description": "In how many seconds to try again, where that may help.",
                 "schema": { "type": "integer", "minimum": 0 },
             },
-        }),
-        _ => Value::Null,
+        })),
+        _ => None,
     }
 }
 
