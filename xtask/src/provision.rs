@@ -10,6 +10,7 @@ mod mcp_servers;
 mod openai_clients;
 mod postgres;
 mod registries;
+mod schemathesis;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
@@ -78,6 +79,12 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_OPENAI_NODE", openai_clients::NODE),
             ("TEST_NEURAXIS_OPENAI_PYTHON", openai_clients::PYTHON),
         ],
+    },
+    Provision {
+        name: "schemathesis",
+        is_ready: schemathesis::is_ready,
+        install: schemathesis::install,
+        variables: &[("TEST_NEURAXIS_SCHEMATHESIS", schemathesis::PROGRAM)],
     },
 ];
 

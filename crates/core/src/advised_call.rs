@@ -11,6 +11,7 @@ use crate::json::{ContentHash, JsonText};
 /// What the hooks of a program said of a call: from the record on that holds it they are not asked about the call again,
 /// unless a person puts other arguments in their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdvisedCall {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -27,6 +28,7 @@ pub struct AdvisedCall {
 
 /// How a call goes on, as a hook wants it. The policy judges the call all the same, and of both the stricter holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallAdvice {

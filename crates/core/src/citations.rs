@@ -28,6 +28,7 @@ const HEADING: &str = "**Sources**";
 
 /// A page that a tool read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Source {
     /// Its address, `http` or `https`.
@@ -84,6 +85,7 @@ impl Source {
 
 /// What becomes of the links in an agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Citations {
     /// They stand as the model wrote them.

@@ -26,6 +26,7 @@ use crate::profile::DataPolicy;
 
 /// What a request may do, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Decision {
     /// The freedom it was asked with.

@@ -80,6 +80,7 @@ pub struct CallModel {
 
 /// What a model call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// A turn of the loop.
@@ -124,6 +125,7 @@ pub struct ModelRequest {
 
 /// The form that the text of a reply must have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyFormat {
     /// Any.
@@ -148,6 +150,7 @@ impl ReplyFormat {
 
 /// Whether a model may or must call a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// As it sees fit.

@@ -10,6 +10,7 @@ use crate::usage::Usage;
 
 /// Why a model call gave no usable reply. Plain data: it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{kind}: {message}")]
 #[non_exhaustive]
 pub struct LlmError {
@@ -25,6 +26,7 @@ pub struct LlmError {
 
 /// The causes of an [`LlmError`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LlmErrorKind {
@@ -50,6 +52,7 @@ pub enum LlmErrorKind {
             skip_serializing_if = "Option::is_none",
             with = "duration::optional_millis"
         )]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         retry_after: Option<Duration>,
     },
     /// The server is still loading its model.
@@ -65,6 +68,7 @@ pub enum LlmErrorKind {
             skip_serializing_if = "Option::is_none",
             with = "duration::optional_millis"
         )]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         retry_after: Option<Duration>,
     },
     /// The key is missing, wrong or not allowed to do this.

@@ -16,6 +16,7 @@ macro_rules! ordinals {
     ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(transparent)]
         pub struct $name(pub $repr);
 
@@ -55,6 +56,7 @@ macro_rules! names {
     ($($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $text:literal;)* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(transparent)]
         pub struct $name(Cow<'static, str>);
 
@@ -129,6 +131,7 @@ names! {
 /// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port; that of a request with an
 /// [`IdempotencyKey`] is a UUIDv8 which begins with the same time and goes on with a hash of session and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
@@ -235,6 +238,7 @@ serialize_as_text!(AgentId, EffectId, ToolName, SessionId);
 /// At most 64 characters (the limit of the OpenAI Responses API for `call_id`). The id that the provider gave is kept
 /// beside it, for echoing to that provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ToolCallId(Arc<str>);
 

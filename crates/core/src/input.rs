@@ -176,6 +176,7 @@ pub struct ModelFailed {
 
 /// Whether another attempt follows a failed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NextAttempt {
     /// One does.
@@ -186,6 +187,7 @@ pub enum NextAttempt {
 
 /// A batch of calls was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vetted {
     /// The effect that asked.
     pub effect_id: EffectId,
@@ -214,6 +216,7 @@ impl Vetted {
 
 /// What was found about one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Vetting {
     /// The call may run now.
@@ -378,6 +381,7 @@ pub struct ToolFinished {
 
 /// A person decided about a call, or the time to decide ran out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalDecided {
     /// The sender's id.
     pub id: InputId,
@@ -412,6 +416,7 @@ impl ApprovalDecided {
 
 /// What a person decided about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum ApprovalDecision {
     /// The call runs once its arguments were checked again.
@@ -461,6 +466,7 @@ impl ApprovalDecision {
 
 /// The embedder's hook answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Advised {
     /// The effect that asked.
     pub effect_id: EffectId,
@@ -471,6 +477,7 @@ pub struct Advised {
 
 /// What a hook says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Advice {
@@ -514,6 +521,7 @@ pub enum Advice {
 
 /// A message for a run at work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steered {
     /// The sender's id.
     pub id: InputId,
@@ -538,6 +546,7 @@ impl Steered {
 
 /// Somebody wants the run to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cancelled {
     /// The sender's id.
     pub id: InputId,
@@ -576,6 +585,7 @@ impl Cancelled {
 
 /// A process took the run up again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumed {
     /// The sender's id.
     pub id: InputId,
@@ -591,6 +601,7 @@ pub struct Resumed {
 
 /// What is checked anew when a run is taken up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Recheck {
     /// Nothing: what is on record decides. So it is in logs of versions that did not look.

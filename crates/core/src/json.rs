@@ -16,6 +16,7 @@ use crate::ids::InvalidId;
 ///
 /// Cloning shares the text. It serializes as a string; a record's `value` is written in place instead.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct JsonText(Arc<str>);
 

@@ -70,6 +70,8 @@ mod record;
 mod repair;
 mod reply;
 mod run;
+#[cfg(feature = "schema")]
+mod schema;
 mod spec;
 mod tool;
 mod tool_search;

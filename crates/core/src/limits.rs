@@ -10,11 +10,13 @@ use crate::duration;
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct MicroUsd(pub u64);
 
 /// What an agent may use. `None` is no limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Turns before the last answer is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +41,7 @@ pub struct Limits {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub deadline: Option<Duration>,
     /// Time of one tool call, where the tool itself sets none.
     #[serde(
@@ -46,6 +49,7 @@ pub struct Limits {
         rename = "tool_timeout_ms",
         with = "duration::millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub tool_timeout: Duration,
     /// Time of one tool call, whatever the tool itself sets: the shorter of the two counts.
     #[serde(
@@ -54,6 +58,7 @@ pub struct Limits {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub max_tool_timeout: Option<Duration>,
 }
 
@@ -112,6 +117,7 @@ impl Limits {
 
 /// How many sub-agents a run may have. Bounds on the tree itself, beside what its agents may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentLimits {
     /// How deep they may be: 1 for sub-agents that start none themselves.
     pub depth: u32,

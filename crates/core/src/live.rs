@@ -11,6 +11,7 @@ use crate::ids::{AgentId, Attempt, BlockIndex, ContentIndex, EffectId, RunId, Se
 
 /// Something to show at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveEvent {
     /// The last record that was committed before.
     pub after: Seq,
@@ -35,6 +36,7 @@ pub struct LiveEvent {
 
 /// A piece of text or of reasoning, or how far a tool has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LiveBody {
@@ -104,6 +106,7 @@ impl LiveBody {
 
 /// How far something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgressSteps {
     /// Steps done.
     pub done: u64,

@@ -18,6 +18,7 @@ use crate::json::JsonText;
 
 /// One entry of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
     /// Instructions of the deployment, or a note of the loop to the model.
@@ -38,6 +39,7 @@ pub enum Message {
 
 /// What a model answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantMessage {
     /// Text, reasoning and tool calls, in the order the model gave them.
     pub parts: Vec<Part>,
@@ -48,6 +50,7 @@ pub struct AssistantMessage {
 
 /// The result of one tool call, as the model reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolMessage {
     /// The call that this answers.
     pub tool_call_id: ToolCallId,
@@ -62,6 +65,7 @@ pub struct ToolMessage {
 
 /// A provider and one of its models.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelRef {
     /// The provider, such as `openai`; an adapter's name.
     pub provider: Arc<str>,
@@ -87,6 +91,7 @@ impl fmt::Display for ModelRef {
 
 /// One part of a message's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Part {
@@ -102,6 +107,7 @@ pub enum Part {
 
 /// Text for the reader.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextPart {
     /// The text.
     pub text: String,
@@ -112,6 +118,7 @@ pub struct TextPart {
 
 /// What the model thought on the way to its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasoningPart {
     /// The part's place among the blocks of its reply.
     pub index: BlockIndex,
@@ -130,6 +137,7 @@ pub struct ReasoningPart {
 
 /// A tool call as it stands in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// The loop's id.
     pub id: ToolCallId,
@@ -147,6 +155,7 @@ pub struct ToolCall {
 
 /// An image, a sound or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MediaPart {
     /// The media type, such as `image/png`.
     pub media_type: String,
@@ -156,6 +165,7 @@ pub struct MediaPart {
 
 /// Where the content of a media part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSource {
     /// Here, in base64.

@@ -15,6 +15,7 @@ use crate::usage::{RunUsage, Usage};
 
 /// What one or more runs used. A [`RunMeter`] finds it out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SessionMetrics {
@@ -36,6 +37,7 @@ pub struct SessionMetrics {
     /// How long the runs were active, added up. What a run did while it was stopped at a limit counts; waiting for a person
     /// or a client does not, and calls beside each other count once.
     #[serde(rename = "worked_ms", with = "duration::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub worked: Duration,
 }
 

@@ -21,6 +21,7 @@ use crate::limits::Limits;
 ///
 /// Every decision has a default; a profile names only where it differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Profile {
     /// The profile's name.

@@ -27,6 +27,7 @@ pub const LOOP_VERSION: u32 = 1;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// Its place in the run.
     pub seq: Seq,

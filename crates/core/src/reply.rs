@@ -11,6 +11,7 @@ use crate::usage::Usage;
 
 /// A finished reply of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reply {
     /// Text, reasoning and requested calls, in the order the model gave them.
     pub parts: Vec<ReplyPart>,
@@ -28,6 +29,7 @@ pub struct Reply {
 
 /// What a program's code made of a reply before it counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReplyAdvice {
@@ -49,6 +51,7 @@ pub enum ReplyAdvice {
 
 /// One part of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyPart {
     /// Text for the reader.
@@ -61,6 +64,7 @@ pub enum ReplyPart {
 
 /// A tool call as a model asked for it, before the loop gave it an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestedCall {
     /// The provider's id, if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +80,7 @@ pub struct RequestedCall {
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyFinish {
     /// The reply is complete, and calls nothing.

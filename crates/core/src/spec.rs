@@ -19,6 +19,7 @@ use crate::tool_search::ToolSearch;
 
 /// Everything a run is started with, but for the history it continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunSpec {
     /// The run's id.
@@ -108,6 +109,7 @@ impl RunSpec {
 
 /// An agent: how it behaves, what it is told, what it may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AgentSpec {
     /// How it behaves in the loop.
@@ -217,6 +219,7 @@ impl AgentSpec {
 /// The form itself stands where the model is told it: in the parameters of the tool, or in the agent's
 /// [`reply_format`](AgentSpec::reply_format). A driver checks the answer, since the machine knows no schemas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AnswerRule {
     /// The tool whose arguments are the answer: for an agent that calls other tools, too, since many servers let a model
@@ -250,6 +253,7 @@ impl AnswerRule {
 
 /// What happens to calls of tools that the caller runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ClientTools {
     /// The run waits for their results.
@@ -261,6 +265,7 @@ pub enum ClientTools {
 
 /// Where a run branched off from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkPoint {
     /// The other run.
     pub run_id: RunId,

@@ -16,6 +16,7 @@ pub const READ_OUTPUT: &str = "read_output";
 
 /// A tool as it is offered to a model and judged by the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolSpec {
     /// The name by which models call it.
     pub name: ToolName,
@@ -41,6 +42,7 @@ pub struct ToolSpec {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
 }
 
@@ -119,6 +121,7 @@ impl ToolSpec {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolClass {
     /// Changes nothing: may run in parallel and again.
@@ -150,6 +153,7 @@ impl fmt::Display for ToolClass {
 
 /// Hints about a tool, after those of the Model Context Protocol. They count only where the tool is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolAnnotations {
     /// It reaches outside this machine, so its output may hold text of strangers.
@@ -178,6 +182,7 @@ impl ToolAnnotations {
 
 /// Who runs a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
     /// We do.

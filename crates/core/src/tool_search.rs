@@ -17,6 +17,7 @@ use crate::tool::ToolSpec;
 
 /// Which of an agent's tools its requests hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolSearch {
     /// The tool that finds others. Its calls change nothing.

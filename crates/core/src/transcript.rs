@@ -11,6 +11,7 @@ use crate::message::{Message, Part};
 ///
 /// Appending copies the list of pointers only while somebody else still holds a clone, never the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Transcript(Arc<Vec<Arc<Message>>>);
 
@@ -95,6 +96,7 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
 
 /// Count and chained hash of a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrefixDigest {
     /// How many messages.
     pub count: u64,

@@ -11,6 +11,7 @@ use crate::ids::Role;
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CountLabel {
     /// The provider said so.
@@ -66,6 +67,7 @@ impl AddAssign for TokenCount {
 
 /// The tokens that one or more model calls used. `Usage::default()` is none at all, all measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "UsageWire", into = "UsageWire")]
 pub struct Usage {
     /// What was sent, cached tokens included.
@@ -135,6 +137,7 @@ impl AddAssign for Usage {
 
 /// The wire form: plain numbers under the field's usual names, and labels only where a count is not measured.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct UsageWire {
     #[serde(default)]
     prompt_tokens: u64,
@@ -199,6 +202,7 @@ impl From<UsageWire> for Usage {
 
 /// Usage of a whole run: in all and per role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunUsage {
     /// In all.
     #[serde(flatten)]

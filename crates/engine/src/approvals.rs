@@ -27,6 +27,7 @@ pub use later::DecideLater;
 
 /// A call that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WaitingApproval {
     /// The session.

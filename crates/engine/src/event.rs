@@ -13,6 +13,7 @@ use serde::Serialize;
 
 /// Something that happened in a run. As JSON it is the record or the live event itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Event {
     /// A record: durable, and committed before it is heard.

@@ -54,6 +54,8 @@ mod resilience;
 mod result;
 mod run_handle;
 mod runs;
+#[cfg(feature = "schema")]
+mod schema;
 mod sessions;
 mod steps;
 mod store_retry;

@@ -19,6 +19,7 @@ pub use no_answer::NoAnswer;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrchestratorResult {
     /// What to tell the user: the answer, or a friendly sentence saying why there is none.
@@ -29,6 +30,7 @@ pub struct OrchestratorResult {
         serialize_with = "answer::embedded",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub answer: Option<JsonText>,
     /// Why there is no such answer, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +66,7 @@ pub struct OrchestratorResult {
 
 /// One thing a run did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrchestratorStep {
     /// What kind of thing.
@@ -77,6 +80,7 @@ pub struct OrchestratorStep {
 
 /// The kinds of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepType {

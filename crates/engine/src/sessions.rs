@@ -39,6 +39,7 @@ pub struct Sessions {
 
 /// All that is shown of one session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SessionOverview {
     /// The session itself.

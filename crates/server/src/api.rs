@@ -5,44 +5,18 @@
 
 mod approvals;
 mod introspection;
+mod routes;
 mod runs;
 mod sessions;
 
-use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::routing::{get, post};
 use neuraxis::SessionId;
 use neuraxis::core::{RunId, ToolCallId};
 
-use crate::limits::Limited;
-use crate::problem::{INVALID_SESSION_ID, NO_SUCH_RUN, Problem};
-use crate::turns;
+pub(crate) use routes::routes;
 
-/// Returns the routes of the API.
-pub(crate) fn routes() -> Router<Limited> {
-    let sessions = get(sessions::list).post(sessions::create);
-    Router::new()
-        .route("/sessions", sessions)
-        .route(
-            "/sessions/{id}",
-            get(sessions::show).delete(sessions::delete),
-        )
-        .route("/sessions/{id}/turns", post(turns::take))
-        .route("/runs", get(runs::list))
-        .route("/runs/{id}", get(runs::show))
-        .route("/runs/{id}/events", get(runs::events))
-        .route("/runs/{id}/cancel", post(runs::cancel))
-        .route("/runs/{id}/steer", post(runs::steer))
-        .route("/runs/{id}/tools/{call}", post(runs::bring))
-        .route("/runs/{id}/approvals/{call}", post(approvals::decide))
-        .route("/approvals", get(approvals::list))
-        .route("/tools", get(introspection::tools))
-        .route("/models", get(introspection::models))
-        .route("/agents", get(introspection::agents))
-        .route("/policy", get(introspection::policy))
-        .route("/policy/explain", post(introspection::explain))
-}
+use crate::problem::{INVALID_SESSION_ID, NO_SUCH_RUN, Problem};
 
 /// Reads the id of a session from the address.
 pub(crate) fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {

@@ -45,6 +45,7 @@ mod logs;
 mod mcp;
 mod metrics;
 mod openai;
+mod openapi;
 mod probes;
 mod problem;
 mod program;

@@ -5,22 +5,48 @@ use std::time::Duration;
 
 use axum::Json;
 use neuraxis::Orchestrator;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::openapi::{Operation, Tag, operation};
 use crate::problem::{Problem, SHUTTING_DOWN, STORE_UNAVAILABLE};
 
 /// How long an answer of the store is good for: each is a write, and anybody who reaches the server may ask.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// The answer of a probe.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
+    /// Always `ok`: whatever else there is to say is a problem.
     status: &'static str,
 }
 
 const OK: Json<Health> = Json(Health { status: "ok" });
+
+/// Describes the probe of the process.
+pub(crate) fn alive() -> Operation {
+    operation(
+        "is_alive",
+        Tag::Server,
+        "Tells whether the process can answer.",
+    )
+    .answers::<Health>("It can.")
+    .example(r#"{ "status": "ok" }"#)
+}
+
+/// Describes the probe of the server.
+pub(crate) fn ready() -> Operation {
+    operation(
+        "is_ready",
+        Tag::Server,
+        "Tells whether the server takes turns.",
+    )
+    .answers::<Health>("It does.")
+    .example(r#"{ "status": "ok" }"#)
+    .problems(&[&SHUTTING_DOWN, &STORE_UNAVAILABLE])
+}
 
 /// `GET /healthz`: 200 as long as the process can answer.
 pub(crate) async fn is_alive() -> Json<Health> {

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,6 +15,23 @@ pub(crate) struct Kind {
     name: &'static str,
     status: StatusCode,
     title: &'static str,
+}
+
+impl Kind {
+    /// Returns its name, as clients see it: the address of its page.
+    pub(crate) fn place(&self) -> String {
+        format!("/errors/{}", self.name)
+    }
+
+    /// Returns the status that it is answered with.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns what it is, for people.
+    pub(crate) const fn title(&self) -> &'static str {
+        self.title
+    }
 }
 
 /// Defines the kinds: constant, name, status, title.
@@ -131,13 +149,18 @@ pub(crate) struct Told {
     pub(crate) members: Map<String, Value>,
 }
 
-/// The document, as it is sent.
-#[derive(Serialize)]
-struct Document {
+/// What went wrong (RFC 9457). Some kinds have members more, such as `field`, `known` or `run_id`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Document {
+    /// The kind of problem, which never changes: the address of its page.
     #[serde(rename = "type")]
     kind: String,
+    /// The kind, for people.
     title: &'static str,
+    /// The status of the answer.
     status: u16,
+    /// What was wrong, where, and what to do.
     detail: String,
     #[serde(flatten)]
     members: Map<String, Value>,
@@ -168,7 +191,7 @@ impl IntoResponse for Problem {
             members.insert("request_id".to_owned(), id.as_str().into());
         }
         let document = Document {
-            kind: format!("/errors/{}", kind.name),
+            kind: kind.place(),
             title: kind.title,
             status: kind.status.as_u16(),
             detail,
@@ -177,8 +200,11 @@ impl IntoResponse for Problem {
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (kind.status, content_type, Json(document)).into_response();
         if kind.status == StatusCode::UNAUTHORIZED {
-            let how = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+            // Clients are owed it with this status (RFC 9110, 15.5.2).
+            let bearer = HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, bearer);
         }
         if let Some(seconds) = retry_after {
             let headers = response.headers_mut();

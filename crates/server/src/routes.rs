@@ -9,6 +9,7 @@ use axum::routing::{MethodFilter, get, on};
 use crate::access::{self, Access};
 use crate::limits::Limited;
 use crate::mcp::McpClients;
+use crate::openapi::Described;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{api, caller, guard, metrics, openai};
@@ -19,11 +20,13 @@ pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> R
         .or(MethodFilter::GET)
         .or(MethodFilter::DELETE);
     let readiness = Readiness::new(FromRef::from_ref(&limited));
-    Router::new()
-        .route("/healthz", get(probes::is_alive))
-        .route("/readyz", get(move || readiness.is_ready()))
+    // What is described here stands in `/openapi.json`; protocols of others, such as that of MCP, are added below.
+    Described::new()
+        .merge(api::routes())
+        .get("/healthz", probes::is_alive, probes::alive())
+        .get("/readyz", move || readiness.is_ready(), probes::ready())
+        .into_router()
         .route("/metrics", get(metrics::show))
-        .nest("/api/v1", api::routes())
         .nest("/v1", openai::routes())
         .route(
             "/mcp",

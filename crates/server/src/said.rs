@@ -2,7 +2,9 @@
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 use serde_json::error::Category;
 
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
@@ -12,6 +14,40 @@ const MAX_REPEATED_CHARS: usize = 64;
 
 /// The most characters of an answer about them.
 const MAX_COMPLAINT_CHARS: usize = 300;
+
+/// The form of a text that every store can keep, as a schema tells it.
+pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
+
+/// The form of a text that says something, as a schema tells it.
+pub(crate) const SAYS_SOMETHING: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+
+/// The greatest whole number that all JSON programs tell from its neighbors: 2^53 - 1.
+pub(crate) const MAX_WHOLE: u64 = (1 << 53) - 1;
+
+/// Reads a whole number, however it is written: to JSON `7.0` is one, and some languages know no other numbers.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let is_whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
+    let whole = number.as_u64().or_else(|| {
+        let float = number.as_f64().filter(is_whole)?;
+        // Without a fraction it is the text of a whole number.
+        format!("{float:.0}").trim_start_matches('-').parse().ok()
+    });
+    whole.filter(|whole| *whole <= MAX_WHOLE).ok_or_else(|| {
+        D::Error::custom(format_args!(
+            "invalid number {number}, expected a whole number from 0 to {MAX_WHOLE}"
+        ))
+    })
+}
+
+/// Reads a whole number, or none.
+pub(crate) fn whole_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Whole(#[serde(deserialize_with = "whole")] u64);
+    Ok(Option::<Whole>::deserialize(deserializer)?.map(|Whole(number)| number))
+}
 
 /// An object that clients send.
 pub(crate) trait Said: DeserializeOwned {
@@ -88,5 +124,46 @@ fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Numbers {
+        #[serde(default, deserialize_with = "whole")]
+        one: u64,
+        #[serde(default, deserialize_with = "whole_if_any")]
+        other: Option<u64>,
+    }
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        for (text, expected) in [
+            (r#"{"one": 7, "other": 8}"#, (7, Some(8))),
+            (r#"{"one": 7.0, "other": 8e2}"#, (7, Some(800))),
+            (
+                r#"{"one": 9007199254740991, "other": null}"#,
+                (MAX_WHOLE, None),
+            ),
+            (r#"{"one": -0.0}"#, (0, None)),
+        ] {
+            let read: Numbers = serde_json::from_str(text).unwrap();
+            assert_eq!((read.one, read.other), expected, "{text}");
+        }
+        for text in [
+            "7.5",
+            "-1",
+            "-1.0",
+            "9007199254740992",
+            "1e300",
+            "\"7\"",
+            "null",
+        ] {
+            let text = format!(r#"{{"one": {text}}}"#);
+            assert!(serde_json::from_str::<Numbers>(&text).is_err(), "{text}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! What a client says to take a turn: the body of the request.
 
 use neuraxis::core::AgentName;
-use neuraxis::engine::AnswerSchema;
+use neuraxis::engine::{AnswerSchema, RequestError};
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,19 +11,29 @@ use crate::problem::{INVALID_FIELD, Problem};
 use crate::said::{self, Said};
 
 /// A user message with the circumstances that a client may choose.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewTurn")]
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
 pub(crate) struct Turn {
+    /// The message.
+    #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
+    /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out.
     #[serde(default)]
     channel: Option<Channel>,
+    /// How much freedom the run has: one of the modes of `/api/v1/policy`; `moderate` if left out.
     #[serde(default)]
     mode: Option<Mode>,
     /// The agent that answers, in place of the channel's own.
     #[serde(default)]
     agent: Option<AgentName>,
-    /// A JSON Schema that the answer has to fit.
+    /// A JSON Schema that the answer has to fit: that of an object.
     #[serde(default)]
+    #[schemars(extend(
+        "type" = ["object", "null"],
+        "required" = ["type"],
+        "properties" = { "type": { "const": "object" } },
+    ))]
     schema: Option<Value>,
 }
 
@@ -35,6 +46,9 @@ impl Turn {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let turn: Self = said::parse(bytes)?;
         said::without_nul("message", &turn.message)?;
+        if turn.message.trim().is_empty() {
+            return Err(RequestError::EmptyMessage.into());
+        }
         Ok(turn)
     }
 

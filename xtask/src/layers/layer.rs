@@ -99,6 +99,7 @@ impl Layer {
                 "hex",
                 "jiff",
                 "pulldown-cmark",
+                "schemars",
                 "serde",
                 "serde_json",
                 "sha2",
@@ -109,6 +110,7 @@ impl Layer {
             Self::Ports => [
                 "async-trait",
                 "futures-core",
+                "schemars",
                 "serde",
                 "thiserror",
                 "tokio-util",

@@ -124,6 +124,7 @@ section! {
 
 /// What a reply without calls leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NoCallsConfig {
@@ -135,6 +136,7 @@ pub enum NoCallsConfig {
 
 /// What an agent is told that was to call a tool and did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RemindConfig {
     /// What it is told.
@@ -145,6 +147,7 @@ pub struct RemindConfig {
 
 /// What takes the place of messages that no longer fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompactionConfig {
@@ -156,6 +159,7 @@ pub enum CompactionConfig {
 
 /// Who sums up what no longer fits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeConfig {
     /// The role that makes the summary.

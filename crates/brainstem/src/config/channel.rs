@@ -97,6 +97,7 @@ section! {
 
 /// Whether a vague request is answered with a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Clarify {
     /// It is not: the model makes of it what it can.
@@ -110,6 +111,7 @@ pub enum Clarify {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SelfChecks {
     /// No model checks. The default.
@@ -123,6 +125,7 @@ pub enum SelfChecks {
 
 /// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnlistedTools {
     /// They are on offer.
@@ -134,6 +137,7 @@ pub enum UnlistedTools {
 
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OpeningConfig {
@@ -155,6 +159,7 @@ impl OpeningConfig {
 
 /// An opening in which a small model chooses what one tool shall gather; then the channel's role answers from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GatherConfig {
     /// The role that chooses.

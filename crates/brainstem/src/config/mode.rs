@@ -25,6 +25,7 @@ section_with_limits! {
         pub remember: Option<Remember>,
         /// How long a question to a person stays open, such as `"24h"`; for good if left out.
         #[serde(with = "neuraxis_core::duration_text::optional")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub approval_expires: Option<std::time::Duration>,
         /// How often a failed call is made again, unless its tool says that it would fail again, and where twice is no
         /// more than once; once if it is left out.
@@ -76,6 +77,7 @@ impl ToolAnswersConfig {
 
 /// What a policy answers about a tool, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
     /// It may run, and nobody is asked.

@@ -27,6 +27,7 @@ section! {
         pub max_cost_micro_usd: Option<MicroUsd>,
         /// Active time, such as `"2h"`.
         #[serde(with = "neuraxis_core::duration_text::optional")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub max_time: Option<Duration>,
         /// Tool calls, those of sub-agents included.
         pub max_tool_calls: Option<u32>,
@@ -40,12 +41,15 @@ section! {
         pub failures: Option<u32>,
         /// How far apart they may be; `"2m"` if left out.
         #[serde(with = "neuraxis_core::duration_text::optional")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub window: Option<Duration>,
         /// How long a role is degraded the first time; `"30s"` if left out. Each time after that it is twice as long.
         #[serde(with = "neuraxis_core::duration_text::optional")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_for: Option<Duration>,
         /// The longest that a role is degraded at once; `"10m"` if left out.
         #[serde(with = "neuraxis_core::duration_text::optional")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_at_most: Option<Duration>,
     }
 }

@@ -60,6 +60,7 @@ section! {
         /// The tool; if left out, the first one that the rule names without wildcards.
         pub tool: Option<String>,
         /// The arguments as a table; without it the three below.
+        #[cfg_attr(feature = "schema", schemars(with = "()", extend("type" = ["object", "null"])))]
         pub arguments: Option<toml::Table>,
         /// The argument `command` alone.
         pub command: Option<String>,

@@ -73,6 +73,7 @@ macro_rules! section {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         #[non_exhaustive]
         pub struct $name {
@@ -116,9 +117,11 @@ macro_rules! section_with_limits {
                 pub max_cost_micro_usd: Option<neuraxis_core::MicroUsd>,
                 /// Active time of a whole run, such as `"180s"`.
                 #[serde(with = "neuraxis_core::duration_text::optional")]
+                #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub deadline: Option<std::time::Duration>,
                 /// Time of one call of a tool that sets none itself, such as `"30s"`.
                 #[serde(with = "neuraxis_core::duration_text::optional")]
+                #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub tool_timeout: Option<std::time::Duration>,
                 $($(#[$field_doc])* pub $field: $type,)*
             }

@@ -10,6 +10,7 @@ use crate::ids::Role;
 
 /// How hard a request seems: a sum of points for what stands in its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Complexity {
     /// The sum of the points.
     pub score: u32,
@@ -29,6 +30,7 @@ impl Complexity {
 
 /// Something in a request's text that makes it seem hard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComplexityFeature {
     /// What it is, such as `code`.
     pub name: String,
@@ -41,6 +43,7 @@ pub struct ComplexityFeature {
 /// A model that is to be asked which role serves. What it says is read by governance; if it fails, the decision's own
 /// role holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Routing {
     /// The role that is asked.
     pub asks: Role,
@@ -54,6 +57,7 @@ pub struct Routing {
 
 /// A question that is the reply to a request that is too vague to work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clarification {
     /// The question.
     pub question: String,
@@ -63,6 +67,7 @@ pub struct Clarification {
 
 /// A check of the draft by a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SelfCheck {
     /// The role that checks.
     pub role: Role,
@@ -74,6 +79,7 @@ pub struct SelfCheck {
 
 /// Who takes over when it does not go well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escalation {
     /// The larger role, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,6 +93,7 @@ pub struct Escalation {
 
 /// How people's approvals are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalPolicy {
     /// How long a question stays open; for good if there is no limit.
     #[serde(
@@ -95,6 +102,7 @@ pub struct ApprovalPolicy {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub expires_after: Option<Duration>,
     /// The most that an answer may be remembered.
     #[serde(default)]
@@ -103,6 +111,7 @@ pub struct ApprovalPolicy {
 
 /// What a budget is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
     /// One run.
@@ -115,6 +124,7 @@ pub enum BudgetScope {
 
 /// What a budget counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetMeasure {
     /// Tokens of model calls.
@@ -129,6 +139,7 @@ pub enum BudgetMeasure {
 
 /// A budget that is used up before the run began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpentBudget {
     /// What it is for.
     pub scope: BudgetScope,

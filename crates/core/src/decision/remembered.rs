@@ -21,6 +21,7 @@ pub struct Remembered {
 
 /// A remembered "allow".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Grant {
     /// Its number in the session, for taking it back. Numbers rise and never come back.
     pub id: u32,
@@ -56,6 +57,7 @@ impl Grant {
 
 /// What the sandbox opens for one command that asks for it; a command that asks for nothing has none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Access {
@@ -87,6 +89,7 @@ impl fmt::Display for Access {
 
 /// Which calls of a tool a remembered answer is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "scope", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GrantScope {

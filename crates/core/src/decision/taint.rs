@@ -9,6 +9,7 @@ use crate::record::{Record, RecordBody};
 ///
 /// It only ever grows. It names each tool once, so that its size is bounded by the number of tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Taint {
     sources: Vec<TaintSource>,
@@ -16,6 +17,7 @@ pub struct Taint {
 
 /// A tool that brought untrusted content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaintSource {
     /// The tool.
     pub tool: ToolName,

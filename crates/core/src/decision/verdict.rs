@@ -37,6 +37,7 @@ pub enum Verdict {
 
 /// What makes governance ask a person about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AskCause {
@@ -56,6 +57,7 @@ pub enum AskCause {
 ///
 /// Written out it is `NAME (SOURCE:LINE)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleRef {
     /// The rule's name.
     pub name: Arc<str>,
@@ -80,6 +82,7 @@ impl fmt::Display for RuleRef {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Remember {
     /// Nothing: every call asks again.

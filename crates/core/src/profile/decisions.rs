@@ -7,6 +7,7 @@ use crate::json::JsonText;
 
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Opening {
     /// With a turn of the agent's own role.
@@ -26,6 +27,7 @@ pub enum Opening {
 
 /// Which calls of one reply run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Parallel {
     /// Neighboring read-only calls run together, others alone; all in call order.
@@ -39,6 +41,7 @@ pub enum Parallel {
 
 /// What an unknown tool leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownTool {
     /// An error result that names the known tools, so that the model can try again.
@@ -50,6 +53,7 @@ pub enum UnknownTool {
 
 /// What a failed call leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrors {
     /// An error result for the model, which goes on.
@@ -61,6 +65,7 @@ pub enum ToolErrors {
 
 /// What a reached limit leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitReached {
     /// One more model call that may not use tools.
@@ -72,6 +77,7 @@ pub enum LimitReached {
 
 /// What a reply without calls leads to, in a turn that might have made some.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum NoCalls {
     /// The end: its text is the answer.
@@ -88,6 +94,7 @@ pub enum NoCalls {
 
 /// In which turns the tools may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
     /// In all of them.
@@ -101,6 +108,7 @@ pub enum Offer {
 
 /// Which role serves which turn, where it is not the agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnRoles {
     /// The first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,6 +120,7 @@ pub struct TurnRoles {
 
 /// What is done to arguments before they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
     /// Nothing: what is not JSON, or not an object, is an error that the model is told.
@@ -124,6 +133,7 @@ pub enum Arguments {
 
 /// What takes the place of messages that no longer fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Compaction {
     /// A summary that a model makes of them.
@@ -143,6 +153,7 @@ impl Default for Compaction {
 
 /// When the same call, with the same arguments, in one turn after the other is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repeats {
     /// From so many turns in a row the model is warned; 0 for never.
     pub warn: u32,
@@ -159,6 +170,7 @@ impl Default for Repeats {
 
 /// Whose usage the outcome of an agent tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageScope {
     /// Its own and that of its sub-agents.
@@ -171,6 +183,7 @@ pub enum UsageScope {
 /// What of an agent's content may be stored. What may not stays out of database, log and trace; a hash and a length
 /// stand for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "four kinds of content, each stored or not"
@@ -216,6 +229,7 @@ impl Default for DataPolicy {
 
 /// A point at which an embedder may be asked what it thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Hook {

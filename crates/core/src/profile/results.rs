@@ -9,6 +9,7 @@ use crate::outcome::Keep;
 
 /// What the results of one tool change, where the call gave a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ResultRule {
     /// The tool.

@@ -32,6 +32,7 @@ macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
         /// What a record says happened, by its `type`.
         #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
         #[non_exhaustive]
         pub enum RecordBody {
@@ -120,6 +121,7 @@ bodies! {
 
 /// The run began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunStarted {
     /// The rules it follows.
     pub loop_version: u32,
@@ -137,6 +139,7 @@ pub struct RunStarted {
 
 /// A model call gave a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LlmCall {
     /// The effect that asked for it.
     pub effect_id: EffectId,
@@ -170,6 +173,7 @@ pub struct LlmCall {
     pub cost: Option<MicroUsd>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub duration: Duration,
     /// How long its first delta took, where it was streamed.
     #[serde(
@@ -178,11 +182,13 @@ pub struct LlmCall {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub first_delta: Option<Duration>,
 }
 
 /// An attempt of a model call failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LlmFailed {
     /// The effect that asked for it.
     pub effect_id: EffectId,
@@ -213,11 +219,13 @@ pub struct LlmFailed {
     pub cost: Option<MicroUsd>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub duration: Duration,
 }
 
 /// A tool call is about to run: its entry in the effect journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCallStarted {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -248,6 +256,7 @@ pub struct ToolCallStarted {
 
 /// Who asked for a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The model.
@@ -259,6 +268,7 @@ pub enum Origin {
 
 /// An attempt of a tool call failed, and another follows: the call has no result yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCallFailed {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -274,14 +284,17 @@ pub struct ToolCallFailed {
     pub failure: ToolFailure,
     /// What the tool said, in the form of a result.
     #[serde(with = "embedded")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub value: JsonText,
     /// How long it ran.
     #[serde(rename = "duration_ms", with = "duration::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub duration: Duration,
 }
 
 /// A tool call has its result, whether it ran or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolResult {
     /// The call.
     pub tool_call_id: ToolCallId,
@@ -299,6 +312,7 @@ pub struct ToolResult {
     pub status: ToolStatus,
     /// The value; `{"error": "…"}` if it gave none.
     #[serde(with = "embedded")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub value: JsonText,
     /// Why it gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -318,6 +332,7 @@ pub struct ToolResult {
         skip_serializing_if = "Option::is_none",
         with = "optional_embedded"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub metadata: Option<JsonText>,
     /// What it means to the loop beyond its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -338,11 +353,13 @@ pub struct ToolResult {
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub duration: Option<Duration>,
 }
 
 /// Whether a call gave a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
     /// The result is the tool's value.
@@ -353,16 +370,19 @@ pub enum ToolStatus {
 
 /// The session's plan has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanChanged {
     /// The call that changed it.
     pub tool_call_id: ToolCallId,
     /// The plan.
     #[serde(with = "embedded")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub plan: JsonText,
 }
 
 /// A part of the work was summed up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summarized {
     /// The summary.
     pub text: String,
@@ -370,6 +390,7 @@ pub struct Summarized {
 
 /// Something went wrong that the run survives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
     /// What, in a form that code can act on.
     pub code: String,
@@ -379,6 +400,7 @@ pub struct Warning {
 
 /// A person has to decide about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalRequested {
     /// The effect that asks.
     pub effect_id: EffectId,
@@ -447,6 +469,7 @@ impl ApprovalRequested {
 
 /// The turn limit was reached while the loop would have gone on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaxTurnsReached {
     /// Turns that counted.
     pub turns: u32,
@@ -456,6 +479,7 @@ pub struct MaxTurnsReached {
 
 /// The model was asked for its last answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaxTurnsPromptInjected {
     /// The system message that asks for it.
     pub message: String,
@@ -463,6 +487,7 @@ pub struct MaxTurnsPromptInjected {
 
 /// The model was told something by the loop itself: a system message after the results of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromptInjected {
     /// What made the loop say it.
     pub reason: PromptReason,
@@ -472,6 +497,7 @@ pub struct PromptInjected {
 
 /// Why the loop told the model something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PromptReason {
@@ -491,6 +517,7 @@ pub enum PromptReason {
 
 /// Messages were left out to make the conversation fit (loop rule 13).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextTrimmed {
     /// How many messages went.
     pub messages: u64,
@@ -508,6 +535,7 @@ pub struct ContextTrimmed {
 
 /// Places in a list: from the first on, up to but without the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
     /// The first place.
     pub start: u64,
@@ -517,6 +545,7 @@ pub struct Span {
 
 /// The history arrived broken and was repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryRepaired {
     /// What was done, a sentence each.
     pub repairs: Vec<String>,
@@ -524,6 +553,7 @@ pub struct HistoryRepaired {
 
 /// Another role than the one asked for serves a call, because that one is degraded or just failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoleDowngraded {
     /// The role asked for.
     pub from: Role,
@@ -535,6 +565,7 @@ pub struct RoleDowngraded {
 
 /// A larger role or a person takes over after failures in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escalated {
     /// How many failures in a row there were.
     pub failures: u32,
@@ -548,6 +579,7 @@ pub struct Escalated {
 
 /// A limit other than the turn limit was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitReachedRecord {
     /// What was used up, such as the time, the tool calls or the tokens.
     pub limit: LimitKind,
@@ -560,6 +592,7 @@ pub struct LimitReachedRecord {
 
 /// A limit other than the turn limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitKind {
@@ -587,6 +620,7 @@ pub enum LimitKind {
 
 /// Nothing can go on until somebody outside acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
     /// What it waits for.
     pub pending: Vec<Pending>,
@@ -594,6 +628,7 @@ pub struct Waiting {
 
 /// Something a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pending {
     /// The effect to answer.
     pub effect_id: EffectId,
@@ -608,6 +643,7 @@ pub struct Pending {
 
 /// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PendingKind {
     /// A person's decision.

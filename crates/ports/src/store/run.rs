@@ -149,29 +149,45 @@ impl RunSummary {
     }
 }
 
+/// A run as a list shows it, whatever a store keeps of it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Shown<'a> {
+    /// The run.
+    run_id: RunId,
+    /// Its session.
+    session_id: &'a SessionId,
+    /// Where it stands.
+    status: RunStatus,
+    /// Why it ended, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'a FinishReason>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pending: &'a [Pending],
+    /// The beginning of the user's message, at most 120 characters of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// When its first record was made.
+    started_at: Option<Timestamp>,
+    /// When its last record was made.
+    last_at: Option<Timestamp>,
+    /// When it ended, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
+    /// Turns that counted.
+    turns: u32,
+    /// How many records it has.
+    records: u64,
+    /// What it used.
+    used: &'a SessionMetrics,
+    /// Whether its records come from elsewhere.
+    imported: bool,
+}
+
 /// As JSON it is what a list of runs shows, whatever a store keeps: `cost_micro_usd` and the like stand in `used`.
 impl Serialize for RunSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Shown<'a> {
-            run_id: RunId,
-            session_id: &'a SessionId,
-            status: RunStatus,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            finish_reason: Option<&'a FinishReason>,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            pending: &'a [Pending],
-            #[serde(skip_serializing_if = "Option::is_none")]
-            text: Option<&'a str>,
-            started_at: Option<Timestamp>,
-            last_at: Option<Timestamp>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            ended_at: Option<Timestamp>,
-            turns: u32,
-            records: u64,
-            used: &'a SessionMetrics,
-            imported: bool,
-        }
         Shown {
             run_id: self.run_id,
             session_id: &self.session,
@@ -188,6 +204,17 @@ impl Serialize for RunSummary {
             imported: self.imported,
         }
         .serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RunSummary {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RunSummary".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Shown::json_schema(generator)
     }
 }
 

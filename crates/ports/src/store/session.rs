@@ -9,6 +9,7 @@ use super::bounds::{self, MAX_OWNER_BYTES};
 
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Session {
     /// Its id.

@@ -8,7 +8,9 @@ use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
 use neuraxis::{Orchestrator, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::call_of;
@@ -21,7 +23,7 @@ use crate::refusal::{internal, with_causes};
 use crate::said::{self, Said};
 
 /// Which questions are shown.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
     /// Only those of this session.
@@ -29,13 +31,16 @@ pub(crate) struct Shown {
 }
 
 /// The questions that are open, those of the oldest run first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Approvals")]
 pub(crate) struct Waiting {
+    /// The questions.
     approvals: Vec<Question>,
 }
 
 /// A question with its name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Approval")]
 struct Question {
     /// What a decision has to name to be one about exactly this.
     question: String,
@@ -64,23 +69,31 @@ pub(crate) async fn list(
 }
 
 /// What a client says about a call.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "DecisionOfPerson")]
 #[serde(deny_unknown_fields, expecting = "an object with the field decision")]
-struct Decision {
+pub(crate) struct Decision {
+    /// Whether the call may run.
     decision: Verb,
+    /// Why it may not, for the model.
     reason: Option<String>,
     /// Other arguments, with which the call runs instead.
+    #[schemars(with = "Option<Value>")]
     arguments: Option<Box<RawValue>>,
     /// The name of the question that is answered. Left out, it is the one that the call waits with now.
     question: Option<String>,
     /// Which of the offered choices is remembered, counted from 0.
-    remember: Option<usize>,
+    #[serde(default, deserialize_with = "said::whole_if_any")]
+    #[schemars(range(max = said::MAX_WHOLE))]
+    remember: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verb {
+    /// It may.
     Approve,
+    /// It may not.
     Deny,
 }
 
@@ -90,9 +103,12 @@ impl Said for Decision {
 }
 
 /// What was decided about: the decision is kept.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Decided")]
 pub(crate) struct Kept {
+    /// The run, which goes on.
     run_id: RunId,
+    /// The name of the question that was answered.
     question: String,
 }
 
@@ -172,15 +188,21 @@ impl Decision {
                     "a call with other arguments is approved once",
                 ));
             }
-            Some(at) => Some(choices.get(at).cloned().ok_or_else(|| {
-                invalid(
-                    "remember",
-                    &format!(
-                        "the question offers {} choices, counted from 0",
-                        choices.len()
-                    ),
-                )
-            })?),
+            Some(at) => Some(
+                usize::try_from(at)
+                    .ok()
+                    .and_then(|at| choices.get(at))
+                    .cloned()
+                    .ok_or_else(|| {
+                        invalid(
+                            "remember",
+                            &format!(
+                                "the question offers {} choices, counted from 0",
+                                choices.len()
+                            ),
+                        )
+                    })?,
+            ),
         };
         let arguments = self.arguments.map(|text| JsonText::from_text(text.get()));
         Ok(ApprovalDecision::Approve {

@@ -13,6 +13,7 @@ use neuraxis::core::{
 };
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::Scope;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,19 +27,26 @@ use crate::turn::Turn;
 const NO_SESSION: &str = "explained";
 
 /// What the tools are.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tools {
+    /// The tools.
     tools: Vec<Tool>,
 }
 
 /// A tool, as models are told of it and as the policy takes it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Tool {
+    /// Its name.
     name: ToolName,
+    /// What it is for, as models read it.
     description: Arc<str>,
+    /// What it may change.
     class: ToolClass,
+    /// What else governance looks at.
     annotations: ToolAnnotations,
+    /// Who runs it.
     kind: ToolKind,
+    /// How long one call may take, in milliseconds, where the tool sets a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
     /// The JSON Schema of its arguments.
@@ -67,17 +75,22 @@ pub(crate) async fn tools(State(orchestrator): State<Orchestrator>) -> Json<Tool
 }
 
 /// What the models are.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Models {
+    /// The models, by role.
     models: Vec<Model>,
 }
 
 /// The model of a role.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Model {
+    /// The role that it serves.
     role: Role,
+    /// The provider, such as `openai`.
     provider: String,
+    /// The model's name at that provider.
     model: String,
+    /// How many tokens a request and its reply may have together, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     context_tokens: Option<u64>,
     /// What a user should know before trusting its answers.
@@ -104,14 +117,16 @@ pub(crate) async fn models(State(orchestrator): State<Orchestrator>) -> Json<Mod
 }
 
 /// What the agents are.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Agents {
+    /// The agents.
     agents: Vec<Agent>,
 }
 
 /// An agent, as it is configured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Agent {
+    /// Its name.
     name: AgentName,
     #[serde(flatten)]
     config: AgentConfig,
@@ -130,15 +145,19 @@ pub(crate) async fn agents(State(limited): State<Limited>, caller: Caller) -> Js
 }
 
 /// What the caller may do and choose among.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Policy")]
 pub(crate) struct Choices {
     /// The hash of the policy, by which a change can be told.
     policy_hash: String,
     /// What the caller may do.
+    #[schemars(with = "Vec<String>")]
     scopes: Vec<Scope>,
     /// The modes that the caller may use.
     modes: Vec<Mode>,
+    /// The channels.
     channels: Vec<Channel>,
+    /// The agents.
     agents: Vec<AgentName>,
 }
 

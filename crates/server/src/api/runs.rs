@@ -11,6 +11,7 @@ use axum::response::Response;
 use neuraxis::core::{JsonText, RunId, ToolFailure, ToolOutcome, ToolOutput};
 use neuraxis::ports::{RunFilter, RunSummary};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -27,20 +28,23 @@ use crate::said::{self, Said};
 const CANCELLED: &str = "a client cancelled it";
 
 /// Which page of a list is shown.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
     /// Only those of this session.
     session: Option<SessionId>,
-    /// How many at the most.
+    /// How many at the most; 50 if left out.
+    #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
     /// Only those behind this one, the last of the page before.
     after: Option<RunId>,
 }
 
 /// A page of runs, the newest first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RunPage")]
 pub(crate) struct Page {
+    /// The runs.
     runs: Vec<RunSummary>,
     /// What `after` has to name for the next page; left out on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +80,7 @@ pub(crate) async fn list(
 }
 
 /// A run, with what it came to if it came to anything.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run {
     #[serde(flatten)]
     summary: RunSummary,
@@ -116,8 +120,9 @@ pub(crate) async fn events(
 }
 
 /// What was taken: it is kept, and the run hears of it with one of its next steps.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Taken {
+    /// The run.
     run_id: RunId,
 }
 
@@ -126,12 +131,14 @@ fn taken(run_id: RunId) -> (StatusCode, Json<Taken>) {
 }
 
 /// What a client says to end a run.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "an object that may have the field reason"
 )]
-struct Cancel {
+pub(crate) struct Cancel {
+    /// Why, for the log.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
     reason: Option<String>,
 }
 
@@ -160,9 +167,11 @@ pub(crate) async fn cancel(
 }
 
 /// What a client says to add a message to a run.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
-struct Steer {
+pub(crate) struct Steer {
+    /// The message; it joins after the current batch of tool calls.
+    #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
 }
 
@@ -191,18 +200,27 @@ pub(crate) async fn steer(
 }
 
 /// What a client says of a tool that it ran.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "ToolResultOfClient",
+    extend("anyOf" = [
+        { "required": ["result"], "properties": { "result": { "not": { "type": "null" } }, "error": { "type": "null" } } },
+        { "required": ["error"], "properties": { "error": { "type": "string" }, "result": { "type": "null" } } },
+    ])
+)]
 #[serde(
     deny_unknown_fields,
     expecting = "an object with the field result or error"
 )]
-struct Brought {
-    /// What the tool gave; any JSON.
+pub(crate) struct Brought {
+    /// What the tool gave; any JSON but null.
+    #[schemars(with = "Option<Value>")]
     result: Option<Box<RawValue>>,
     /// Why it gave nothing.
     error: Option<String>,
     /// How long it took, in milliseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "said::whole")]
+    #[schemars(range(max = said::MAX_WHOLE))]
     duration_ms: u64,
 }
 
@@ -254,5 +272,5 @@ pub(super) async fn at_work(
         return Ok(run);
     }
     let status: Value = run.status.as_str().into();
-    Err(Problem::new(&RUN_ENDED, "the run has ended").with("status", status))
+    Err(Problem::new(&RUN_ENDED, "the run has ended").with("run_status", status))
 }

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::{Session, SessionFilter};
 use neuraxis::{Orchestrator, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::session_id;
@@ -21,20 +22,24 @@ use crate::said::{self, Said};
 pub(super) const PAGE: usize = 50;
 
 /// Which page of a list is shown.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
-    /// How many at the most.
+    /// How many at the most; 50 if left out.
+    #[schemars(range(min = 1, max = SessionFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
     /// Only those whose ids begin with this.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
     prefix: Option<String>,
     /// Only those behind this one, the last of the page before.
     after: Option<SessionId>,
 }
 
 /// A page of sessions, the newest first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionPage")]
 pub(crate) struct Page {
+    /// The sessions.
     sessions: Vec<Session>,
     /// What `after` has to name for the next page; left out on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +57,11 @@ pub(crate) async fn list(
     let sessions = orchestrator.sessions();
     let mut filter = caller.sessions(SessionFilter::default().limited_to(most + 1));
     if let Some(prefix) = shown.prefix {
+        // Not every store can be asked for it.
+        if prefix.contains('\0') {
+            let detail = "prefix must not hold the character U+0000, as no id does";
+            return Err(Problem::new(&INVALID_QUERY, detail));
+        }
         filter = filter.beginning_with(prefix);
     }
     if let Some(after) = &shown.after {
@@ -84,12 +94,14 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
 }
 
 /// What a client says to make a session.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "NewSession")]
 #[serde(
     deny_unknown_fields,
     expecting = "an object that may have the field id"
 )]
-struct New {
+pub(crate) struct New {
+    /// Its id; a random one if left out.
     id: Option<SessionId>,
 }
 

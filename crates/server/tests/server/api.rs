@@ -327,6 +327,7 @@ async fn what_cannot_be_read_is_refused_by_name() {
     let client = program.client();
     for path in [
         "sessions?limit=0",
+        "sessions?prefix=%00",
         "sessions?limit=5000",
         "sessions?limt=5",
         "runs?after=x",

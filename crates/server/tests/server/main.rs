@@ -25,6 +25,7 @@ mod mcp;
 mod model_faults;
 mod openai;
 mod openai_clients;
+mod openapi;
 mod operations;
 mod owners;
 mod patience;

@@ -1,6 +1,7 @@
 //! What the tests have in common: the program, and clients of it.
 
 pub(crate) mod client;
+pub(crate) mod contract;
 #[cfg(target_os = "linux")]
 pub(crate) mod gate;
 pub(crate) mod in_process;

@@ -6,6 +6,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
+use super::contract;
+
 /// A client of one server.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -81,12 +83,16 @@ impl Client {
     }
 }
 
-/// Sends a request and returns the status with the JSON that came back.
+/// Sends a request and returns the status with the JSON that came back, which the API's document has to allow.
 pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
-    let text = response.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap())
+    let (client, request) = request.build_split();
+    let request = request.unwrap();
+    let (method, path) = (request.method().clone(), request.url().path().to_owned());
+    let response = client.execute(request).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.bytes().await.unwrap();
+    contract::check(&method, &path, status, &headers, &body);
+    (status.as_u16(), serde_json::from_slice(&body).unwrap())
 }
 
 /// Server-sent events as they come.
@@ -111,7 +117,10 @@ impl Frames {
                 let frame = parse(frame);
                 self.buffer = rest.to_owned();
                 match frame {
-                    Some(frame) => return Some(frame),
+                    Some(frame) => {
+                        contract::check_event(&frame.data);
+                        return Some(frame);
+                    }
                     None => continue,
                 }
             }

@@ -1,0 +1,279 @@
+//! The routes, each with what it does: this is where one is added.
+
+use axum::http::StatusCode;
+use neuraxis::core::{Decision, RunId, ToolCallId};
+use neuraxis::engine::SessionOverview;
+use neuraxis::ports::Session;
+use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
+
+use super::{approvals, introspection, runs, sessions};
+use crate::limits::Limited;
+use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
+use crate::problem::{
+    AGENT_NOT_ALLOWED, AT_WORK_ELSEWHERE, CANNOT_GO_ON, CHANNEL_NOT_ALLOWED,
+    IDEMPOTENCY_KEY_REUSED, INVALID_IDEMPOTENCY_KEY, INVALID_LAST_EVENT_ID, INVALID_SESSION_ID,
+    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_RUN, NO_SUCH_SESSION, NOT_ASKED, NOT_WAITING,
+    OTHER_QUESTION, QUESTION_ALTERED, QUESTION_EXPIRED, REFUSED, RUN_ENDED, RUN_UNRECORDED,
+    SESSION_ALTERED, SESSION_BUSY, SESSION_EXISTS, SHUTTING_DOWN, TOO_MANY_RUNS, UNKNOWN_CHANNEL,
+    UNKNOWN_MODE,
+};
+use crate::turn::Turn;
+use crate::turns;
+
+/// What the policy may refuse a request for.
+const OF_POLICY: Problems = &[
+    &UNKNOWN_MODE,
+    &UNKNOWN_CHANNEL,
+    &MODE_NOT_ALLOWED,
+    &CHANNEL_NOT_ALLOWED,
+    &AGENT_NOT_ALLOWED,
+    &REFUSED,
+    &NO_MODEL,
+];
+
+/// Why a run may not go on.
+const OF_RESUMING: Problems = &[
+    &RUN_ENDED,
+    &NOT_WAITING,
+    &NOT_ASKED,
+    &QUESTION_EXPIRED,
+    &SESSION_ALTERED,
+    &SESSION_BUSY,
+    &AT_WORK_ELSEWHERE,
+    &CANNOT_GO_ON,
+    &SHUTTING_DOWN,
+];
+
+/// An example of a turn.
+const TURN: &str = r#"{ "message": "What time is it?", "channel": "chat", "mode": "moderate" }"#;
+
+/// Returns the routes of the API.
+pub(crate) fn routes() -> Described<Limited> {
+    Described::new()
+        .merge(of_sessions())
+        .merge(of_runs())
+        .merge(of_approvals())
+        .merge(of_introspection())
+}
+
+fn of_sessions() -> Described<Limited> {
+    let list = operation(
+        "list_sessions",
+        Tag::Sessions,
+        "Lists sessions, the newest first, in pages.",
+    )
+    .query::<sessions::Shown>()
+    .answers::<sessions::Page>("A page of sessions.")
+    .problems(&[&NO_SUCH_SESSION])
+    .stores();
+    let create = operation("create_session", Tag::Sessions, "Makes a session.")
+        .description("A turn makes the session that it names, too, if there is none.")
+        .body_if_any::<sessions::New>(r#"{ "id": "support:42" }"#)
+        .answers::<Session>("The session.")
+        .status(StatusCode::CREATED)
+        .example(include_str!("../openapi/examples/session.json"))
+        .sends::<String>("Location", "Where the session is.")
+        .leads_to("show_session", &[("id", "/id")])
+        .leads_to("take_turn", &[("id", "/id")])
+        .leads_to("delete_session", &[("id", "/id")])
+        .problems(&[&SESSION_EXISTS, &SHUTTING_DOWN])
+        .stores();
+    let show = of_session(
+        "show_session",
+        "Shows a session with its runs, messages, plan and what it used.",
+    )
+    .answers::<SessionOverview>("The session.")
+    .problems(&[&NO_SUCH_SESSION]);
+    let delete = of_session("delete_session", "Removes a session with its runs.")
+        .problems(&[&NO_SUCH_SESSION, &SESSION_BUSY]);
+    Described::new()
+        .get("/api/v1/sessions", sessions::list, list)
+        .post("/api/v1/sessions", sessions::create, create)
+        .get("/api/v1/sessions/{id}", sessions::show, show)
+        .delete("/api/v1/sessions/{id}", sessions::delete, delete)
+        .post("/api/v1/sessions/{id}/turns", turns::take, turn())
+}
+
+fn turn() -> Operation {
+    let key = "Makes the request safe to be repeated: 1 to 255 visible ASCII characters, such as a random UUID. Sent again \
+        with the same key, the same request gets the run that the first one began.";
+    of_session("take_turn", "Takes a turn: a user message in, the run's result or its events out.")
+        .description(
+            "The result comes as JSON, or the events of the run with the header `Accept: text/event-stream`. A client that \
+             leaves does not end the run.",
+        )
+        .header::<IdempotencyKey>("Idempotency-Key", key)
+        .header::<u64>("Last-Event-ID", LAST_OF_REPEAT)
+        .body::<Turn>(TURN)
+        .answers::<OrchestratorResult>("What the run came to, or what it waits for.")
+        .answers_events("What the run came to, or what it waits for; or its events, as they come.")
+        .example(include_str!("../openapi/examples/result.json"))
+        .sends::<bool>("Idempotency-Replayed", "That the request had been sent before.")
+        .leads_to("show_run", &[("id", "/run_id")])
+        .leads_to("follow_run", &[("id", "/run_id")])
+        .leads_to("cancel_run", &[("id", "/run_id")])
+        .leads_to("steer_run", &[("id", "/run_id")])
+        .problems(OF_POLICY)
+        .problems(&[
+            &INVALID_IDEMPOTENCY_KEY,
+            &INVALID_LAST_EVENT_ID,
+            &IDEMPOTENCY_KEY_REUSED,
+            &SESSION_BUSY,
+            &SESSION_ALTERED,
+            &AT_WORK_ELSEWHERE,
+            &RUN_UNRECORDED,
+            &TOO_MANY_RUNS,
+            &SHUTTING_DOWN,
+        ])
+}
+
+/// What `Last-Event-ID` says on a turn.
+const LAST_OF_REPEAT: &str =
+    "Of a request that is repeated: the last record that was received; events come after it.";
+
+/// What it says on a run.
+const LAST: &str =
+    "The last record that was received; events come after it. From the first if left out.";
+
+fn of_runs() -> Described<Limited> {
+    let list = operation(
+        "list_runs",
+        Tag::Runs,
+        "Lists runs, the newest first, in pages.",
+    )
+    .query::<runs::Shown>()
+    .answers::<runs::Page>("A page of runs.")
+    .stores();
+    let show = of_run(
+        "show_run",
+        "Shows a run, with its result once it has ended.",
+    )
+    .answers::<runs::Run>("The run.");
+    let follow = of_run(
+        "follow_run",
+        "Follows a run: its events from any record on, to its last.",
+    )
+    .description("During the run, after it, and after the server was started anew.")
+    .header::<u64>("Last-Event-ID", LAST)
+    .answers_events("The events of the run, as they come. The stream ends with the run.")
+    .problems(&[&INVALID_LAST_EVENT_ID]);
+    let cancel = of_run("cancel_run", "Ends a run.")
+        .body_if_any::<runs::Cancel>(r#"{ "reason": "not needed any more" }"#)
+        .answers::<runs::Taken>("It is kept, and the run ends with one of its next steps.")
+        .status(StatusCode::ACCEPTED)
+        .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
+    let steer = of_run("steer_run", "Adds a message to a run at work.")
+        .body::<runs::Steer>(r#"{ "message": "In UTC, please." }"#)
+        .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
+        .status(StatusCode::ACCEPTED)
+        .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
+    let bring = of_call(
+        "bring_tool_result",
+        Tag::Runs,
+        "Brings the result of a tool that the client runs.",
+    )
+    .body::<runs::Brought>(r#"{ "result": { "celsius": 21 }, "duration_ms": 40 }"#)
+    .answers::<runs::Taken>("It is kept, and the run goes on.")
+    .status(StatusCode::ACCEPTED)
+    .problems(OF_RESUMING)
+    .problems(&[&TOO_MANY_RUNS]);
+    Described::new()
+        .get("/api/v1/runs", runs::list, list)
+        .get("/api/v1/runs/{id}", runs::show, show)
+        .get("/api/v1/runs/{id}/events", runs::events, follow)
+        .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)
+        .post("/api/v1/runs/{id}/steer", runs::steer, steer)
+        .post("/api/v1/runs/{id}/tools/{call_id}", runs::bring, bring)
+}
+
+/// Where the first of the calls that wait is.
+const OF_FIRST: Pointers = &[
+    ("id", "/approvals/0/run_id"),
+    ("call_id", "/approvals/0/request/tool_call_id"),
+];
+
+fn of_approvals() -> Described<Limited> {
+    let list = operation(
+        "list_approvals",
+        Tag::Approvals,
+        "Lists the calls that wait for a person.",
+    )
+    .query::<approvals::Shown>()
+    .answers::<approvals::Waiting>("The calls, those of the oldest run first.")
+    .example(include_str!("../openapi/examples/approvals.json"))
+    .leads_to("decide", OF_FIRST)
+    .leads_to("bring_tool_result", OF_FIRST)
+    .stores();
+    let decide = of_call("decide", Tag::Approvals, "Decides about a call that waits.")
+        .description(
+            "`question` names exactly what was asked, arguments included: if that changed meanwhile, the decision is \
+             refused. Without it, the decision is about what the call waits with now.",
+        )
+        .body::<approvals::Decision>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
+        .answers::<approvals::Kept>("The decision is kept, and the run goes on.")
+        .status(StatusCode::ACCEPTED)
+        .decides()
+        .problems(OF_RESUMING)
+        .problems(&[&OTHER_QUESTION, &QUESTION_ALTERED]);
+    Described::new()
+        .get("/api/v1/approvals", approvals::list, list)
+        .post(
+            "/api/v1/runs/{id}/approvals/{call_id}",
+            approvals::decide,
+            decide,
+        )
+}
+
+fn of_introspection() -> Described<Limited> {
+    let of = |id, summary| operation(id, Tag::Introspection, summary);
+    let tools = of("list_tools", "Lists the tools.").answers::<introspection::Tools>("The tools.");
+    let models = of(
+        "list_models",
+        "Lists the models, by the roles that they serve.",
+    )
+    .answers::<introspection::Models>("The models.")
+    .example(include_str!("../openapi/examples/models.json"));
+    let agents = of("list_agents", "Lists the agents, as they are configured.")
+        .answers::<introspection::Agents>("The agents.");
+    let policy = of("show_policy", "Shows what clients may choose among.")
+        .answers::<introspection::Choices>("The modes, channels and agents.")
+        .example(include_str!("../openapi/examples/policy.json"));
+    let explain = of(
+        "explain_policy",
+        "Explains what the policy would decide about a turn, without taking it.",
+    )
+    .body::<Turn>(TURN)
+    .answers::<Decision>("The decision, with its reasons.")
+    .problems(OF_POLICY);
+    Described::new()
+        .get("/api/v1/tools", introspection::tools, tools)
+        .get("/api/v1/models", introspection::models, models)
+        .get("/api/v1/agents", introspection::agents, agents)
+        .get("/api/v1/policy", introspection::policy, policy)
+        .post("/api/v1/policy/explain", introspection::explain, explain)
+}
+
+/// Describes something about one session.
+fn of_session(id: &'static str, summary: &'static str) -> Operation {
+    operation(id, Tag::Sessions, summary)
+        .path::<SessionId>("id", "The session.")
+        .problems(&[&INVALID_SESSION_ID])
+        .stores()
+}
+
+/// Describes something about one run.
+fn of_run(id: &'static str, summary: &'static str) -> Operation {
+    operation(id, Tag::Runs, summary)
+        .path::<RunId>("id", "The run.")
+        .problems(&[&NO_SUCH_RUN])
+        .stores()
+}
+
+/// Describes something about one call of a run.
+fn of_call(id: &'static str, tag: Tag, summary: &'static str) -> Operation {
+    operation(id, tag, summary)
+        .path::<RunId>("id", "The run.")
+        .path::<ToolCallId>("call_id", "The call.")
+        .problems(&[&NO_SUCH_RUN])
+        .stores()
+}

@@ -1,0 +1,246 @@
+//! JSON Schemas of what is sent and of what is read, with one name for each type.
+
+use std::collections::BTreeMap;
+
+use neuraxis::Event;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+/// Where schemas that have a name stand in the document.
+const PLACE: &str = "/components/schemas";
+
+/// The schemas of a document in the making.
+#[derive(Debug)]
+pub(super) struct Schemas {
+    /// Of what is sent: fields that are always there are required.
+    sent: SchemaGenerator,
+    /// Of what is read: fields that may be left out are not.
+    taken: SchemaGenerator,
+}
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        let settings = || {
+            SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = PLACE.into();
+                settings.meta_schema = None;
+            })
+        };
+        let sent = settings().for_serialize().with_transform(Tidy::Sent);
+        let taken = settings().for_deserialize().with_transform(Tidy::Taken);
+        Self {
+            sent: sent.into_generator(),
+            taken: taken.into_generator(),
+        }
+    }
+
+    /// Returns the schema of something that is sent.
+    pub(super) fn sent<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.sent.subschema_for::<T>();
+        Tidy::Sent.transform(&mut schema);
+        schema.to_value()
+    }
+
+    /// Returns the schema of something that is read.
+    pub(super) fn taken<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.taken.subschema_for::<T>();
+        Tidy::Taken.transform(&mut schema);
+        schema.to_value()
+    }
+
+    /// Returns the schema of an object that is read, without a name.
+    pub(super) fn fields<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = T::json_schema(&mut self.taken);
+        Tidy::Taken.transform(&mut schema);
+        schema.to_value()
+    }
+
+    /// Returns the schema of one event of a stream, field by field as it is sent.
+    pub(super) fn events(&mut self) -> Value {
+        let event = self.sent::<Event>();
+        json!({
+            "description": "One of the events that follow each other, as its fields `id`, `event` and `data`.",
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "id": {
+                    "description": "The `seq` of a record, from which `Last-Event-ID` goes on. A live event has none.",
+                    "type": "string",
+                    "pattern": "^[0-9]+$",
+                },
+                "event": {
+                    "description": "The `type` of the record or live event.",
+                    "type": "string",
+                },
+                "data": {
+                    "description": "The record or live event, as JSON on one line.",
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": event,
+                },
+            },
+        })
+    }
+
+    /// Returns all schemas that have a name.
+    pub(super) fn into_named(self) -> Map<String, Value> {
+        let (sent, taken) = self.into_both();
+        let named: BTreeMap<String, Value> = taken.into_iter().chain(sent).collect();
+        named.into_iter().collect()
+    }
+
+    /// Returns the schemas of what is sent, and those of what is read.
+    pub(super) fn into_both(mut self) -> (Map<String, Value>, Map<String, Value>) {
+        let sent = self.sent.take_definitions(true);
+        (sent, self.taken.take_definitions(true))
+    }
+}
+
+/// Says of a schema what schemars cannot know, and leaves out what readers of an API have no use for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tidy {
+    Sent,
+    Taken,
+}
+
+impl Transform for Tidy {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(object) = schema.as_object_mut() else {
+            return;
+        };
+        if let Some(Value::String(text)) = object.get_mut("description") {
+            *text = plain(text);
+        }
+        bound(object);
+        all_of(object);
+        // So is a field that is left out, and nobody has to be told.
+        if object.get("default").is_some_and(Value::is_null) {
+            object.remove("default");
+        }
+        if *self == Self::Sent {
+            // What is sent says itself what it is.
+            object.remove("default");
+            without_null_where_left_out(object);
+        }
+    }
+}
+
+/// Sets the greatest number that an unsigned type holds.
+fn bound(object: &mut Map<String, Value>) {
+    let most = match object.get("format").and_then(Value::as_str) {
+        Some("uint" | "uint64") => u64::MAX,
+        Some("uint32") => u64::from(u32::MAX),
+        _ => return,
+    };
+    object.entry("maximum").or_insert_with(|| most.into());
+    if most == u64::MAX {
+        object.insert("format".to_owned(), "uint64".into());
+    }
+}
+
+/// Says in the way that all readers know that a schema is another one and more: many overlook what stands beside a reference.
+fn all_of(object: &mut Map<String, Value>) {
+    if object.contains_key("properties")
+        && let Some(other) = object.remove("$ref")
+    {
+        object.insert("allOf".to_owned(), json!([{ "$ref": other }]));
+    }
+}
+
+/// A field that may be left out is left out instead of being null.
+fn without_null_where_left_out(object: &mut Map<String, Value>) {
+    let required = object.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &String| {
+        let names = required.as_array();
+        names.is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let Some(Value::Object(fields)) = object.get_mut("properties") else {
+        return;
+    };
+    let optional = fields.iter_mut().filter(|(name, _)| !is_required(name));
+    for (_, field) in optional {
+        if let Value::Object(field) = field {
+            without_null(field);
+        }
+    }
+}
+
+/// Takes null out of what a schema allows.
+pub(super) fn without_null(schema: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type") != Some(&"null".into()));
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            schema.remove("anyOf");
+            schema.extend(only);
+        }
+    }
+}
+
+/// Writes a comment of the code as readers of an API read it: a paragraph a line, and the texts of links to code alone.
+fn plain(comment: &str) -> String {
+    let paragraphs = comment.split("\n\n");
+    let lines = paragraphs.map(|paragraph| paragraph.split('\n').collect::<Vec<_>>().join(" "));
+    let text = lines.collect::<Vec<_>>().join("\n\n");
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((before, link)) = rest.split_once('[') {
+        plain.push_str(before);
+        let Some((name, after)) = link.split_once(']') else {
+            plain.push('[');
+            rest = link;
+            continue;
+        };
+        plain.push_str(name);
+        let target = after
+            .strip_prefix('(')
+            .and_then(|after| after.split_once(')'));
+        rest = target.map_or(after, |(_, after)| after);
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_into_the_code_are_their_texts() {
+        for (comment, expected) in [
+            ("As [`X`](crate::X), or\n[`Y`].", "As `X`, or `Y`."),
+            ("One.\n\nTwo\nlines.", "One.\n\nTwo lines."),
+            ("from [0, 1) on", "from [0, 1) on"),
+        ] {
+            assert_eq!(plain(comment), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_never_null() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "its schema is looked at")]
+        struct Shown {
+            always: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            sometimes: Option<u32>,
+        }
+        let mut schemas = Schemas::new();
+        schemas.sent::<Shown>();
+        let shown = &schemas.into_named()["Shown"];
+        let types = |name: &str| shown["properties"][name]["type"].clone();
+        assert_eq!(types("always"), json!(["integer", "null"]));
+        assert_eq!(types("sometimes"), json!("integer"));
+        assert_eq!(shown["properties"]["always"]["maximum"], u32::MAX);
+    }
+}
