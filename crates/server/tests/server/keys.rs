@@ -66,13 +66,15 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
     ];
     for route in routes {
         let path = format!("/api/v1/{route}");
-        let response = nobody.get(&path).send().await.unwrap();
+        let request = nobody.get(&path).header("x-request-id", "r");
+        let response = request.send().await.unwrap();
         assert_eq!(response.status(), 401, "{path}");
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
         let missing = response.text().await.unwrap();
         assert!(missing.contains("/errors/key-needed"), "{missing}");
         let wrong = Client::with_key(program.url(), &format!("{}0", &key[..key.len() - 1]));
-        let wrong = wrong.get(&path).send().await.unwrap();
+        let wrong = wrong.get(&path).header("x-request-id", "r");
+        let wrong = wrong.send().await.unwrap();
         assert_eq!(
             (wrong.status().as_u16(), wrong.text().await.unwrap()),
             (401, missing)

@@ -90,6 +90,7 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     add("POST", format!("{of_run}/tools/{call}"), Some(result));
     let decision = json!({"decision": "approve"});
     add("POST", format!("{of_run}/approvals/{call}"), Some(decision));
+    add("GET", format!("/v1/responses/resp_{run}"), None);
     routes
 }
 
@@ -101,6 +102,7 @@ async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
     for ((route, foreign), (_, nothing)) in foreign.into_iter().zip(nothing) {
         let mut bodies = Vec::new();
         for request in [foreign, nothing] {
+            let request = request.header("x-request-id", "r");
             let response = request.send().await.unwrap();
             assert_eq!(response.status(), 404, "{route}");
             let mut headers = response.headers().clone();
@@ -126,8 +128,9 @@ async fn a_turn_in_a_foreign_session_is_refused_as_if_there_were_none() {
         if let Some(key) = key {
             turn = turn.header("idempotency-key", key);
         }
-        let (status, problem) = answer(turn).await;
-        let (_, nothing) = answer(world.bob.get("/api/v1/sessions/s-ada")).await;
+        let (status, problem) = answer(turn.header("x-request-id", "r")).await;
+        let nothing = world.bob.get("/api/v1/sessions/s-ada");
+        let (_, nothing) = answer(nothing.header("x-request-id", "r")).await;
         assert_eq!((status, &problem), (404, &nothing));
     }
 }
