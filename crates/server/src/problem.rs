@@ -43,6 +43,7 @@ kinds! {
     NO_DECISIONS = "no-decisions", FORBIDDEN, "No decisions here";
     FOREIGN_HOST = "foreign-host", FORBIDDEN, "Foreign host";
     FOREIGN_ORIGIN = "foreign-origin", FORBIDDEN, "Foreign origin";
+    NOT_LOCAL = "not-local", FORBIDDEN, "For this machine alone";
     MODE_NOT_ALLOWED = "mode-not-allowed", FORBIDDEN, "Mode not allowed";
     REFUSED = "refused", FORBIDDEN, "Refused by policy";
     NOT_FOUND = "not-found", NOT_FOUND, "Not found";
