@@ -94,7 +94,9 @@ impl Conversation {
         let Some(tls) = tls else {
             return self.converse(stream).await;
         };
-        match timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream)).await {
+        // Boxed, so that a connection without it has no room for it.
+        let agreed = Box::pin(timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream))).await;
+        match agreed.map(|agreed| agreed.map(Box::pin)) {
             Ok(Ok(stream)) => self.converse(stream).await,
             Ok(Err(error)) => tracing::debug!(%error, "a client and the server agree on no TLS"),
             Err(_) => tracing::debug!("a client took too long to begin TLS"),

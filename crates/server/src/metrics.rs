@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 
 use crate::caller::Caller;
 use crate::connection::Connection;
-use crate::problem::{FOREIGN_HOST, Problem};
+use crate::problem::{NOT_LOCAL, Problem};
 use crate::refusal::internal;
 
 pub(crate) use http::{HttpMetrics, OpenStream};
@@ -139,7 +139,7 @@ fn check_reader(connection: Option<Connection>) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "the figures are for programs on the server's own machine";
-    Err(Problem::new(&FOREIGN_HOST, detail))
+    Err(Problem::new(&NOT_LOCAL, detail))
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ kinds! {
     NO_DECISIONS = "no-decisions", FORBIDDEN, "No decisions here";
     FOREIGN_HOST = "foreign-host", FORBIDDEN, "Foreign host";
     FOREIGN_ORIGIN = "foreign-origin", FORBIDDEN, "Foreign origin";
+    NOT_LOCAL = "not-local", FORBIDDEN, "For this machine alone";
     MODE_NOT_ALLOWED = "mode-not-allowed", FORBIDDEN, "Mode not allowed";
     SCOPE_NEEDED = "scope-needed", FORBIDDEN, "Scope needed";
     CHANNEL_NOT_ALLOWED = "channel-not-allowed", FORBIDDEN, "Channel not allowed";

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use axum::body::Bytes;
 use neuraxis::Event;
 use neuraxis::core::RunId;
 
@@ -64,7 +64,7 @@ impl SharedFrames {
 
 impl Frames {
     /// Writes an event as it is sent, encoded now unless another listener of the run had it just before.
-    pub(super) fn write(&self, event: Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    pub(super) fn write(&self, event: Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         // Who listens alone need not keep anything.
         if Arc::strong_count(&self.frames) == 1 {
             return encode(&event, out);
@@ -76,10 +76,10 @@ impl Frames {
             out.extend_from_slice(frame);
             return Ok(());
         }
-        let mut frame = BytesMut::new();
+        let mut frame = Vec::new();
         encode(&event, &mut frame)?;
         out.extend_from_slice(&frame);
-        kept.keep(event, frame.freeze());
+        kept.keep(event, frame.into());
         Ok(())
     }
 }
@@ -119,7 +119,7 @@ fn is_same(event: &Event, other: &Event) -> bool {
 }
 
 /// Writes an event, with its id if it is a record.
-fn encode(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+fn encode(event: &Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let length = out.len();
     let written = write(event, out);
     if written.is_err() {
@@ -128,25 +128,25 @@ fn encode(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
     written
 }
 
-fn write(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+fn write(event: &Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     use io::Write as _;
 
-    let mut writer = out.writer();
     let head = match event {
         Event::Record(record) => {
             write!(
-                writer,
+                out,
                 "id: {}\nevent: {}\ndata: ",
                 record.seq,
                 record.body.kind()
             )
         }
-        Event::Live(live) => write!(writer, "event: {}\ndata: ", live.body.kind()),
+        Event::Live(live) => write!(out, "event: {}\ndata: ", live.body.kind()),
     };
     head.map_err(serde_json::Error::io)?;
     // JSON has no line breaks of its own.
-    serde_json::to_writer(&mut writer, event)?;
-    writer.write_all(b"\n\n").map_err(serde_json::Error::io)
+    serde_json::to_writer(&mut *out, event)?;
+    out.extend_from_slice(b"\n\n");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -157,9 +157,9 @@ mod tests {
     use super::*;
 
     fn written(frames: &Frames, event: &Event) -> String {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         frames.write(event.clone(), &mut out).unwrap();
-        String::from_utf8(out.to_vec()).unwrap()
+        String::from_utf8(out).unwrap()
     }
 
     fn kept(frames: &Frames) -> usize {

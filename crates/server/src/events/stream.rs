@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use bytes::BytesMut;
 use futures_util::Stream;
 use hyper::body::Frame;
 use neuraxis::Event;
@@ -65,8 +64,8 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
     }
 
     /// Returns all events that there are now, up to the size of a piece.
-    fn gather(&mut self, cx: &mut Context<'_>) -> Result<BytesMut, serde_json::Error> {
-        let mut piece = BytesMut::new();
+    fn gather(&mut self, cx: &mut Context<'_>) -> Result<Vec<u8>, serde_json::Error> {
+        let mut piece = Vec::new();
         while piece.len() < PIECE_BYTES {
             match Pin::new(&mut self.events).poll_next(cx) {
                 Poll::Ready(Some(event)) if event.is_after(self.from) => {
@@ -133,7 +132,7 @@ impl<S: Stream<Item = Event> + Unpin> HttpBody for EventStream<S> {
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         if !piece.is_empty() {
-            return this.give(piece.freeze());
+            return this.give(piece.into());
         }
         if this.is_over {
             return Poll::Ready(None);
