@@ -27,6 +27,7 @@
 
 mod app;
 mod approval_key;
+mod commands;
 mod config;
 mod discover;
 mod environment;
@@ -41,6 +42,7 @@ mod web;
 
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
+pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, McpConfig,
     McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources, StoreConfig,
@@ -55,6 +57,7 @@ pub use mcp::start_mcp_server;
 pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_sql::{Contents, OpenError};
+pub use neuraxis_tools::{Commands, CommandsHere};
 pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use providers::{Provider, ProviderConfig};
 pub use server_token::ServerToken;

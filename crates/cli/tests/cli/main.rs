@@ -27,6 +27,8 @@ mod machine;
 mod mcp;
 mod mcp_serve;
 mod model_faults;
+#[cfg(target_os = "linux")]
+mod no_sandbox;
 #[cfg(unix)]
 mod person;
 mod plan;

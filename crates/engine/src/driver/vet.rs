@@ -100,6 +100,9 @@ impl Driver {
         let tool = match self.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,
             Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,
+            Err(absent @ ToolCallError::AbsentTool { .. }) => {
+                return Vetting::deny(absent.to_string());
+            }
             Err(ToolCallError::InvalidArguments(message)) => return Vetting::Invalid { message },
         };
         if !is_available(tool.as_ref(), turn) {
