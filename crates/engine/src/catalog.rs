@@ -192,6 +192,15 @@ impl ToolCatalog {
         self.by_name.get(name.as_str()).map(|entry| &entry.tool)
     }
 
+    /// Says why there is no tool of a name, if somebody said so.
+    pub(crate) fn absent(&self, name: &str) -> Option<ToolCallError> {
+        let why = self.absent.get(name)?;
+        (!self.by_name.contains_key(name)).then(|| ToolCallError::AbsentTool {
+            name: name.to_owned(),
+            why: why.to_string(),
+        })
+    }
+
     /// Checks a call without running it.
     ///
     /// # Errors
@@ -200,9 +209,8 @@ impl ToolCatalog {
     /// wrong and why.
     pub fn check(&self, name: &str, arguments: &JsonText) -> Result<&Arc<dyn Tool>, ToolCallError> {
         let Some(entry) = self.by_name.get(name) else {
-            if let Some(why) = self.absent.get(name) {
-                let (name, why) = (name.to_owned(), why.to_string());
-                return Err(ToolCallError::AbsentTool { name, why });
+            if let Some(absent) = self.absent(name) {
+                return Err(absent);
             }
             let name = name.chars().take(64).collect();
             let known = self.names();
