@@ -43,7 +43,9 @@ async fn started(machine: &Machine) -> Arc<McpServer> {
 
 fn ask(server: &McpServer) -> Arc<dyn Tool> {
     let tools = server.tools();
-    let ask = tools.iter().find(|tool| tool.spec().name.as_str() == "own__ask");
+    let ask = tools
+        .iter()
+        .find(|tool| tool.spec().name.as_str() == "own__ask");
     ask.unwrap_or_else(|| panic!("{tools:?}")).clone()
 }
 
@@ -109,28 +111,29 @@ async fn who_declines_lets_nothing_run_and_the_agent_goes_on() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_cancels_the_run_there() {
+async fn a_call_that_is_given_up_cancels_the_run_there() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let server = started(&machine).await;
-    let ctx = tool_context();
-    let cancellation = ctx.cancellation.clone();
     let tool = ask(&server);
     let asked = JsonText::from_text(r#"{"message":"Think.","session":"s1"}"#);
-    let calling = tokio::spawn(async move { tool.call(asked, ctx).await });
+    let calling = tokio::spawn(async move { tool.call(asked, tool_context()).await });
     while model.asked() == 0 {
         tokio::task::yield_now().await;
     }
-    cancellation.cancel();
-    let ended = calling.await.unwrap();
-    assert!(ended.unwrap_err().message.contains("cancelled"));
+    // The engine drops what is cancelled.
+    calling.abort();
     let status = || {
         let list = ["runs", "list", "--session", "s1", "--format", "json"];
         let list: Value = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
         list[0]["status"].as_str().unwrap_or_default().to_owned()
     };
     while status() != "interrupted" {
-        assert!(matches!(&*status(), "running" | "interrupted"), "{}", status());
+        assert!(
+            matches!(&*status(), "running" | "interrupted"),
+            "{}",
+            status()
+        );
     }
     server.shutdown().await;
 }

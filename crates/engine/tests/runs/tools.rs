@@ -68,12 +68,12 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
 async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason() {
     let model = || {
         ScriptedModel::new()
-            .then(reply::calls([("run_command", "{}")]))
+            .then(reply::calls([("deploy", "{}")]))
             .then(reply::text("ok"))
     };
     let absent = |model| {
-        let name = "run_command".parse().unwrap();
-        builder(model).absent_tool(name, "nothing confines it")
+        let name = "deploy".parse().unwrap();
+        builder(model).absent_tool(name, "no cluster is here")
     };
     let heard = hear(&absent(model()).build().unwrap(), request("go")).await;
     heard.assert_valid(RunStatus::Done);
@@ -81,10 +81,10 @@ async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason()
     assert_eq!(result.failure, Some(ToolFailure::Denied));
     assert_eq!(
         result.value.as_str(),
-        r#"{"error":"denied: there is no tool run_command here: nothing confines it"}"#
+        r#"{"error":"denied: there is no tool deploy here: no cluster is here"}"#
     );
     // One that is added all the same is there.
-    let tool = Arc::new(ScriptedTool::echoing(spec("run_command").read_only()));
+    let tool = Arc::new(ScriptedTool::echoing(spec("deploy").read_only()));
     let there = absent(model()).tool(tool.clone()).build().unwrap();
     hear(&there, request("go"))
         .await

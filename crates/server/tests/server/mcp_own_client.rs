@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis::core::{JsonText, ProgressSteps};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{
-    Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource,
-};
+use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
 use neuraxis::{Orchestrator, Role, RunStatus};
 use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
 use neuraxis_testkit::{
@@ -38,7 +36,9 @@ async fn connected(server: &InProcess) -> Arc<McpServer> {
 
 fn ask(client: &McpServer) -> Arc<dyn Tool> {
     let tools = client.tools();
-    let ask = tools.iter().find(|tool| tool.spec().name.as_str() == "own__ask");
+    let ask = tools
+        .iter()
+        .find(|tool| tool.spec().name.as_str() == "own__ask");
     ask.unwrap_or_else(|| panic!("{tools:?}")).clone()
 }
 
@@ -85,15 +85,13 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_cancels_the_run_there() {
+async fn a_call_that_is_given_up_cancels_the_run_there() {
     let orchestrator = orchestrator(ScriptedModel::always(Script::hanging()), &refund());
     let server = InProcess::serve(orchestrator.clone()).await;
     let client = connected(&server).await;
-    let ctx = tool_context();
-    let cancellation = ctx.cancellation.clone();
     let tool = ask(&client);
     let asked = JsonText::from_text(r#"{"message":"Think.","session":"s1"}"#);
-    let calling = tokio::spawn(async move { tool.call(asked, ctx).await });
+    let calling = tokio::spawn(async move { tool.call(asked, tool_context()).await });
     let session = "s1".parse().unwrap();
     let sessions = orchestrator.sessions();
     let status = async || {
@@ -103,9 +101,8 @@ async fn a_call_that_is_cancelled_cancels_the_run_there() {
     while status().await != Some(RunStatus::Running) {
         tokio::task::yield_now().await;
     }
-    cancellation.cancel();
-    let ended = calling.await.unwrap();
-    assert!(ended.unwrap_err().message.contains("cancelled"));
+    // The engine drops what is cancelled.
+    calling.abort();
     while status().await != Some(RunStatus::Interrupted) {
         tokio::task::yield_now().await;
     }

@@ -157,7 +157,7 @@ async fn attend(
             biased;
             () = stop.cancelled() => break None,
             () = connection.ended() => {
-                let said = connection.last_words.said_at_last().await;
+                let said = connection.last_words.said();
                 break Some(ConnectError::Ended { said }.to_string());
             }
             () = shared.changed.notified() => {

@@ -112,7 +112,9 @@ fn telling(line: &str) -> Option<Telling> {
         return Some(Telling::Names);
     }
     // npm says "npm error code E404" first, and what that means in the next line.
-    let of_npm = ["npm error ", "npm err! "].iter().any(|it| lower.starts_with(it));
+    let of_npm = ["npm error ", "npm err! "]
+        .iter()
+        .any(|it| lower.starts_with(it));
     let is_sentence = of_npm && lower.split_whitespace().count() > 4;
     (is_sentence || lower.contains("error:")).then_some(Telling::Mentions)
 }
@@ -154,7 +156,10 @@ mod tests {
     #[test]
     fn where_no_line_names_an_error_the_last_ones_are_told() {
         assert_eq!(said("a\nb\nc\nd\n"), "b / c / d");
-        assert_eq!(said("Listening for errors\nBye\n"), "Listening for errors / Bye");
+        assert_eq!(
+            said("Listening for errors\nBye\n"),
+            "Listening for errors / Bye"
+        );
         assert_eq!(said(""), "");
         let long_ago = format!("Error: one client left\n{}", "line\n".repeat(100));
         assert_eq!(said(&long_ago), "line / line / line");
