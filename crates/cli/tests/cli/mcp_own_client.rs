@@ -110,7 +110,8 @@ async fn who_declines_lets_nothing_run_and_the_agent_goes_on() {
     server.shutdown().await;
 }
 
-#[tokio::test]
+/// Threads of its own, since looking at the runs blocks this one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_given_up_cancels_the_run_there() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
