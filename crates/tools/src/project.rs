@@ -91,10 +91,7 @@ use command::tool as command;
 
 #[cfg(not(feature = "commands"))]
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-const fn command(
-    _: Arc<ProjectRoot>,
-    _: Commands,
-) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
+fn command(_: Arc<ProjectRoot>, _: Commands) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
     Ok(None)
 }
 
