@@ -62,6 +62,8 @@ enum Target {
     Archive,
     /// Command lines.
     Command,
+    /// URLs that a model or a redirect names.
+    Url,
 }
 
 impl Target {
@@ -79,6 +81,7 @@ impl Target {
             Self::Record => "record",
             Self::Archive => "archive",
             Self::Command => "command",
+            Self::Url => "url",
         }
     }
 
@@ -91,7 +94,12 @@ impl Target {
             | Self::Messages
             | Self::Errors
             | Self::Markup => WIRE,
-            Self::Command | Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
+            Self::Command
+            | Self::Config
+            | Self::Patch
+            | Self::Record
+            | Self::Archive
+            | Self::Url => APP,
         }
     }
 
@@ -102,7 +110,7 @@ impl Target {
             Self::Responses => "adapters/openai",
             Self::Messages => "adapters/anthropic",
             Self::Sse | Self::Chat | Self::Errors => "adapters/wire",
-            Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
+            Self::Config | Self::Patch | Self::Record | Self::Archive | Self::Url => "app",
             Self::Command => "brainstem",
         };
         let crates = workspace_root().join("crates");

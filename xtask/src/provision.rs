@@ -1,7 +1,8 @@
 //! What the tests need beside the repository: installed on first use, found there afterwards.
 //!
 //! Everything goes into `target/test-env`, so that deleting that folder is all it takes to begin anew. Tests find it
-//! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where it is there.
+//! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where all of it is there, but for
+//! what is optional.
 
 mod gguf;
 mod llama_server;
@@ -12,6 +13,7 @@ mod postgres;
 mod registries;
 mod schemathesis;
 mod scripted_model;
+mod searxng;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -28,6 +30,8 @@ struct Provision {
     install: fn(&Path) -> anyhow::Result<()>,
     /// The variables through which tests find it, with the paths they hold as seen from that folder.
     variables: &'static [(&'static str, &'static str)],
+    /// What the names of its tests hold, if these alone are left out where it cannot be had, on CI, too.
+    optional: Option<&'static str>,
 }
 
 /// In the order in which they are installed; a later one may use what an earlier one brought.
@@ -40,12 +44,14 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_LLAMA_SERVER", llama_server::PROGRAM),
             ("TEST_NEURAXIS_LLAMA_LIBS", llama_server::LIBRARIES),
         ],
+        optional: None,
     },
     Provision {
         name: "the scripted model",
         is_ready: scripted_model::is_ready,
         install: scripted_model::install,
         variables: &[("TEST_NEURAXIS_GGUF", scripted_model::FILE)],
+        optional: None,
     },
     Provision {
         name: "PostgreSQL",
@@ -55,6 +61,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_POSTGRES", postgres::PROGRAMS),
             ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
         ],
+        optional: None,
     },
     Provision {
         name: "MCP servers",
@@ -64,12 +71,21 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_MCP_NODE", mcp_servers::NODE),
             ("TEST_NEURAXIS_MCP_PYTHON", mcp_servers::PYTHON),
         ],
+        optional: None,
     },
     Provision {
         name: "the TypeScript client of MCP",
         is_ready: mcp_client::is_ready,
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+        optional: None,
+    },
+    Provision {
+        name: "SearXNG",
+        is_ready: searxng::is_ready,
+        install: searxng::install,
+        variables: &[("TEST_NEURAXIS_SEARXNG", searxng::PROGRAM)],
+        optional: Some("real_searxng"),
     },
     Provision {
         name: "clients of OpenAI's API",
@@ -95,6 +111,8 @@ pub(crate) struct Missing {
     pub(crate) name: &'static str,
     /// Why it is missing: what it takes, and what happened.
     pub(crate) reason: anyhow::Error,
+    /// What the names of its tests hold, if these alone are left out without it, on CI, too.
+    pub(crate) optional: Option<&'static str>,
 }
 
 /// Installs what is not there yet, and returns what could not be installed.
@@ -110,9 +128,10 @@ pub(crate) fn variables() -> Vec<(&'static str, PathBuf)> {
         .collect()
 }
 
-/// Returns the names of what is not there, without installing it.
+/// Returns the names of what is not there and cannot be done without, without installing it.
 pub(crate) fn absent() -> Vec<&'static str> {
-    let absent = PROVISIONS.iter().filter(|it| !(it.is_ready)(&folder()));
+    let required = PROVISIONS.iter().filter(|it| it.optional.is_none());
+    let absent = required.filter(|it| !(it.is_ready)(&folder()));
     absent.map(|it| it.name).collect()
 }
 
@@ -141,6 +160,7 @@ fn provide(provisions: &[Provision], folder: &Path) -> Vec<Missing> {
             missing.push(Missing {
                 name: provision.name,
                 reason,
+                optional: provision.optional,
             });
         }
     }
@@ -195,6 +215,7 @@ mod tests {
         is_ready: |_| true,
         install: |_| anyhow::bail!("installed twice"),
         variables: &[],
+        optional: None,
     };
 
     #[test]

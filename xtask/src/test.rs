@@ -1,7 +1,7 @@
 //! `cargo xtask test`: provisions what the tests need, then runs them all.
 //!
 //! Where something cannot be provisioned, the tests marked `#[ignore = "needs …"]` are left out, and the table at the end
-//! says so. On CI that fails the run.
+//! says so. On CI that fails the run. Of what is optional the own tests alone are left out, and it fails nothing.
 
 use std::process::{Command, ExitCode};
 
@@ -25,22 +25,18 @@ pub(crate) fn add_stages(stages: &mut Stages) {
         missing = provision::all();
         suffices(&missing, Place::here())
     });
-    for Missing { name, reason } in &missing {
+    for Missing { name, reason, .. } in &missing {
         stages.skip(format!("tests that need {name}"), reason.to_string());
     }
-    let extent = if missing.is_empty() {
-        Extent::All
-    } else {
-        Extent::NothingIgnored
-    };
+    let extent = Extent::without(&missing);
     if succeeds(cargo("nextest --version")) {
-        stages.command("tests", nextest(extent));
+        stages.command("tests", nextest(&extent));
     } else {
         println!("\ncargo-nextest is not installed: the tests run through cargo's own runner.");
-        stages.command("tests", cargo_test(extent));
+        stages.command("tests", cargo_test(&extent));
     }
     let mut doc_tests = cargo("test --workspace --doc --no-fail-fast");
-    if extent == Extent::All {
+    if extent != Extent::NothingIgnored {
         // Pages about databases then run on a real server, and on a file elsewhere.
         doc_tests.envs(provision::variables());
     }
@@ -66,16 +62,24 @@ impl Place {
 }
 
 /// Which tests run: by what could be provisioned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Extent {
-    /// All, and they are told where to find what they need.
-    All,
+    /// All whose names hold none of these, and they are told where to find what they need.
+    AllBut(Vec<&'static str>),
     /// Those that need nothing.
     NothingIgnored,
 }
 
+impl Extent {
+    fn without(missing: &[Missing]) -> Self {
+        let optional: Option<Vec<_>> = missing.iter().map(|it| it.optional).collect();
+        optional.map_or(Self::NothingIgnored, Self::AllBut)
+    }
+}
+
 fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
-    let names: Vec<_> = missing.iter().map(|it| it.name).collect();
+    let required = missing.iter().filter(|it| it.optional.is_none());
+    let names: Vec<_> = required.map(|it| it.name).collect();
     match place {
         Place::Ci if !names.is_empty() => {
             bail!("on CI all tests have to run; missing: {}", names.join(", "))
@@ -87,25 +91,30 @@ fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
 /// The variable that asks for the tests of real providers.
 const REAL_PROVIDERS: &str = "NEURAXIS_TEST_REAL_PROVIDERS";
 
-fn nextest(extent: Extent) -> Command {
+fn nextest(extent: &Extent) -> Command {
     let mut command = cargo("nextest run --workspace --no-fail-fast");
-    if extent == Extent::All {
+    if let Extent::AllBut(left_out) = extent {
         command
             .args(["--run-ignored", "all"])
             .envs(provision::variables());
+        let mut left_out: Vec<String> = left_out.iter().map(|it| format!("test({it})")).collect();
         // Tests of real providers need a key and somebody who wants them to: without, they count as skipped.
         if std::env::var_os(REAL_PROVIDERS).is_none() {
-            command.args(["--filterset", "not binary(real_provider)"]);
+            left_out.push("binary(real_provider)".to_owned());
+        }
+        if !left_out.is_empty() {
+            command.args(["--filterset", &format!("not ({})", left_out.join(" or "))]);
         }
     }
     command
 }
 
-fn cargo_test(extent: Extent) -> Command {
+fn cargo_test(extent: &Extent) -> Command {
     let mut command = cargo("test --workspace --lib --bins --tests --examples --no-fail-fast");
-    if extent == Extent::All {
+    if let Extent::AllBut(left_out) = extent {
         command
             .args(["--", "--include-ignored"])
+            .args(left_out.iter().flat_map(|it| ["--skip", it]))
             .envs(provision::variables());
     }
     command
@@ -117,30 +126,37 @@ mod tests {
 
     #[test]
     fn something_missing_is_an_error_on_ci_only() {
-        let missing = || Missing {
+        let missing = |optional| Missing {
             name: "a model server",
             reason: anyhow::anyhow!("no network"),
+            optional,
         };
-        let error = suffices(&[missing()], Place::Ci).unwrap_err();
+        let error = suffices(&[missing(None)], Place::Ci).unwrap_err();
         assert_eq!(
             error.to_string(),
             "on CI all tests have to run; missing: a model server"
         );
-        assert!(suffices(&[missing()], Place::Workstation).is_ok());
+        assert!(suffices(&[missing(None)], Place::Workstation).is_ok());
+        assert!(suffices(&[missing(Some("its"))], Place::Ci).is_ok());
         assert!(suffices(&[], Place::Ci).is_ok());
+        let one = [missing(Some("its"))];
+        assert_eq!(Extent::without(&one), Extent::AllBut(vec!["its"]));
+        let both = [missing(Some("its")), missing(None)];
+        assert_eq!(Extent::without(&both), Extent::NothingIgnored);
     }
 
     #[test]
-    fn ignored_tests_run_only_with_the_variables_they_need() {
+    fn ignored_tests_run_only_with_the_variables_they_need_and_not_where_these_are_missing() {
         for runner in [nextest, cargo_test] {
-            let mentions_ignored = |extent| {
-                let command = runner(extent);
-                let mut arguments = command.get_args();
-                arguments.any(|it| it.to_string_lossy().contains("ignored"))
+            let arguments = |extent| -> String {
+                let command = runner(&extent);
+                let arguments = command.get_args().map(|it| it.to_string_lossy());
+                arguments.collect::<Vec<_>>().join(" ")
             };
-            assert!(mentions_ignored(Extent::All));
-            assert!(!mentions_ignored(Extent::NothingIgnored));
-            let has_variable = runner(Extent::All)
+            assert!(arguments(Extent::AllBut(Vec::new())).contains("ignored"));
+            assert!(!arguments(Extent::NothingIgnored).contains("ignored"));
+            assert!(arguments(Extent::AllBut(vec!["real_thing"])).contains("real_thing"));
+            let has_variable = runner(&Extent::AllBut(Vec::new()))
                 .get_envs()
                 .any(|(name, _)| name == "TEST_NEURAXIS_GGUF");
             assert!(has_variable);

@@ -12,6 +12,7 @@ use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
 
 use crate::approval_key::{self, ApprovalKeyError};
+use crate::commands::{self, RUN_COMMAND};
 use crate::config::{Config, ConfigError, Origin};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
@@ -193,6 +194,7 @@ impl<'a> AppBuilder<'a> {
             .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
+        builder = commands::absent(builder, config);
         let Models {
             clients,
             mut notices,
@@ -203,6 +205,7 @@ impl<'a> AppBuilder<'a> {
             Tape::Off => discovered(config, environment, None).await?,
         };
         notices.extend_from_slice(config.notices());
+        notices.extend(commands::notice(config));
         for (role, client) in clients {
             builder = builder.model(role, client);
         }
@@ -216,7 +219,9 @@ impl<'a> AppBuilder<'a> {
         let offered = tools.specs().map(|spec| spec.name.clone());
         let mut known: Vec<ToolName> = offered.collect();
         // Those of a folder that is none of a project are there all the same.
+        let has_commands = commands::why_no_commands(config).is_none();
         let absent = project_tools().filter(|name| tools.tool(name).is_none());
+        let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
         known.extend(absent);
         notices.extend(config.check_tools(&known)?);
         let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;
@@ -322,7 +327,7 @@ const PROJECT_TOOLS: [&str; 6] = [
     "search_files",
     "write_file",
     "apply_patch",
-    "run_command",
+    RUN_COMMAND,
 ];
 
 fn project_tools() -> impl Iterator<Item = ToolName> {
@@ -375,7 +380,8 @@ fn tools(
     }
     let own = config.own_files(environment);
     let own = recording.into_iter().fold(own, OwnFiles::store);
-    let files = neuraxis_tools::project_files_without(config.project_root(), &own);
+    let commands = config.tools().commands;
+    let files = neuraxis_tools::project_files_without(config.project_root(), &own, commands);
     tools.extend(files.map_err(|source| BuildError::ProjectRoot {
         at: config.origin("tools.root"),
         source,

@@ -27,6 +27,7 @@
 
 mod app;
 mod approval_key;
+mod commands;
 mod config;
 mod discover;
 mod environment;
@@ -42,6 +43,7 @@ mod web;
 
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
+pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile,
     McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
@@ -56,6 +58,7 @@ pub use mcp::start_mcp_server;
 pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_sql::{Contents, OpenError};
+pub use neuraxis_tools::{Commands, CommandsHere};
 pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use providers::{Provider, ProviderConfig};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+#[cfg(target_os = "linux")]
+#[path = "stand_in/sandbox.rs"]
+mod sandbox;
+
 use std::error::Error;
 
 use neuraxis_app::{App, BuildError, Choice, Config, Environment, OpenStore, Sources, discover};
@@ -90,6 +94,8 @@ async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
 
 #[tokio::test]
 async fn all_tools_of_this_build_are_there() {
+    #[cfg(target_os = "linux")]
+    sandbox::has_sandbox();
     let app = build(&[]).await.unwrap();
     let tools = app.orchestrator.tools();
     let names: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();

@@ -19,6 +19,8 @@ mod config;
 mod patch;
 #[path = "../fuzz/src/record.rs"]
 mod record;
+#[path = "../fuzz/src/url.rs"]
+mod url;
 
 use std::fs;
 use std::path::Path;
@@ -106,4 +108,9 @@ fn a_record_is_written_as_it_was_read_and_a_run_is_rebuilt_or_refused() {
 #[test]
 fn an_archive_that_is_whole_comes_out_of_a_store_as_it_went_in() {
     check("archive", archive::archive);
+}
+
+#[test]
+fn no_url_passes_whose_host_is_an_address_that_is_not_public() {
+    check("url", url::url);
 }

@@ -3,6 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+#[cfg(target_os = "linux")]
+#[path = "stand_in/sandbox.rs"]
+mod sandbox;
+
 use std::fmt::Write;
 
 use neuraxis_app::{App, Config, Environment, Sources};
@@ -13,6 +17,8 @@ use neuraxis_core::{ContentIndex, Decision, JsonText, Mode, Role, Taint, ToolSpe
 const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
 
 async fn built_in_tools() -> Vec<ToolSpec> {
+    #[cfg(target_os = "linux")]
+    sandbox::has_sandbox();
     let folder = tempfile::tempdir().unwrap();
     let sources = Sources::default().with_flag("--set", "discovery.local_servers", "false");
     let environment = Environment::new(folder.path());

@@ -7,7 +7,7 @@ mod error;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolSpec};
+use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, ModelHook, SessionStore, Tool, ToolHook, ToolRunner,
     ToolSource, TraceSink,
@@ -37,6 +37,8 @@ pub struct OrchestratorBuilder {
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
     sources: Vec<Arc<dyn ToolSource>>,
     agents: Vec<(Agent, Use)>,
+    /// Why there are no tools of these names.
+    absent: Vec<(ToolName, Arc<str>)>,
     /// The tools that a program's conditions are about.
     asked_about: Vec<Arc<str>>,
     approval_key: Option<ApprovalKey>,
@@ -298,6 +300,14 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Says why there is no tool of a name that policies and models may know, such as one that takes what this machine lacks:
+    /// whoever calls it reads that, a model too. Where a tool of that name is added, it is there.
+    #[must_use]
+    pub fn absent_tool(mut self, name: ToolName, why: impl Into<Arc<str>>) -> Self {
+        self.absent.push((name, why.into()));
+        self
+    }
+
     /// Sets how long results of tools may be: what a model reads of one, and what is kept of it beside the run. A model reads
     /// the rest with the tool `read_output`, which an [`Orchestrator`] offers with every tool that it runs. An [`Agent`] keeps
     /// nothing, so that what is cut there is gone.
@@ -357,6 +367,9 @@ impl OrchestratorBuilder {
         self.wiring.instructions = agents.instructions();
         self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();
+        for (name, why) in self.absent {
+            catalog.add_absent(&name, why);
+        }
         for tool in self.tools.into_iter().chain(agents.tools()) {
             catalog.add(tool)?;
         }

@@ -36,6 +36,8 @@ pub struct ToolCatalog {
     /// What is known of each.
     specs: Vec<ToolSpec>,
     by_name: BTreeMap<Arc<str>, Arc<Entry>>,
+    /// Why there are no tools of these names.
+    absent: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 struct Entry {
@@ -101,6 +103,14 @@ pub enum ToolCallError {
         /// The names there are.
         known: String,
     },
+    /// There is no such tool here, for a reason.
+    #[error("there is no tool {name} here: {why}")]
+    AbsentTool {
+        /// The name.
+        name: String,
+        /// The reason, and what can be done about it.
+        why: String,
+    },
     /// The arguments are not JSON or do not fit the schema.
     #[error("the arguments are not valid: {0}")]
     InvalidArguments(String),
@@ -124,6 +134,11 @@ impl ToolCatalog {
     /// Adds the engine's own tool by which models read long results.
     pub(crate) fn add_reader(&mut self, reader: ReadOutput) -> Result<(), CatalogError> {
         self.insert(Arc::new(reader))
+    }
+
+    /// Says why there is no tool of a name. One that is added all the same is there.
+    pub(crate) fn add_absent(&mut self, name: &ToolName, why: Arc<str>) {
+        self.absent.insert(name.as_str().into(), why);
     }
 
     fn insert(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
@@ -177,13 +192,26 @@ impl ToolCatalog {
         self.by_name.get(name.as_str()).map(|entry| &entry.tool)
     }
 
+    /// Says why there is no tool of a name, if somebody said so.
+    pub(crate) fn absent(&self, name: &str) -> Option<ToolCallError> {
+        let why = self.absent.get(name)?;
+        (!self.by_name.contains_key(name)).then(|| ToolCallError::AbsentTool {
+            name: name.to_owned(),
+            why: why.to_string(),
+        })
+    }
+
     /// Checks a call without running it.
     ///
     /// # Errors
     ///
-    /// A [`ToolCallError`] that names the known tools, or says where the arguments are wrong and why.
+    /// A [`ToolCallError`] that names the known tools, or says why there is none of this name, or where the arguments are
+    /// wrong and why.
     pub fn check(&self, name: &str, arguments: &JsonText) -> Result<&Arc<dyn Tool>, ToolCallError> {
         let Some(entry) = self.by_name.get(name) else {
+            if let Some(absent) = self.absent(name) {
+                return Err(absent);
+            }
             let name = name.chars().take(64).collect();
             let known = self.names();
             return Err(ToolCallError::UnknownTool { name, known });

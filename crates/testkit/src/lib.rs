@@ -10,6 +10,7 @@
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
 //! - a web site on loopback that answers as a test says, [`WebSite`];
+//! - an MCP server that is a script, [`mcp_script`];
 //! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
 //! - the checks of what a fault leaves behind, [`Aftermath`];
@@ -43,6 +44,7 @@ mod clock;
 pub mod conformance;
 mod faulty_model_server;
 mod llama_server;
+mod mcp_script;
 pub mod messages;
 pub mod mock;
 mod model;
@@ -66,6 +68,7 @@ pub use call::{call_context, tool_context, turn_context};
 pub use clock::{CountingIds, START, VirtualClock};
 pub use faulty_model_server::{FaultyModelServer, ModelFault};
 pub use llama_server::LlamaServer;
+pub use mcp_script::mcp_script;
 pub use messages::{request, request_of};
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
 pub use model_hook::ScriptedModelHook;

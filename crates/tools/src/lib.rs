@@ -12,7 +12,8 @@
 //!
 //! - `built-in`: [`built_in`] and its tools, with a calculator, time zones and system information;
 //! - `files`: the tools of [`project_files`] that read and write, with what searches and confines paths;
-//! - `commands`: besides, on Linux, `run_command` and the sandbox that it runs in.
+//! - `commands`: besides `run_command`, and the sandbox that it runs in: there is one on Linux alone. Where there is none
+//!   the tool is not offered, unless [`Commands::Unconfined`] says so.
 //!
 //! Every built-in tool returns an object whose `summary` (a text, or a list of texts) says the result in plain language,
 //! for people and for adapters without a model. Optional arguments may be left out or `null`.
@@ -66,10 +67,12 @@
 mod blocking;
 #[cfg(feature = "built-in")]
 mod built_in;
+#[cfg(feature = "files")]
+mod commands;
 mod function;
 #[cfg(feature = "files")]
 mod project;
-#[cfg(all(feature = "commands", target_os = "linux"))]
+#[cfg(feature = "commands")]
 mod sandbox;
 #[cfg(any(feature = "built-in", feature = "files"))]
 mod suggest;
@@ -78,17 +81,21 @@ mod summary;
 
 #[cfg(feature = "built-in")]
 pub use built_in::{ask_user, built_in, calculate, current_time, system_health, update_plan};
+#[cfg(feature = "files")]
+pub use commands::Commands;
+#[cfg(feature = "commands")]
+pub use commands::CommandsHere;
 pub use function::{DefinitionError, FunctionTool, NoArguments};
-#[cfg(all(feature = "commands", target_os = "linux"))]
+#[cfg(feature = "commands")]
 pub use project::COMMAND_ENVIRONMENT;
 #[cfg(feature = "files")]
 pub use project::{
     OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, project_files, project_files_without,
 };
+#[cfg(feature = "commands")]
+pub use sandbox::{NoSandbox, SandboxFeature, SandboxFeatures, sandbox_features};
 #[cfg(all(feature = "commands", target_os = "linux"))]
-pub use sandbox::{
-    SandboxFeature, SandboxFeatures, run_sandbox_helper, sandbox_features, use_sandbox_helper,
-};
+pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 
 /// Makes a tool of an async function: its doc comment tells the model what it does, those of its parameters what they are.
 ///

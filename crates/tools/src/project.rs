@@ -5,7 +5,7 @@
 //! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
 //! folder; what keeps them there is [`crate::sandbox`].
 
-#[cfg(all(feature = "commands", target_os = "linux"))]
+#[cfg(feature = "commands")]
 mod command;
 mod failure;
 mod glob;
@@ -27,10 +27,11 @@ use std::sync::Arc;
 
 use neuraxis_ports::Tool;
 
+use crate::commands::Commands;
 use crate::function::DefinitionError;
 use root::ProjectRoot;
 
-#[cfg(all(feature = "commands", target_os = "linux"))]
+#[cfg(feature = "commands")]
 pub use command::COMMAND_ENVIRONMENT;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
@@ -45,13 +46,13 @@ pub use secret::{PROTECTED_NAMES, SECRET_FILES};
 ///
 /// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read, and
 /// neither writes elsewhere nor reaches anything else unless a call asks for it. That takes a program whose `main` calls
-/// [`run_sandbox_helper`](crate::run_sandbox_helper), and a kernel with Landlock; without, its calls fail.
+/// [`run_sandbox_helper`](crate::run_sandbox_helper), and a kernel with Landlock; without, there is no such tool.
 ///
 /// # Errors
 ///
 /// When the folder cannot be opened.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
-    project_files_without(root, &OwnFiles::default())
+    project_files_without(root, &OwnFiles::default(), Commands::default())
 }
 
 /// As [`project_files`], but the files of the program itself are out of reach, whatever the policy says.
@@ -59,7 +60,7 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 /// The file tools neither read nor write secrets and the store, and write no configuration. Commands read no secrets. In
 /// the project they change neither secrets nor the store, and for that make, rename and remove nothing in the folders
 /// above those, the top of the project included; nor do they change a configuration that is there. Outside the project
-/// they write nothing anyway.
+/// they write nothing anyway. None of this holds for commands that run [unconfined](Commands::Unconfined).
 ///
 /// # Errors
 ///
@@ -67,6 +68,7 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 pub fn project_files_without(
     root: impl AsRef<Path>,
     own: &OwnFiles,
+    commands: Commands,
 ) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
     let path = root.as_ref();
     let root = ProjectRoot::open(path, own).map_err(|source| ProjectError::Root {
@@ -74,15 +76,23 @@ pub fn project_files_without(
         source,
     })?;
     let root = Arc::new(root);
-    Ok(vec![
+    let tools = vec![
         list::tool(Arc::clone(&root))?,
         read::tool(Arc::clone(&root))?,
         search::tool(Arc::clone(&root))?,
         write::tool(Arc::clone(&root))?,
         patch::tool(Arc::clone(&root))?,
-        #[cfg(all(feature = "commands", target_os = "linux"))]
-        command::tool(root)?,
-    ])
+    ];
+    Ok(tools.into_iter().chain(command(root, commands)?).collect())
+}
+
+#[cfg(feature = "commands")]
+use command::tool as command;
+
+#[cfg(not(feature = "commands"))]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
+fn command(_: Arc<ProjectRoot>, _: Commands) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
+    Ok(None)
 }
 
 /// Why there are no tools for a project's files.

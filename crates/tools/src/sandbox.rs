@@ -11,30 +11,59 @@
 //! - the privileges of the superuser are given up but for two ([`privileges`]);
 //! - seccomp: Unix sockets and what opens other ways out are closed ([`system_calls`]).
 //!
-//! Landlock is always needed. What else a kernel has is found out once ([`features`]).
+//! Landlock is always needed. What else a kernel has is found out once ([`features`]). All of it is Linux: elsewhere there
+//! is no sandbox.
 //! It does not keep a command from reading what the user may read, nor bound its memory and processor time.
 
+#[cfg(target_os = "linux")]
 mod channel;
+#[cfg(target_os = "linux")]
 mod closed;
 mod features;
+#[cfg(target_os = "linux")]
 mod files;
+#[cfg(target_os = "linux")]
 mod guard;
+#[cfg(target_os = "linux")]
 mod helper;
+#[cfg(target_os = "linux")]
 mod inside;
+#[cfg(target_os = "linux")]
 mod mounts;
+#[cfg(target_os = "linux")]
 mod network;
+#[cfg(target_os = "linux")]
 mod order;
+#[cfg(target_os = "linux")]
 mod privileges;
+#[cfg(target_os = "linux")]
 mod processes;
+#[cfg(target_os = "linux")]
 mod repository;
+#[cfg(target_os = "linux")]
 mod supervise;
+#[cfg(target_os = "linux")]
 mod system_calls;
 
-pub use features::{SandboxFeature, SandboxFeatures, sandbox_features};
+use serde::{Deserialize, Serialize};
+
+pub use features::{NoSandbox, SandboxFeature, SandboxFeatures, sandbox_features};
+#[cfg(target_os = "linux")]
 pub use helper::{run_sandbox_helper, use_sandbox_helper};
 
+#[cfg(target_os = "linux")]
 pub(crate) use helper::{Running, Wanted, start};
-pub(crate) use order::Ended;
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    /// Nothing if it was ended by a signal.
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// What it made that is protected, by its paths from the project's top: it was given other names afterwards.
+    pub(crate) set_aside: Vec<String>,
+}
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -111,8 +111,13 @@ impl Connection {
                 (handler.serve_with_lifecycle(transport, mode).await, None)
             }
         };
-        let said = last_words.said();
-        let service = service.map_err(|error| ConnectError::of_handshake(&error, said))?;
+        let service = match service {
+            Ok(service) => service,
+            Err(error) => {
+                let said = last_words.said_at_last().await;
+                return Err(ConnectError::of_handshake(&error, said));
+            }
+        };
         let connection = Self::of(service, process, last_words.clone()).await;
         let is_spoken = |known: &ProtocolVersion| known.as_str() == connection.version;
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {

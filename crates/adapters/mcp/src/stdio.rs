@@ -3,12 +3,12 @@
 //! The program gets the variables it is configured with and no others. Its standard error goes to the log. However this
 //! process ends, the program does too: its input is closed, and where it does not care, it is stopped with all it started.
 
+mod last_words;
 mod lines;
 mod program;
 
-use std::collections::VecDeque;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
@@ -18,6 +18,7 @@ use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::notices::Notices;
 use crate::text::one_line;
+pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
 
 /// How long a server may take to end once its input is closed, and once more when it is asked to.
@@ -29,9 +30,6 @@ const MAX_LINES: u32 = 1_000;
 /// The most bytes of such a line.
 const MAX_LINE: usize = 2_048;
 
-/// How many of the last of them are kept, for saying why it does not start.
-const LAST_LINES: usize = 3;
-
 /// A server that was started.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -42,26 +40,6 @@ pub(crate) struct Process {
     last_words: LastWords,
     /// Dropped last.
     _parent: program::Parent,
-}
-
-/// The last a server wrote to its standard error.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LastWords(Arc<Mutex<VecDeque<String>>>);
-
-impl LastWords {
-    pub(crate) fn said(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        lines.join(" / ")
-    }
-
-    fn add(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() >= LAST_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
-    }
 }
 
 impl Process {
@@ -80,8 +58,9 @@ impl Process {
         let piped = || failed(std::io::Error::other("its input and output are not there"));
         let stdin = child.stdin.take().ok_or_else(piped)?;
         let stdout = child.stdout.take().ok_or_else(piped)?;
-        let last_words = LastWords::default();
+        let mut last_words = LastWords::default();
         if let Some(stderr) = child.stderr.take() {
+            last_words = LastWords::of_program();
             tokio::spawn(log(Arc::clone(server), stderr, last_words.clone()));
         }
         let process = Self {
@@ -208,6 +187,7 @@ async fn log(server: Arc<str>, stderr: ChildStderr, last_words: LastWords) {
         }
         last_words.add(line);
     }
+    last_words.end();
 }
 
 /// Reads a line, of which only so much is kept; nothing at the end.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use neuraxis_core::duration_text;
 use serde::{Deserialize, Serialize};
 
-use crate::guard::AllowedHost;
+use crate::error::FetchError;
+use crate::fetch;
+use crate::guard::{AllowedHost, Guard};
 use crate::search::SearchConfig;
 
 /// `[web]`. In configuration a duration is written with its unit, such as `"20s"`.
@@ -59,6 +61,19 @@ impl Default for WebConfig {
             cache_bytes: 32 << 20,
             search: SearchConfig::default(),
         }
+    }
+}
+
+impl WebConfig {
+    /// Looks at a URL as `web_fetch` does before anything is sent: whether it is one, and leads to a public address or to a
+    /// host that is allowed. A name passes; where it leads is looked at once it is resolved.
+    ///
+    /// # Errors
+    ///
+    /// What the model would read.
+    pub fn check(&self, url: &str) -> Result<(), FetchError> {
+        Guard::new(&self.allow_hosts).check(&fetch::read(url)?)?;
+        Ok(())
     }
 }
 

@@ -243,7 +243,7 @@ impl Fetcher {
 }
 
 /// Reads a URL as a model writes it.
-fn read(text: &str) -> Result<Url, FetchError> {
+pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
     let text = text.trim();
     let why = |why: String| FetchError::Url { why };
     if text.len() > MAX_URL_BYTES {

@@ -5,9 +5,11 @@ mod command;
 mod config;
 mod patch;
 mod record;
+mod url;
 
 pub use self::archive::archive;
 pub use self::command::command;
 pub use self::config::config;
 pub use self::patch::patch;
 pub use self::record::record;
+pub use self::url::url;

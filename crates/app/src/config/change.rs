@@ -80,6 +80,11 @@ impl Change {
             ["models", role, rest @ ..] => of_model(role, rest, text, &Keys { role, whole, own }),
             ["mcp", "servers", server, rest @ ..] => of_mcp_server(server, rest, text),
             ["tools", "root"] => (2, format!("lets tools read and write in {}", cut(text))),
+            ["tools", "commands"] if text != "sandboxed" => (
+                0,
+                "lets commands run without a sandbox where there is none: as you, with all that you can do"
+                    .to_owned(),
+            ),
             ["tools", ..] => (3, "changes the tools".to_owned()),
             ["web", "allow_hosts"] => (
                 1,

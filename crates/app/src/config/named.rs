@@ -8,6 +8,7 @@ use super::Layers;
 use super::error::{ConfigError, Fault};
 use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
+use crate::commands::RUN_COMMAND;
 use crate::names::{nearest, shown};
 use crate::web::SEARCH;
 
@@ -120,14 +121,16 @@ pub struct AbsentTools {
 
 /// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
 pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName]) -> AbsentTools {
-    // A pattern that matches the search names no slip, also where no service is configured.
-    let search = SEARCH.parse::<ToolName>().ok();
-    let with_reserved: Vec<ToolName> = tools.iter().cloned().chain(search).collect();
-    let never_there = policy.unknown_tools(&with_reserved);
-    let is_never_there = |fault: &PolicyError| {
-        never_there
-            .iter()
-            .any(|other| named_by(other) == named_by(fault))
+    // A pattern that matches one of these names no slip, also where there is no service to search, and no sandbox.
+    let without = |name: &str| {
+        let name = name.parse::<ToolName>().ok();
+        let others: Vec<ToolName> = tools.iter().cloned().chain(name).collect();
+        policy.unknown_tools(&others)
+    };
+    let (without_search, without_commands) = (without(SEARCH), without(RUN_COMMAND));
+    let is_among = |faults: &[PolicyError], fault: &PolicyError| {
+        let mut faults = faults.iter();
+        faults.any(|other| named_by(other) == named_by(fault))
     };
     let mut absent = AbsentTools::default();
     for fault in policy.unknown_tools(tools) {
@@ -136,8 +139,12 @@ pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName])
         };
         let why = if pattern.contains(SERVER_SEPARATOR) {
             format!("{key}: no server is configured that has \"{pattern}\"")
-        } else if !is_never_there(&fault) {
+        } else if !is_among(&without_search, &fault) {
             format!("{key}: there is no tool {pattern} unless [web.search] names a service")
+        } else if !is_among(&without_commands, &fault) {
+            format!(
+                "{key}: there is no tool {pattern}, since nothing can confine commands here (`tools.commands` can let them run)"
+            )
         } else if layers.is_untrusted(key) {
             fault.to_string()
         } else {

@@ -11,6 +11,7 @@ use neuraxis_brainstem::{
 };
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use neuraxis_engine::{OrchestratorBuilder, ResultBounds};
+use neuraxis_tools::Commands;
 use neuraxis_web::WebConfig;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
@@ -84,6 +85,8 @@ pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
     pub root: Option<PathBuf>,
+    /// Whether commands may run where nothing confines them: `sandboxed` (they may not) if left out, or `unconfined`.
+    pub commands: Commands,
     /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
     /// others; 50 if left out.
     search_above: Option<u32>,

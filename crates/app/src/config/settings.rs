@@ -50,6 +50,9 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        if let Ok(commands) = Value::try_from(self.tools.commands) {
+            self.add(&mut list, "tools.commands".to_owned(), &commands);
+        }
         let above = Value::Integer(self.tools.search_above().into());
         self.add(&mut list, "tools.search_above".to_owned(), &above);
         let bounds = self.tools.result_bounds();

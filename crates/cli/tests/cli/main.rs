@@ -25,8 +25,11 @@ mod layers;
 mod long_results;
 mod machine;
 mod mcp;
+mod mcp_own_client;
 mod mcp_serve;
 mod model_faults;
+#[cfg(target_os = "linux")]
+mod no_sandbox;
 #[cfg(unix)]
 mod person;
 mod plan;

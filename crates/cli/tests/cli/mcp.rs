@@ -3,25 +3,21 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use neuraxis_testkit::mcp_script;
 use serde_json::Value;
 
 use crate::machine::Machine;
 
-/// A server in the language of the shell. What it says of its tool stands in a file, if there is one.
-const SERVER: &str = r#"
+/// What the server of these tests does. What it says of its tool stands in a file, if there is one.
+const ACTS: &str = r#"
 touch started; echo $$ > own
-answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 what=$(cat what 2>/dev/null || echo Looks.)
-while IFS= read -r line; do
-  id=${line#*\"id\":}; id=${id%%[,\}]*}
-  case $line in
-    *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"?"}}\n' "$id" ;;
-    *'"method":"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"7"}}' ;;
-    *'"method":"tools/list"'*) answer '{"tools":[{"name":"look","description":"'"$what"'","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}' ;;
-    *'"method":"tools/call"'*hang*) trap '' TERM HUP; touch called; while :; do sleep 1; done ;;
-    *'"method":"tools/call"'*) answer '{"content":[{"type":"text","text":"seen '"$SHOP_WORD$SHOP_KEY"'"}]}' ;;
-  esac
-done
+begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"7"}}'; }
+list() { answer '{"tools":[{"name":"look","description":"'"$what"'","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}'; }
+call() {
+  case $line in *hang*) trap '' TERM HUP; touch called; while :; do sleep 1; done ;; esac
+  text "seen $SHOP_WORD$SHOP_KEY"
+}
 "#;
 
 const SECTION: &str = "[mcp.servers.shop]\ncommand = 'sh'\nargs = ['server.sh']\n";
@@ -30,7 +26,7 @@ const TRUST: &str = "[trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nope
 
 fn machine(config: &str) -> Machine {
     Machine::new()
-        .with_file("server.sh", SERVER)
+        .with_file("server.sh", mcp_script(ACTS))
         .with_private("config/neuraxis/neuraxis.toml", config)
 }
 
@@ -113,7 +109,7 @@ fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone()
 #[test]
 fn a_server_that_a_project_names_starts_once_its_folder_is_trusted_and_not_before() {
     let machine = Machine::new()
-        .with_file("server.sh", SERVER)
+        .with_file("server.sh", mcp_script(ACTS))
         .with_untrusted(SECTION);
     let done = machine.run(["tools", "list"]);
     assert!(!done.stdout.contains("shop__"), "{done:?}");

@@ -23,6 +23,10 @@ fn machine(model: &Model, site: &Site, search: &Site) -> Machine {
 }
 
 fn ask(machine: &Machine) -> Value {
+    ask_with(machine, &[])
+}
+
+fn ask_with(machine: &Machine, more: &[&str]) -> Value {
     let arguments = [
         "ask",
         "--channel",
@@ -33,7 +37,7 @@ fn ask(machine: &Machine) -> Value {
         "json",
     ];
     let question = ["How does the earth change?"];
-    let mut command = machine.command(arguments.iter().chain(&question));
+    let mut command = machine.command(arguments.iter().chain(more).chain(&question));
     command.env("MY_KEY", "sk-test");
     let done = command.output().unwrap();
     let (stdout, stderr) = (
@@ -112,4 +116,19 @@ fn a_page_is_fetched_once_a_run_however_many_researchers_read_it() {
     let all = read.len();
     read.dedup();
     assert_eq!(read.len(), all, "{read:?}");
+}
+
+#[test]
+fn when_its_time_is_up_research_answers_with_what_was_read_by_then() {
+    let topics = TOPICS.map(str::to_owned);
+    let (model, site) = (Model::losing_the_last(&topics), web::pages());
+    let search = web::search(&site);
+    let machine = machine(&model, &site, &search);
+    let result = ask_with(&machine, &["--set", "modes.exploratory.deadline=10s"]);
+    assert_eq!(result["finish_reason"], "deadline", "{result}");
+    assert_eq!(result["status"], "done", "{result}");
+    let reply = result["reply"].as_str().unwrap();
+    assert!(reply.contains("- Finding 0 is certain [1].\n"), "{reply}");
+    let sources = result["sources"].as_array().unwrap();
+    assert_eq!(sources.len(), 4 * topics.len(), "{reply}");
 }

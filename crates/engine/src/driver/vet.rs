@@ -82,6 +82,9 @@ impl Driver {
     }
 
     fn vet_call(&self, call: &CallToVet, turn: &TurnContext, reasons: &mut ReasonCache) -> Vetting {
+        if let Some(absent) = self.catalog.absent(&call.name) {
+            return Vetting::deny(absent.to_string());
+        }
         // A tool that this agent was not offered is as unknown as one that does not exist.
         let offered = self.tree.tools(turn.agent);
         if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
@@ -103,7 +106,9 @@ impl Driver {
         }
         let tool = match self.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,
-            Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,
+            Err(ToolCallError::UnknownTool { .. } | ToolCallError::AbsentTool { .. }) => {
+                return Vetting::Unknown;
+            }
             Err(ToolCallError::InvalidArguments(message)) => return Vetting::Invalid { message },
         };
         if !is_available(tool.as_ref(), turn) {

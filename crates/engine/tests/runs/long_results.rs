@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    JsonText, MAX_ERROR_CHARS, ModelRequest, READ_OUTPUT, RecordBody, Role, RunId, RunStatus, Seq,
-    SessionId, ToolCallId, ToolFailure, ToolResult, Turn,
+    ForkPoint, JsonText, MAX_ERROR_CHARS, ModelRequest, READ_OUTPUT, RecordBody, Role, RunId,
+    RunStatus, Seq, SessionId, ToolCallId, ToolFailure, ToolResult, Turn,
 };
 use neuraxis_engine::{ForkOptions, Orchestrator, OrchestratorBuilder, ResultBounds, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{OutputPlace, RunLog as _, RunOutputs as _, SessionStore, StoreError};
+use neuraxis_ports::{
+    OutputPlace, RunLog as _, RunOutputs as _, Session, SessionIndex as _, SessionStore, StoreError,
+};
 use neuraxis_testkit::{
-    Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    Act, CountingIds, FailingStore, Fault, RunLog, START, Script, ScriptedModel, ScriptedTool,
+    StoreOperation, reply, spec,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -451,6 +454,60 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         heard.results()[0].value.error_message(),
         Some(said.swap_remove(0))
     );
+}
+
+#[tokio::test]
+async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_it() {
+    let store = Arc::new(MemoryStore::new());
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("big", "{}")]))
+            .then(reply::text("It is long.")),
+    );
+    let orchestrator = with(&store, ScriptedModel::new(), big())
+        .model(Role::REASONING, model.clone())
+        .build()
+        .unwrap();
+    let of = |session: &str, owner: &str| {
+        let request = UserRequest::new(session.parse().unwrap(), "go").owner(owner);
+        request.mode(neuraxis_core::Mode::EXPLORATORY)
+    };
+    let first = hear(&orchestrator, of("hers", "ada")).await;
+    let call = first.results()[0].tool_call_id.clone();
+    let read = format!(r#"{{"call":"{call}","line":7}}"#);
+    // The claim of the same owner shows that it is the owner who makes the difference.
+    for (number, owner) in [(101, "eve"), (102, "ada")] {
+        let session: SessionId = format!("of-{owner}").parse().unwrap();
+        let created = Session::new(session.clone(), START).owned_by(owner);
+        store.create_session(&created).await.unwrap();
+        let forged = CountingIds::nth_run(number);
+        let mut log = RunLog::new(forged, session.clone());
+        let mut started = Arc::unwrap_or_clone(log.started("Go on."));
+        let RecordBody::RunStarted(body) = &mut started.body else {
+            panic!("{started:?}")
+        };
+        Arc::make_mut(&mut body.spec).forked_from = Some(ForkPoint {
+            run_id: first.result.run_id,
+            turn: Turn(1),
+        });
+        let records = [
+            Arc::new(started),
+            log.replied(reply::text("Gladly.")),
+            log.finished("Gladly."),
+        ];
+        let lease = store.begin_run(&session, forged).await.unwrap();
+        store.commit(&lease, &records).await.unwrap();
+
+        model.push(reply::calls([(READ_OUTPUT, read.as_str())]));
+        model.push(reply::text("Done."));
+        let heard = hear(&orchestrator, of(session.as_str(), owner)).await;
+        let result = &heard.results()[0];
+        let refused = result.value.error_message();
+        assert_eq!(refused.is_some(), owner == "eve", "{owner}: {result:?}");
+        if let Some(said) = refused {
+            assert!(said.contains("is kept in this session"), "{said}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -64,6 +64,34 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
     );
 }
 
+#[tokio::test]
+async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason() {
+    let model = || {
+        ScriptedModel::new()
+            .then(reply::calls([("deploy", "{}")]))
+            .then(reply::text("ok"))
+    };
+    let absent = |model| {
+        let name = "deploy".parse().unwrap();
+        builder(model).absent_tool(name, "no cluster is here")
+    };
+    let heard = hear(&absent(model()).build().unwrap(), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let result = &heard.results()[0];
+    assert_eq!(result.failure, Some(ToolFailure::Denied));
+    assert_eq!(
+        result.value.as_str(),
+        r#"{"error":"denied: there is no tool deploy here: no cluster is here"}"#
+    );
+    // One that is added all the same is there.
+    let tool = Arc::new(ScriptedTool::echoing(spec("deploy").read_only()));
+    let there = absent(model()).tool(tool.clone()).build().unwrap();
+    hear(&there, request("go"))
+        .await
+        .assert_valid(RunStatus::Done);
+    assert_eq!(tool.count(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
     let calls = [("read", "1"), ("read", "2"), ("write", "3"), ("read", "4")];

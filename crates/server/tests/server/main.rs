@@ -22,6 +22,7 @@ mod limits;
 #[cfg(unix)]
 mod log_copy;
 mod mcp;
+mod mcp_own_client;
 mod model_faults;
 mod openai;
 mod openai_clients;

@@ -1,17 +1,18 @@
 //! The tool `run_command`: a command line, run by `sh` in the project's folder.
 //!
-//! What keeps it there is the kernel ([`crate::sandbox`]); without that nothing is run. It gets no secrets by its
-//! environment ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it, also if
-//! this program is killed.
+//! What keeps it there is the kernel ([`crate::sandbox`]); without that nothing is run, unless it may run unconfined
+//! ([`unconfined`]). It gets no secrets by its environment ([`environment`]), no input, and no more time than it was given.
+//! In the sandbox, whatever it started ends with it, also if this program is killed.
 //! It may read what the user may read, and with `access` reach the network or write to `.git`: whether it runs at all is
 //! for the policy to decide.
 
 mod environment;
 mod output;
+mod running;
+mod unconfined;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +22,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
-use self::environment::environment;
 use self::output::{Collected, Live};
+use self::running::{Confinement, Running};
 use super::failure::{FileError, shown};
-use super::root::{Located, LocatedFolder, ProjectRoot};
+use super::root::{Located, ProjectRoot};
 use super::walk::is_false;
 use crate::blocking::{self, Cancelled};
+use crate::commands::{Commands, CommandsHere};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::sandbox::{self, Ended, Running, Wanted, sandbox_features};
+use crate::sandbox::{Ended, sandbox_features};
 use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 pub use environment::COMMAND_ENVIRONMENT;
@@ -58,18 +60,46 @@ const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directl
 
 const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
 
-pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool = FunctionTool::new(
-        "run_command",
-        description(&root),
-        move |arguments: Arguments, ctx| run(Arc::clone(&root), arguments, ctx),
-    )?;
+const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
+    and returns its exit code and output. There is no input and no terminal: use options that ask nothing. Nothing confines \
+    it on this machine: it can do whatever the user can, so run nothing that writes outside the project, and leave nothing \
+    running. Because of that `access` has to name all there is: [\"network\", \"git\"]. Use the file tools to read, search \
+    and write files.";
+
+/// Makes the tool; none where no command is run on this machine.
+pub(super) fn tool(
+    root: Arc<ProjectRoot>,
+    commands: Commands,
+) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
+    const NAME: &str = "run_command";
     let annotations = ToolAnnotations::default().destructive().open_world();
-    Ok(tool
-        .class(ToolClass::Irreversible)
-        .annotations(annotations)
-        .timeout(COMMAND_MAX_TIMEOUT + MARGIN)
-        .build())
+    let timeout = COMMAND_MAX_TIMEOUT + MARGIN;
+    let class = ToolClass::Irreversible;
+    Ok(match commands.here() {
+        CommandsHere::Refused { .. } => None,
+        CommandsHere::Sandboxed => {
+            let tool = FunctionTool::new(
+                NAME,
+                description(&root),
+                move |arguments: Arguments, ctx| {
+                    run(Arc::clone(&root), arguments, Confinement::Sandbox, ctx)
+                },
+            )?;
+            let tool = tool.class(class).annotations(annotations);
+            Some(tool.timeout(timeout).build())
+        }
+        CommandsHere::Unconfined { .. } => {
+            let tool = FunctionTool::new(
+                NAME,
+                UNCONFINED,
+                move |arguments: UnconfinedArguments, ctx| {
+                    run(Arc::clone(&root), arguments.into(), Confinement::None, ctx)
+                },
+            )?;
+            let tool = tool.class(class).annotations(annotations);
+            Some(tool.timeout(timeout).build())
+        }
+    })
 }
 
 fn description(root: &ProjectRoot) -> String {
@@ -81,7 +111,6 @@ fn description(root: &ProjectRoot) -> String {
         description.push_str(&closed.join(", "));
         description.push('.');
     }
-    // Where no command can be run at all, a call says why.
     let gaps = sandbox_features().map(|features| features.gaps().collect::<Vec<_>>());
     let gaps = gaps.unwrap_or_default().join("; ");
     if !gaps.is_empty() {
@@ -104,6 +133,32 @@ struct Arguments {
     /// What it needs that is closed otherwise. By default nothing. Ask only for what this command cannot do without.
     #[schemars(with = "Option<Vec<AccessSchema>>")]
     access: Option<BTreeSet<Access>>,
+}
+
+/// The arguments where nothing confines commands: whoever judges a call, a rule or a person, sees what it reaches.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnconfinedArguments {
+    /// The command line, as `sh -c` takes it. At most 8 KiB.
+    command: String,
+    /// The folder to run it in, relative to the top of the project. Leave it out for the top.
+    cwd: Option<String>,
+    /// After how many seconds it is ended. By default 120, at most 600.
+    timeout_seconds: Option<NonZeroU64>,
+    /// What it can reach, which is everything: `["network", "git"]`.
+    #[schemars(with = "BTreeSet<AccessSchema>", length(min = 2))]
+    access: BTreeSet<Access>,
+}
+
+impl From<UnconfinedArguments> for Arguments {
+    fn from(arguments: UnconfinedArguments) -> Self {
+        Self {
+            command: arguments.command,
+            cwd: arguments.cwd,
+            timeout_seconds: arguments.timeout_seconds,
+            access: Some(arguments.access),
+        }
+    }
 }
 
 /// What a model reads of what a command can ask for: the words of [`Access`].
@@ -156,6 +211,7 @@ enum Ending {
 async fn run(
     root: Arc<ProjectRoot>,
     arguments: Arguments,
+    confinement: Confinement,
     ctx: ToolContext,
 ) -> Result<Ran, ToolError> {
     check(&arguments.command)?;
@@ -179,7 +235,7 @@ async fn run(
                 .into());
             }
         };
-        start(&command, &root, &folder, access)
+        confinement.start(&command, &root, &folder, access)
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
@@ -190,26 +246,6 @@ async fn run(
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
     }
     Ok(ran)
-}
-
-fn start(
-    command: &str,
-    root: &ProjectRoot,
-    folder: &LocatedFolder,
-    access: BTreeSet<Access>,
-) -> Result<Running, ToolError> {
-    let own = root.own();
-    let owned = |path: &std::path::Path| -> PathBuf { path.to_owned() };
-    sandbox::start(Wanted {
-        command,
-        environment: environment(std::env::vars_os()),
-        project: root.dir(),
-        folder: (folder.path.clone(), &folder.dir),
-        access,
-        secrets: own.secrets(),
-        unreachable: own.unchangeable().map(owned).collect(),
-        governing: own.governing().map(owned).collect(),
-    })
 }
 
 fn check(command: &str) -> Result<(), ToolError> {

@@ -1,6 +1,6 @@
 //! The files of this program itself: no tool gets at them, wherever they are and by whatever name.
 
-#[cfg(all(feature = "commands", target_os = "linux"))]
+#[cfg(feature = "commands")]
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -132,7 +132,7 @@ impl OwnInside {
     }
 
     /// The files in the project that commands must neither read nor change, by their paths from its top.
-    #[cfg(all(feature = "commands", target_os = "linux"))]
+    #[cfg(feature = "commands")]
     pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
         let kept = inside.filter(|(_, kind)| *kind != Own::Governing);
@@ -148,7 +148,7 @@ impl OwnInside {
     }
 
     /// The folders of the project that commands cannot change because of what is in them or beneath.
-    #[cfg(all(feature = "commands", target_os = "linux"))]
+    #[cfg(feature = "commands")]
     pub(super) fn closed_folders(&self) -> BTreeSet<&Path> {
         let above = self
             .unchangeable()

@@ -22,6 +22,9 @@ const MAX_COMPARED_NAMES: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct ProjectRoot {
     dir: Dir,
+    /// Where it was when it was opened, absolute and without links.
+    #[cfg(feature = "commands")]
+    path: PathBuf,
     /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
     known_as: Vec<PathBuf>,
     own: OwnInside,
@@ -63,7 +66,19 @@ impl ProjectRoot {
             .flatten()
             .collect();
         let own = own.beneath(&known_as);
-        Ok(Self { dir, known_as, own })
+        Ok(Self {
+            dir,
+            #[cfg(feature = "commands")]
+            path: path.canonicalize()?,
+            known_as,
+            own,
+        })
+    }
+
+    /// Its path, which may lead elsewhere by now.
+    #[cfg(feature = "commands")]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Its handle.

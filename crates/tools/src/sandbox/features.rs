@@ -1,14 +1,11 @@
 //! Which parts of the sandbox this machine's kernel can give.
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::helper;
-use super::order::Reply;
-
 /// The version of Landlock from which on a command cannot empty files that it may not write.
+#[cfg(target_os = "linux")]
 pub(super) const LANDLOCK_WITH_TRUNCATE: u32 = 3;
 /// The version of Landlock from which on a command cannot send signals to processes outside.
 const LANDLOCK_WITH_SIGNALS: u32 = 6;
@@ -107,25 +104,58 @@ impl SandboxFeatures {
         missing.chain(signals)
     }
 
+    #[cfg(target_os = "linux")]
     pub(super) fn in_force(&self) -> impl Iterator<Item = SandboxFeature> {
         let all = SandboxFeature::ALL.into_iter();
         all.filter(|feature| self.has(*feature))
     }
 }
 
+/// Why there is no sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoSandbox {
+    /// This machine has none.
+    #[error("{0}")]
+    Missing(String),
+    /// There may be one, but it could not be tried.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Finds out which parts of the sandbox this machine can give: once, by trying.
 ///
 /// # Errors
 ///
-/// Says why no command is run here at all.
-pub fn sandbox_features() -> Result<&'static SandboxFeatures, String> {
-    static FOUND: OnceLock<Result<SandboxFeatures, String>> = OnceLock::new();
-    let program = helper::program()?;
+/// Says why commands cannot be confined here.
+pub fn sandbox_features() -> Result<&'static SandboxFeatures, NoSandbox> {
+    found()
+}
+
+#[cfg(target_os = "linux")]
+fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
+    use std::sync::OnceLock;
+
+    use super::helper;
+    use super::order::Reply;
+
+    static FOUND: OnceLock<Result<SandboxFeatures, NoSandbox>> = OnceLock::new();
+    let program = helper::program().map_err(NoSandbox::Failed)?;
+    let failed = |why: String| Err(NoSandbox::Failed(why));
     let found = FOUND.get_or_init(|| match helper::probe(&program) {
         Ok(Reply::Found { landlock, missing }) => Ok(SandboxFeatures { landlock, missing }),
-        Ok(Reply::Refused(why) | Reply::Failed(why)) => Err(why),
-        Ok(Reply::Ended(_)) => Err("the sandbox's helper answered something else".to_owned()),
-        Err(error) => Err(format!("the sandbox's helper cannot be started: {error}")),
+        Ok(Reply::Refused(why)) => Err(NoSandbox::Missing(why)),
+        Ok(Reply::Failed(why)) => failed(why),
+        Ok(Reply::Ended(_)) => failed("the sandbox's helper answered something else".to_owned()),
+        Err(error) => failed(format!("the sandbox's helper cannot be started: {error}")),
     });
     found.as_ref().map_err(Clone::clone)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
+    let system = std::env::consts::OS;
+    Err(NoSandbox::Missing(format!(
+        "the sandbox is made of what the Linux kernel has, and this is {system}"
+    )))
 }

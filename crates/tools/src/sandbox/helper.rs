@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::features::{SandboxFeature, sandbox_features};
-use super::order::{Ended, Identity, Order, Reply, Run};
-use super::{inside, supervise};
+use super::order::{Identity, Order, Reply, Run};
+use super::{Ended, inside, supervise};
 
 /// This program, whatever became of its file.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
@@ -76,7 +76,7 @@ pub fn use_sandbox_helper(program: impl Into<PathBuf>) {
 pub(super) fn program() -> Result<PathBuf, String> {
     let named = HELPER.get().cloned();
     named.ok_or_else(|| {
-        "this program does not call neuraxis_tools::run_sandbox_helper first in its main, so it cannot run commands"
+        "this program does not call neuraxis_tools::run_sandbox_helper first in its main, so nothing can confine commands"
             .to_owned()
     })
 }
@@ -133,7 +133,7 @@ pub(crate) struct Running {
 
 /// Starts a command, confined. May block for as long as it takes to start a process.
 pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
-    let features = sandbox_features().map_err(|why| refused(&why))?;
+    let features = sandbox_features().map_err(|why| refused(&why.to_string()))?;
     start_with(features.in_force().collect(), wanted)
 }
 

@@ -21,8 +21,8 @@ use super::closed::Closed;
 use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
 use super::files::{self, Reach};
 use super::mounts::{self, Processes};
-use super::order::{Ended, Identity, Order, Reply, Run};
-use super::{network, privileges, repository, system_calls};
+use super::order::{Identity, Order, Reply, Run};
+use super::{Ended, network, privileges, repository, system_calls};
 
 /// Does its work and answers the supervisor.
 pub(super) fn main() -> ExitCode {
@@ -147,7 +147,10 @@ impl Confinement {
 
     fn check_landlock(&self, version: u32) -> Result<(), String> {
         if version == 0 {
-            return Err("it takes Linux 5.13 or newer, with Landlock".to_owned());
+            return Err(
+                "this kernel has no Landlock, or it is switched off; it takes Linux 5.13 or newer"
+                    .to_owned(),
+            );
         }
         if version < LANDLOCK_WITH_TRUNCATE && !self.has(SandboxFeature::Files) {
             return Err("without a mount namespace it takes Linux 6.2 or newer: before that, a command could empty any file \

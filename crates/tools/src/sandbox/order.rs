@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use neuraxis_core::Access;
 use serde::{Deserialize, Serialize};
 
+use super::Ended;
 use super::features::SandboxFeature;
 
 /// What the supervisor, and then the process inside, has to do.
@@ -75,14 +76,4 @@ pub(super) enum Reply {
     Refused(String),
     /// The command could not be started.
     Failed(String),
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ended {
-    /// Nothing if it was ended by a signal.
-    pub(crate) exit_code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    /// What it made that is protected, by its paths from the project's top: it was given other names afterwards.
-    pub(crate) set_aside: Vec<String>,
 }

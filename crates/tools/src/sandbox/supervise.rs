@@ -20,8 +20,8 @@ use super::channel::Channel;
 use super::features::SandboxFeature;
 use super::guard::Guard;
 use super::helper::{INSIDE, PROGRAM};
-use super::order::{Ended, Order, Reply};
-use super::{privileges, processes};
+use super::order::{Order, Reply};
+use super::{Ended, privileges, processes};
 
 /// The first descriptor that is neither input nor output.
 const FIRST_OTHER: i32 = 3;

@@ -12,9 +12,8 @@ use neuraxis_ports::ToolError;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-use super::SandboxFeature;
 use super::helper::{Wanted, start_with, use_sandbox_helper};
-use super::order::Ended;
+use super::{Ended, SandboxFeature};
 
 /// Names the helper, which is built with the tests. Tells whether it is there.
 fn has_helper() -> bool {

@@ -12,6 +12,8 @@ use tempfile::TempDir;
 use crate::support::{FixedClock, accepts, schema};
 
 fn all(root: &TempDir) -> Vec<Arc<dyn Tool>> {
+    #[cfg(target_os = "linux")]
+    neuraxis_tools::use_sandbox_helper(env!("CARGO_BIN_EXE_neuraxis-sandbox"));
     let mut tools = built_in(Arc::new(FixedClock(Timestamp::UNIX_EPOCH))).unwrap();
     tools.extend(project_files(root.path()).unwrap());
     tools

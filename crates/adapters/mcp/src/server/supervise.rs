@@ -181,9 +181,13 @@ async fn attend(
 
 /// Asks for the tools, and offers those that are accepted.
 async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), ConnectError> {
-    let listed = connection.tools().await;
-    let (tools, mut unusable) =
-        listed.map_err(|error| ConnectError::of_request(&error, connection.last_words.said()))?;
+    let (tools, mut unusable) = match connection.tools().await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let said = connection.last_words.said_at_last().await;
+            return Err(ConnectError::of_request(&error, said));
+        }
+    };
     let (definitions, left_out) = definition::sorted(&shared.config, tools);
     unusable.extend(left_out);
     let mut seen = lock(&shared.seen);

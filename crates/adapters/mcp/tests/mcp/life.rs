@@ -11,7 +11,7 @@ use neuraxis_testkit::tool_context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    call, call_in, names, notices, ready, script, script_in, start, start_with, tool, until,
+    call, call_in, names, notices, path, ready, script, script_in, start, start_with, tool, until,
 };
 
 fn lives(process: &str) -> bool {
@@ -108,6 +108,36 @@ async fn a_server_that_never_answers_is_told_of_in_time_and_with_its_last_words(
     assert!(why.contains("did not answer within 700ms"), "{why}");
     assert!(why.contains("cannot find my key"), "{why}");
     assert!(server.tools().is_empty());
+}
+
+#[tokio::test]
+async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
+    for (program, args, said) in [
+        (
+            "node",
+            ["-e", "require('/no/such/module')"],
+            "Error: Cannot find module '/no/such/module'",
+        ),
+        (
+            "python3",
+            ["-c", "import no_such_module"],
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+    ] {
+        let version = std::process::Command::new(program)
+            .arg("--version")
+            .output();
+        if !version.is_ok_and(|version| version.status.success()) {
+            println!("skipped: there is no {program}");
+            continue;
+        }
+        let mut stdio = StdioConfig::new(program, args);
+        stdio.env = path();
+        let server = start(McpServerConfig::new("shop", Reach::Stdio(stdio)));
+        let why = server.ready().await.unwrap_err();
+        let expected = format!("it ended before it answered; its last words were: {said}");
+        assert_eq!(why, expected);
+    }
 }
 
 #[tokio::test]

@@ -8,32 +8,7 @@ use std::time::Duration;
 use neuraxis_core::{JsonText, ToolOutput};
 use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Pins, Reach, StdioConfig};
 use neuraxis_ports::{Secret, Tool, ToolContext, ToolError, ToolSource};
-use neuraxis_testkit::tool_context;
-
-/// What a server of the shell does before and besides what it is told to: it begins as those of 2025-11-25 do.
-const SCRIPT: &str = r#"
-answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
-refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"%s"}}\n' "$id" "$1" "$2"; }
-text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
-changed() { printf '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'; }
-begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"script","version":"1"}}'; }
-list() { answer '{"tools":[{"name":"look","description":"Looks.","inputSchema":{"type":"object"}}]}'; }
-call() { text ok; }
-other() { :; }
-"#;
-
-const LOOP: &str = r#"
-while IFS= read -r line; do
-  id=${line#*\"id\":}; id=${id%%[,\}]*}
-  case $line in
-    *'"method":"server/discover"'*) refuse -32601 unknown ;;
-    *'"method":"initialize"'*) begin ;;
-    *'"method":"tools/list"'*) list ;;
-    *'"method":"tools/call"'*) call ;;
-    *) other ;;
-  esac
-done
-"#;
+use neuraxis_testkit::{mcp_script, tool_context};
 
 /// Returns a server that is a script of the shell: `acts` puts functions in place of the usual ones.
 pub(crate) fn script(acts: &str) -> McpServerConfig {
@@ -42,8 +17,7 @@ pub(crate) fn script(acts: &str) -> McpServerConfig {
 
 /// As [`script`], and it works in a folder.
 pub(crate) fn script_in(folder: &Path, acts: &str) -> McpServerConfig {
-    let text = format!("{SCRIPT}\n{acts}\n{LOOP}");
-    let mut program = StdioConfig::new("/bin/sh", ["-c", &text]);
+    let mut program = StdioConfig::new("/bin/sh", ["-c", &mcp_script(acts)]);
     program.env = path();
     program.cwd = Some(folder.to_owned());
     let mut config = McpServerConfig::new("shop", Reach::Stdio(program));

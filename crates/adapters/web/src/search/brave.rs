@@ -6,7 +6,7 @@ use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 use reqwest::Method;
 use serde::Deserialize;
 
-use super::exchange::{Exchange, hits};
+use super::exchange::{Exchange, Found, hits};
 
 /// The most hits that the service gives at once.
 const MAX_COUNT: u32 = 20;
@@ -32,15 +32,6 @@ struct Web {
     results: Vec<Found>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Found {
-    #[serde(default)]
-    title: String,
-    url: String,
-    #[serde(default)]
-    description: String,
-}
-
 #[async_trait]
 impl WebSearch for Brave {
     async fn search(
@@ -64,8 +55,6 @@ impl WebSearch for Brave {
             request = request.header("x-subscription-token", key);
         }
         let answer: Answer = self.0.send(request).await?;
-        let found = answer.web.results.into_iter();
-        let found = found.map(|found| SearchHit::new(found.title, found.url, found.description));
-        Ok(hits(found, most.get() as usize))
+        Ok(hits(answer.web.results, most))
     }
 }

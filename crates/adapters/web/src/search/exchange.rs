@@ -1,11 +1,13 @@
 //! A question to a search service and its answer, whatever the service.
 
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
 use neuraxis_ports::{SearchHit, Secret, WebSearchError};
 use reqwest::{Client, Method, RequestBuilder, Response, redirect, retry};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use url::Url;
@@ -162,20 +164,32 @@ fn failure(error: &reqwest::Error) -> WebSearchError {
     WebSearchError::Unreachable
 }
 
+/// A page as the services describe it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Found {
+    title: Option<String>,
+    url: String,
+    /// An excerpt. Brave calls it description.
+    content: Option<String>,
+    description: Option<String>,
+}
+
 /// Returns the hits that lead to the web, at most so many, as plain text.
-pub(super) fn hits(found: impl Iterator<Item = SearchHit>, most: usize) -> Vec<SearchHit> {
-    let to_the_web = found.filter_map(|hit| {
-        let url = Url::parse(&hit.url).ok()?;
+pub(super) fn hits(found: Vec<Found>, most: NonZeroU32) -> Vec<SearchHit> {
+    let to_the_web = found.into_iter().filter_map(|found| {
+        let url = Url::parse(&found.url).ok()?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
         is_web.then(|| {
+            let snippet = found.content.or(found.description).unwrap_or_default();
             SearchHit::new(
-                plain(&hit.title, MAX_TITLE),
-                hit.url,
-                plain(&hit.snippet, MAX_SNIPPET),
+                plain(&found.title.unwrap_or_default(), MAX_TITLE),
+                found.url,
+                plain(&snippet, MAX_SNIPPET),
             )
         })
     });
-    to_the_web.take(most).collect()
+    to_the_web.take(most.get() as usize).collect()
 }
 
 /// Takes the tags and entities out by which services mark what fits.
@@ -201,18 +215,25 @@ mod tests {
 
     #[test]
     fn hits_are_plain_text_and_lead_to_the_web_alone() {
-        let found = [
-            SearchHit::new(
+        let found = |title: &str, url: &str, content: &str| Found {
+            title: Some(title.to_owned()),
+            url: url.to_owned(),
+            content: Some(content.to_owned()),
+            description: None,
+        };
+        let all = vec![
+            found(
                 "<strong>Rust</strong> &amp; more",
                 "https://example.org/",
                 "a\n b\u{1b} c &lt;T&gt;",
             ),
-            SearchHit::new("x", "javascript:alert(1)", ""),
-            SearchHit::new("y", "no url", ""),
-            SearchHit::new("z".repeat(999), "http://example.org/z", ""),
-            SearchHit::new("third", "http://example.org/3", ""),
+            found("x", "javascript:alert(1)", ""),
+            found("y", "no url", ""),
+            found(&"z".repeat(999), "http://example.org/z", ""),
+            found("third", "http://example.org/3", ""),
         ];
-        let hits = hits(found.into_iter(), 2);
+        let two = NonZeroU32::new(2).unwrap();
+        let hits = hits(all, two);
         let expected = SearchHit::new("Rust & more", "https://example.org/", "a b c <T>");
         assert_eq!(hits[0], expected);
         assert_eq!((hits.len(), hits[1].title.len()), (2, MAX_TITLE));

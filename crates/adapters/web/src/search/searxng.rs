@@ -7,7 +7,7 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::exchange::{Exchange, hits};
+use super::exchange::{Exchange, Found, hits};
 
 /// How many engines that did not answer are named.
 const MAX_NAMED: usize = 5;
@@ -26,15 +26,6 @@ struct Answer {
     /// The engines behind it that did not answer, each with the reason.
     #[serde(default)]
     unresponsive_engines: Vec<Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Found {
-    #[serde(default)]
-    title: Option<String>,
-    url: String,
-    #[serde(default)]
-    content: Option<String>,
 }
 
 #[async_trait]
@@ -57,14 +48,7 @@ impl WebSearch for Searxng {
             let why = engines.join(", ").chars().take(MAX_WHY_CHARS).collect();
             return Err(WebSearchError::NobodyLooked { why });
         }
-        let found = answer.results.into_iter().map(|found| {
-            SearchHit::new(
-                found.title.unwrap_or_default(),
-                found.url,
-                found.content.unwrap_or_default(),
-            )
-        });
-        Ok(hits(found, most.get() as usize))
+        Ok(hits(answer.results, most))
     }
 }
 

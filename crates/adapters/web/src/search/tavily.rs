@@ -7,7 +7,7 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::exchange::{Exchange, hits};
+use super::exchange::{Exchange, Found, hits};
 
 /// The most hits that the service gives at once.
 const MAX_RESULTS: u32 = 20;
@@ -19,15 +19,6 @@ pub(super) struct Tavily(pub(super) Exchange);
 #[derive(Debug, Deserialize)]
 struct Answer {
     results: Vec<Found>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Found {
-    #[serde(default)]
-    title: String,
-    url: String,
-    #[serde(default)]
-    content: String,
 }
 
 #[async_trait]
@@ -46,8 +37,6 @@ impl WebSearch for Tavily {
             .header(header::CONTENT_TYPE, "application/json")
             .body(asked.to_string());
         let answer: Answer = self.0.send(request).await?;
-        let found = answer.results.into_iter();
-        let found = found.map(|found| SearchHit::new(found.title, found.url, found.content));
-        Ok(hits(found, most.get() as usize))
+        Ok(hits(answer.results, most))
     }
 }

@@ -12,5 +12,6 @@ mod bounds;
 mod documents;
 mod guard;
 mod polite;
+mod real_searxng;
 mod search;
 mod support;

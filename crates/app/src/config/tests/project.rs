@@ -1,5 +1,7 @@
 //! A file of the working directory: until a person trusted it, it tightens the policy and does nothing else.
 
+use neuraxis_tools::Commands;
+
 use super::*;
 
 const LOOSER: &str = "[modes.moderate]\nmax_turns = 30\n";
@@ -494,5 +496,28 @@ fn a_key_of_earlier_versions_has_no_effect_and_can_be_removed() {
     assert!(
         notice(&by_variable)
             .starts_with("NEURAXIS_CONFIG__PROJECT_POLICY: config.project_policy has no effect")
+    );
+}
+
+#[test]
+fn it_does_not_let_commands_run_without_a_sandbox() {
+    let text = "[tools]\ncommands = 'unconfined'\n";
+    let config = found(text).load().unwrap();
+    assert_eq!(config.tools().commands, Commands::Sandboxed);
+    assert_eq!(ignored(&found(text)), ["tools.commands"]);
+    let change = &config.found().unwrap().changes()[0];
+    assert!(
+        change
+            .meaning
+            .starts_with("lets commands run without a sandbox"),
+        "{change:?}"
+    );
+    let own = Machine::new().with_file("user/neuraxis.toml", text);
+    assert_eq!(own.load().unwrap().tools().commands, Commands::Unconfined);
+    let slip = Machine::new().with_file("user/neuraxis.toml", "[tools]\ncommands = 'free'\n");
+    let said = slip.complaint();
+    assert!(
+        said.contains("sandboxed") && said.contains("unconfined"),
+        "{said}"
     );
 }

@@ -6,12 +6,11 @@ use std::io::{self, IsTerminal};
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
-#[cfg(target_os = "linux")]
 use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
 use neuraxis_app::{
-    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
-    FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
-    tool_specs, usual_key_variables,
+    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
+    Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
+    approval_key_place, commands_here, tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -20,7 +19,6 @@ use crate::invocation;
 
 pub(super) const SUBJECT: &str = "this machine";
 
-#[cfg(target_os = "linux")]
 const SANDBOX: &str = "sandbox";
 
 /// Looks at everything but the models.
@@ -32,8 +30,7 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.push(project(config));
     checks.extend(tools(config, environment));
     checks.extend(mcp_servers(config, environment));
-    #[cfg(target_os = "linux")]
-    checks.extend(sandbox());
+    checks.extend(sandbox(config));
     checks.push(terminal());
     checks
 }
@@ -164,21 +161,29 @@ async fn store(config: &Config) -> Check {
     }
 }
 
-/// Tells which parts of the sandbox there are, one by one, or why no command is run.
-#[cfg(target_os = "linux")]
-fn sandbox() -> Vec<Check> {
-    match sandbox_features() {
-        Ok(features) => sandbox_features_found(features),
-        Err(why) => {
-            let detail = format!("commands cannot be confined, so run_command runs none: {why}");
-            vec![Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail).fix(
-                "boot a kernel with Landlock (Linux 5.13 or newer; 6.2 without namespaces), or go on without commands",
-            )]
-        }
+/// Tells which parts of the sandbox there are, one by one, or what becomes of commands without it.
+fn sandbox(config: &Config) -> Vec<Check> {
+    let warning = |detail: String| Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail);
+    match (sandbox_features(), commands_here(config)) {
+        (Ok(features), _) => sandbox_features_found(features),
+        (Err(why), CommandsHere::Unconfined { .. }) => vec![
+            warning(format!(
+                "there is none, and commands run without it (tools.commands), as you and with all that you can do: {why}"
+            ))
+            .fix("to have none run, leave tools.commands out"),
+        ],
+        (Err(why), _) => vec![
+            warning(format!(
+                "commands cannot be confined, so the tool run_command is not offered: {why}"
+            ))
+            .fix(
+                "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
+                 tools.commands = \"unconfined\" to run them as you and with all that you can do",
+            ),
+        ],
     }
 }
 
-#[cfg(target_os = "linux")]
 fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
     let there = SandboxFeature::ALL.into_iter();
     let there = there.filter(|feature| features.has(*feature));

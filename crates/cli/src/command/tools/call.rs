@@ -8,7 +8,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
 use neuraxis::ports::{Ids, ToolContext, TurnContext};
-use neuraxis_app::{Config, is_project_tool};
+use neuraxis_app::{Config, is_project_tool, why_no_commands};
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -98,6 +98,7 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
                 .into_iter()
                 .fold(CommandError::usage(error), CommandError::hint)
         }
+        ToolCallError::AbsentTool { .. } => CommandError::usage(error),
         _ => CommandError::usage(error)
             .hint("`neuraxis tools list --format json` has the schema of the arguments"),
     }
@@ -105,8 +106,9 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
 
 /// Says what to do where there is no tool of a name: why it is not offered, if this folder is the reason.
 pub(crate) fn hints_of_unknown(name: &str, config: &Config) -> Vec<String> {
+    let no_commands = || why_no_commands(config).filter(|_| name == "run_command");
     let why = config.why_no_project_tools();
-    let why = why.filter(|_| is_project_tool(name));
+    let why = why.filter(|_| is_project_tool(name)).or_else(no_commands);
     let list = "`neuraxis tools list` says what each tool does".to_owned();
     why.into_iter().chain([list]).collect()
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use neuraxis::core::ToolSpec;
+use neuraxis_app::why_no_commands;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -27,7 +28,11 @@ impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         let app = loaded.app_of_tools().await?;
-        if let Some(why) = loaded.config.why_no_project_tools() {
+        let whys = [
+            loaded.config.why_no_project_tools(),
+            why_no_commands(&loaded.config),
+        ];
+        for why in whys.into_iter().flatten() {
             Progress::new().notice(&why);
         }
         let tools = app.orchestrator.tools();

@@ -28,6 +28,8 @@ struct Gate {
     here: Mutex<(usize, usize)>,
     came: Condvar,
     expected: usize,
+    /// Whether whoever is sent out to close the gap never comes back.
+    loses_the_last: bool,
 }
 
 impl Gate {
@@ -46,8 +48,18 @@ impl Gate {
 impl Model {
     /// Starts a model that researches these topics, all at the same time.
     pub(super) fn start(topics: &[String]) -> Self {
+        Self::with(topics, false)
+    }
+
+    /// As `start`, and whoever is sent out to close the gap never comes back.
+    pub(super) fn losing_the_last(topics: &[String]) -> Self {
+        Self::with(topics, true)
+    }
+
+    fn with(topics: &[String], loses_the_last: bool) -> Self {
         let gate = Arc::new(Gate {
             expected: topics.len(),
+            loses_the_last,
             ..Gate::default()
         });
         let (at_gate, topics) = (Arc::clone(&gate), topics.to_vec());
@@ -134,6 +146,10 @@ fn reply(request: &Value, topics: &[String], gate: &Gate) -> Value {
             let topic = of_role(messages, "user").last().unwrap_or_default();
             if !topic.contains("once more") {
                 gate.pass();
+            } else if gate.loses_the_last {
+                loop {
+                    std::thread::park();
+                }
             }
             calls(&[("web_search", json!({"query": topic}))])
         }

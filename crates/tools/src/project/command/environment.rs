@@ -52,7 +52,36 @@ const GIT_CONFIGURATION: [(&str, &str); 6] = [
 ];
 const GIT_CONFIGURATION_COUNT: &str = "6";
 
-/// Makes the environment of a command from that of this program. The helper adds where temporary files go.
+/// What is handed on besides where there is no sandbox: where temporary files go, and what programs of Windows need.
+const UNCONFINED: &[&str] = &[
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "PATHEXT",
+    "COMSPEC",
+    "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+];
+
+/// Makes the environment of a command that nothing confines from that of this program.
+pub(super) fn unconfined_environment(
+    ours: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let (more, others): (Vec<_>, Vec<_>) = ours.partition(|(name, _)| {
+        let name = name.to_str();
+        name.is_some_and(|name| UNCONFINED.iter().any(|known| is_name(name, known)))
+    });
+    let mut handed_on = environment(others.into_iter());
+    handed_on.extend(more);
+    handed_on
+}
+
+/// Makes the environment of a command in the sandbox from that of this program. The helper adds where temporary files go.
 pub(super) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
@@ -64,7 +93,7 @@ pub(super) fn environment(
     });
     ours.filter(|(name, _)| name.to_str().is_some_and(is_handed_on))
         .map(|(name, value)| match name.to_str() {
-            Some("PATH") => (name, absolute_only(&value)),
+            Some(path) if is_name(path, "PATH") => (name, absolute_only(&value)),
             _ => (name, value),
         })
         .chain(set)
@@ -84,8 +113,13 @@ fn is_handed_on(name: &str) -> bool {
         .iter()
         .any(|known| match known.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
-            None => name == *known,
+            None => is_name(name, known),
         })
+}
+
+/// Tells whether a variable goes by a name: on Windows in capitals or not.
+fn is_name(variable: &str, name: &str) -> bool {
+    variable == name || cfg!(windows) && variable.eq_ignore_ascii_case(name)
 }
 
 #[cfg(test)]

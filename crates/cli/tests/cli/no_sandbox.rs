@@ -1,0 +1,244 @@
+//! Commands where nothing can confine them: the binary under a kernel that says it has no Landlock.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use serde_json::{Value, json};
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+/// What the setting is called where a person reads of it.
+const SETTING: &str = "tools.commands = \"unconfined\"";
+
+/// The variables by which the test below learns what to become: the program, its arguments, and where its output goes.
+const PROGRAM: &str = "TEST_PROGRAM";
+const ARGUMENTS: &str = "TEST_ARGUMENTS";
+const OUTPUT: &str = "TEST_OUTPUT";
+
+/// Not a test by itself: the process of this test becomes the program that it is told, on a kernel without Landlock. Safe
+/// code cannot do that between fork and exec.
+#[test]
+#[ignore = "it is started by the tests of this file"]
+fn becomes_a_program_without_landlock() {
+    let Ok(program) = std::env::var(PROGRAM) else {
+        return;
+    };
+    let arguments: Vec<String> = serde_json::from_str(&std::env::var(ARGUMENTS).unwrap()).unwrap();
+    let output = std::env::var(OUTPUT).unwrap();
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let none = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
+    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let filter = SeccompFilter::new(none, SeccompAction::Allow, missing, arch).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    apply_filter(&filter).unwrap();
+    let error = Command::new(program)
+        .args(arguments)
+        .env_remove(PROGRAM)
+        .env_remove(ARGUMENTS)
+        .env_remove(OUTPUT)
+        .stdin(Stdio::null())
+        .stdout(File::create(format!("{output}.out")).unwrap())
+        .stderr(File::create(format!("{output}.err")).unwrap())
+        .exec();
+    panic!("{error}");
+}
+
+/// Runs a command of ours where there is no Landlock.
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    let ours = machine.command(arguments);
+    let output = machine.root().join("output");
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    test.args(["--exact", "--ignored", "--nocapture"])
+        .arg("no_sandbox::becomes_a_program_without_landlock")
+        .current_dir(ours.get_current_dir().unwrap())
+        .stdin(Stdio::null());
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => test.env(name, value),
+            None => test.env_remove(name),
+        };
+    }
+    test.env("MY_KEY", "sk-test")
+        .env(PROGRAM, ours.get_program())
+        .env(ARGUMENTS, json!(arguments).to_string())
+        .env(OUTPUT, &output);
+    let done = test.output().unwrap();
+    let read = |ending: &str| std::fs::read_to_string(output.with_extension(ending)).unwrap();
+    Done {
+        code: done.status.code(),
+        stdout: read("out"),
+        stderr: read("err"),
+    }
+}
+
+/// A machine whose user lets commands run without a sandbox.
+fn unconfined() -> Machine {
+    Machine::new().with_file("neuraxis.toml", "[tools]\ncommands = 'unconfined'\n")
+}
+
+const EVERYTHING: &str = r#"{"command": "echo ran >> ran; cat ran", "access": ["network", "git"]}"#;
+
+#[test]
+fn without_a_sandbox_the_tool_is_not_offered_and_everybody_hears_why() {
+    let machine = Machine::new();
+    let done = run(&machine, &["tools", "list"]);
+    assert!(!done.stdout.contains("run_command"), "{done:?}");
+    assert!(done.stdout.contains("write_file"), "{done:?}");
+    for said in ["run_command is not offered", "no Landlock", SETTING] {
+        assert!(done.stderr.contains(said), "{said}: {done:?}");
+    }
+
+    let call = ["tools", "call", "run_command", EVERYTHING];
+    let said = run(&machine, &call).complaint(2);
+    assert!(
+        said.contains("no Landlock") && said.contains(SETTING),
+        "{said}"
+    );
+    assert!(!machine.path("ran").exists());
+
+    let explain = [
+        "policy",
+        "explain",
+        "--channel",
+        "code_task",
+        "--tool",
+        "run_command",
+    ];
+    let said = run(&machine, &explain).complaint(2);
+    assert!(
+        said.contains("no Landlock") && said.contains(SETTING),
+        "{said}"
+    );
+
+    let doctor = run(&machine, &["doctor", "--offline"]).stdout_of(0);
+    let doctor: String = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "the tool run_command is not offered",
+        "no Landlock",
+        SETTING,
+    ] {
+        assert!(doctor.contains(said), "{said}: {doctor}");
+    }
+}
+
+#[test]
+fn a_rule_about_commands_that_cannot_run_is_told_of_and_no_error() {
+    let rule = "[rules.builds]\ntools = ['run_command']\ncommands = ['make']\nanswer = 'allow'\n";
+    let machine = Machine::new().with_file("neuraxis.toml", rule);
+    let done = run(&machine, &["ask", "What is 1 + 1?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.stderr
+            .contains("neuraxis.toml:2: rules.builds.tools: there is no tool run_command"),
+        "{done:?}"
+    );
+    let done = run(&machine, &["policy", "check", "neuraxis.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+#[test]
+fn a_model_that_calls_it_all_the_same_reads_what_is_missing() {
+    let calls = Turn::Calls(&[("run_command", EVERYTHING)]);
+    let model = Scripted::start([calls, Turn::Says(&["No commands here."])]);
+    let machine = model.machine();
+    let done = run(&machine, &["ask", "Build it.", "--channel", "code_task"]);
+    assert_eq!(done.stdout, "No commands here.\n", "{done:?}");
+    let result = model.results();
+    assert!(
+        result.contains("there is no tool run_command here") && result.contains("no Landlock"),
+        "{result}"
+    );
+    assert!(!machine.path("ran").exists());
+}
+
+#[test]
+fn a_setting_lets_commands_run_and_says_so() {
+    let machine = unconfined();
+    let done = run(&machine, &["tools", "call", "run_command", EVERYTHING]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let result: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(result["stdout"], "ran\n", "{result}");
+    let asked = run(&machine, &["ask", "What is 1 + 1?"]);
+    let notice = "neuraxis.toml:2: commands run without a sandbox";
+    assert!(asked.stderr.contains(notice), "{asked:?}");
+    let less = ["tools", "call", "run_command", r#"{"command": "true"}"#];
+    let said = run(&machine, &less).complaint(2);
+    assert!(said.contains("access"), "{said}");
+    let doctor = run(&machine, &["doctor", "--offline"]).stdout_of(0);
+    let doctor: String = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        doctor.contains("there is none, and commands run without it"),
+        "{doctor}"
+    );
+}
+
+#[test]
+fn an_unconfined_command_is_asked_about_in_every_mode_unless_a_rule_gives_it_all_it_reaches() {
+    let verdict = |machine: &Machine, mode: &str, arguments: &str| {
+        let explain = [
+            "policy",
+            "explain",
+            "--channel",
+            "code_task",
+            "--mode",
+            mode,
+            "--tool",
+            "run_command",
+            "--args",
+            arguments,
+            "--format",
+            "json",
+        ];
+        let text = run(machine, &explain).stdout_of(0);
+        let explained: Value = serde_json::from_str(&text).unwrap();
+        explained["call"]["verdict"]["verdict"]
+            .as_str()
+            .map(str::to_owned)
+            .unwrap()
+    };
+    for mode in ["moderate", "exploratory"] {
+        assert_eq!(verdict(&unconfined(), mode, EVERYTHING), "ask", "{mode}");
+    }
+    let rule = |access: &str| {
+        let rule = format!(
+            "[tools]\ncommands = 'unconfined'\n[rules.mine]\ntools = ['run_command']\n\
+             commands = ['echo **', 'cat **']\naccess = [{access}]\nanswer = 'allow'\n"
+        );
+        Machine::new().with_file("neuraxis.toml", rule)
+    };
+    let plain = r#"{"command": "echo ran", "access": ["network", "git"]}"#;
+    assert_eq!(verdict(&rule("'network'"), "moderate", plain), "ask");
+    assert_eq!(
+        verdict(&rule("'network', 'git'"), "moderate", plain),
+        "allow"
+    );
+}
+
+#[test]
+fn the_folder_of_a_stranger_opens_nothing() {
+    let machine = Machine::new().with_untrusted("[tools]\ncommands = 'unconfined'\n");
+    let done = run(&machine, &["tools", "call", "run_command", EVERYTHING]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stderr.contains(SETTING), "{done:?}");
+    assert!(!machine.path("ran").exists());
+    let shown = machine.run(["trust", "show"]);
+    assert!(
+        shown.stdout.contains("lets commands run without a sandbox"),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn where_there_is_a_sandbox_commands_run_in_it_whatever_the_setting_says() {
+    let machine = unconfined();
+    let command = r#"{"command": "echo x > ../escaped"}"#;
+    let done = machine.run(["tools", "call", "run_command", command]);
+    let result: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_ne!(result["exit_code"], 0, "{result}");
+    assert!(!machine.path("../escaped").exists());
+    assert!(!done.stderr.contains("without a sandbox"), "{done:?}");
+}

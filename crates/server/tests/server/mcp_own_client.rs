@@ -1,0 +1,111 @@
+//! Our client of the protocol at `/mcp`, in the version without sessions.
+
+use std::sync::{Arc, Mutex};
+
+use neuraxis::core::{JsonText, ProgressSteps};
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
+use neuraxis::{Orchestrator, Role, RunStatus};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
+use neuraxis_testkit::{
+    Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
+};
+
+use crate::support::in_process::{InProcess, TOKEN};
+
+fn orchestrator(model: ScriptedModel, tool: &Arc<ScriptedTool>) -> Orchestrator {
+    let builder = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::clone(tool) as _)
+        .store(Arc::new(MemoryStore::new()));
+    builder.build().unwrap()
+}
+
+fn refund() -> Arc<ScriptedTool> {
+    Arc::new(ScriptedTool::echoing(spec("refund")))
+}
+
+async fn connected(server: &InProcess) -> Arc<McpServer> {
+    let mut http = HttpConfig::new(format!("{}/mcp", server.url));
+    http.token = Some(Secret::new(TOKEN));
+    let config = McpServerConfig::new("own", Reach::Http(http));
+    let client = McpServer::start(config, Arc::new(MemoryPins::default())).unwrap();
+    client.ready().await.unwrap();
+    client
+}
+
+fn ask(client: &McpServer) -> Arc<dyn Tool> {
+    let tools = client.tools();
+    let ask = tools
+        .iter()
+        .find(|tool| tool.spec().name.as_str() == "own__ask");
+    ask.unwrap_or_else(|| panic!("{tools:?}")).clone()
+}
+
+/// Keeps what the call reports.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl ProgressSink for Heard {
+    fn progress(&self, name: &str, _: Option<&str>, _: Option<ProgressSteps>) {
+        self.0.lock().unwrap().push(name.to_owned());
+    }
+
+    fn output(&self, _: &str) {}
+}
+
+#[tokio::test]
+async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_call() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(reply::text("Refunded."));
+    let tool = refund();
+    let server = InProcess::serve(orchestrator(model, &tool)).await;
+    let client = connected(&server).await;
+    assert_eq!(client.report().protocol, "2026-07-28");
+    assert_eq!(client.tools().len(), 3);
+
+    let approve = JsonText::from_text(r#"{"decision":"approve"}"#);
+    let approver = ScriptedApprover::new().answering(QuestionReply::Answered(approve));
+    let (approver, heard) = (Arc::new(approver), Arc::<Heard>::default());
+    let mut ctx = tool_context();
+    ctx.person = Person::behind(approver.clone());
+    ctx.progress = Progress::to(heard.clone());
+    let asked = JsonText::from_text(r#"{"message":"Refund order 17.","session":"s1"}"#);
+    let output = ask(&client).call(asked, ctx).await.unwrap();
+    let said = output.value.as_text();
+    assert!(said.contains("Refunded."), "{said}");
+    assert_eq!(tool.count(), 1);
+    let questions = approver.questions();
+    assert_eq!(questions.len(), 1, "{questions:?}");
+    assert!(questions[0].message.contains("refund"), "{questions:?}");
+    assert!(!heard.0.lock().unwrap().is_empty(), "no progress was told");
+    client.shutdown().await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_cancels_the_run_there() {
+    let orchestrator = orchestrator(ScriptedModel::always(Script::hanging()), &refund());
+    let server = InProcess::serve(orchestrator.clone()).await;
+    let client = connected(&server).await;
+    let tool = ask(&client);
+    let asked = JsonText::from_text(r#"{"message":"Think.","session":"s1"}"#);
+    let calling = tokio::spawn(async move { tool.call(asked, tool_context()).await });
+    let session = "s1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    let status = async || {
+        let runs = sessions.runs(&session).await.unwrap().unwrap_or_default();
+        runs.last().map(|run| run.status)
+    };
+    while status().await != Some(RunStatus::Running) {
+        tokio::task::yield_now().await;
+    }
+    // The engine drops what is cancelled.
+    calling.abort();
+    while status().await != Some(RunStatus::Interrupted) {
+        tokio::task::yield_now().await;
+    }
+    client.shutdown().await;
+    server.stop().await.unwrap();
+}

@@ -1,0 +1,57 @@
+//! Whether command lines are run on this machine: in a sandbox, without one, or not at all.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "commands")]
+use crate::sandbox::{NoSandbox, sandbox_features};
+
+/// Whether commands may run where nothing can confine them: on systems other than Linux, and with kernels that lack what
+/// the sandbox is made of.
+///
+/// Where there is a sandbox, commands run in it, whichever this is. Where one may be there but cannot be tried, none is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Commands {
+    /// They may not: without a sandbox there is no tool `run_command`.
+    #[default]
+    Sandboxed,
+    /// They may. Without a sandbox a command can do whatever the user of this program can: read keys, write anywhere, and
+    /// reach the network. Each call says so, by `access` to all there is, so that rules and remembered answers which do
+    /// not give all of it let none run.
+    Unconfined,
+}
+
+/// How commands are run on this machine.
+#[cfg(feature = "commands")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandsHere {
+    /// In the sandbox.
+    Sandboxed,
+    /// Without a sandbox.
+    Unconfined {
+        /// Why there is no sandbox.
+        why: String,
+    },
+    /// Not at all: there is no tool `run_command`.
+    Refused {
+        /// Why there is no sandbox.
+        why: String,
+    },
+}
+
+#[cfg(feature = "commands")]
+impl Commands {
+    /// Returns how commands are run on this machine. Whether there is a sandbox is found out once, by trying.
+    #[must_use]
+    pub fn here(self) -> CommandsHere {
+        match (sandbox_features(), self) {
+            (Ok(_), _) => CommandsHere::Sandboxed,
+            (Err(NoSandbox::Missing(why)), Self::Unconfined) => CommandsHere::Unconfined { why },
+            (Err(why), _) => CommandsHere::Refused {
+                why: why.to_string(),
+            },
+        }
+    }
+}

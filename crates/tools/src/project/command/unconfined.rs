@@ -1,0 +1,118 @@
+//! A command that nothing confines, for machines without a sandbox whose user allowed it.
+//!
+//! It can do whatever the user can. On Unix it is ended with all that stayed in its process group, also when the call is
+//! cancelled; what left the group, what it started on other systems, and all of it if this program is killed, stays.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use neuraxis_ports::ToolError;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+use crate::sandbox::Ended;
+
+/// Found in the command's own search path, which holds no folder of the project by a relative name.
+const SHELL: &str = "sh";
+
+/// A command under way. Dropped, it is ended.
+#[derive(Debug)]
+pub(super) struct Unconfined {
+    child: Child,
+    /// Its number, which is that of its group, too.
+    #[cfg(unix)]
+    group: Option<rustix::process::Pid>,
+}
+
+/// Starts a command in a folder.
+pub(super) fn start(
+    command: &str,
+    folder: &Path,
+    environment: Vec<(OsString, OsString)>,
+) -> Result<Unconfined, ToolError> {
+    let mut shell = Command::new(SHELL);
+    shell
+        .args(["-c", command])
+        .env_clear()
+        .envs(environment)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    shell.process_group(0);
+    let child = shell.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ToolError::permanent(
+            "no_shell: there is no `sh` in the folders that PATH names (on Windows, Git for Windows brings one); go on \
+             without commands",
+        ),
+        _ => failed(&error),
+    })?;
+    Ok(Unconfined {
+        #[cfg(unix)]
+        group: child
+            .id()
+            .and_then(|number| rustix::process::Pid::from_raw(i32::try_from(number).ok()?)),
+        child,
+    })
+}
+
+impl Unconfined {
+    pub(super) fn output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        Some((self.child.stdout.take()?, self.child.stderr.take()?))
+    }
+
+    pub(super) async fn wait(&mut self) -> Result<Ended, ToolError> {
+        let status = self.child.wait().await.map_err(|error| failed(&error))?;
+        // What it left behind.
+        self.kill();
+        Ok(Ended {
+            exit_code: status.code(),
+            signal: signal(status),
+            set_aside: Vec::new(),
+        })
+    }
+
+    pub(super) async fn end(&mut self) {
+        self.kill();
+        let _ended = self.child.wait().await;
+    }
+
+    #[cfg(unix)]
+    fn kill(&mut self) {
+        // Once: the number may be another's later.
+        if let Some(group) = self.group.take() {
+            let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn kill(&mut self) {
+        // It may have ended just now.
+        let _gone = self.child.start_kill();
+    }
+}
+
+impl Drop for Unconfined {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+const fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+fn failed(error: &io::Error) -> ToolError {
+    ToolError::temporary(format!(
+        "start_failed: the command cannot be started: {error}"
+    ))
+}
