@@ -36,6 +36,7 @@ mod limits;
 mod linger;
 mod logs;
 mod mcp;
+mod page;
 mod probes;
 mod problem;
 mod program;

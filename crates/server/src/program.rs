@@ -1,6 +1,6 @@
 //! The program: from the command line to a server that listens until a signal stops it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ const USAGE: u8 = 2;
 
 const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
+At a terminal it also prints the address of the page with the token by which one decides there: keep it to yourself.
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
 SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
 them. Where sessions are in memory alone, both cancel.
@@ -102,12 +103,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
+    let address = token.as_ref().map(|token| page(&server.url(), token));
     let mut limits = limits(&config);
     limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
     let server = server.with_limits(limits);
     let runs = app.orchestrator.runs();
     tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
-    announce(&server.url());
+    announce(&server.url(), address.as_deref());
     let served = server.serve(stop).await;
     app.stop_servers().await;
     served?;
@@ -153,12 +155,25 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Says where the server is, for programs that have to know: with port 0 only it does.
-fn announce(url: &str) {
+/// Returns the address of the page with the token, which the page takes out of it: no request ever holds what stands behind
+/// the `#`.
+fn page(url: &str, token: &ServerToken) -> String {
+    format!("{url}/#token={}", token.reveal())
+}
+
+/// Says where the server is, for programs that have to know: with port 0 only it does. The address of the page, which holds
+/// the token, is for a person alone.
+fn announce(url: &str, page: Option<&str>) {
     tracing::info!("listening on {url}");
     let mut stdout = io::stdout().lock();
+    let mut lines = format!("listening on {url}\n");
+    if let Some(page) = page.filter(|_| stdout.is_terminal()) {
+        lines += &format!("the page: {page}\n");
+    }
     // Nobody has to read it.
-    let _ = writeln!(stdout, "listening on {url}").and_then(|()| stdout.flush());
+    let _ = stdout
+        .write_all(lines.as_bytes())
+        .and_then(|()| stdout.flush());
 }
 
 /// Why the program ended other than by a signal.
