@@ -7,6 +7,8 @@ mod gguf;
 mod llama_server;
 mod mcp_client;
 mod mcp_servers;
+mod npm;
+mod page_driver;
 mod postgres;
 mod scripted_model;
 
@@ -67,6 +69,15 @@ const PROVISIONS: &[Provision] = &[
         is_ready: mcp_client::is_ready,
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+    },
+    Provision {
+        name: "a browser",
+        is_ready: page_driver::is_ready,
+        install: page_driver::install,
+        variables: &[
+            ("TEST_NEURAXIS_PAGE_DRIVER", page_driver::PACKAGES),
+            ("TEST_NEURAXIS_CHROMIUM", page_driver::CHROMIUM),
+        ],
     },
 ];
 

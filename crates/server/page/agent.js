@@ -129,6 +129,7 @@ export class AgentView {
     const calls = (record.reply?.parts ?? []).filter((part) => part.type === "tool_call");
     this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
     if (ASIDE[record.purpose] && record.purpose !== "gather") return;
+    if (calls.length === 0) this.answer = reply;
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 

@@ -8,7 +8,6 @@ import { changesOf } from "./tool.js";
 
 const CAUSES = {
   untrusted_content: "The conversation holds what strangers wrote: look twice.",
-  unclear_rule: "A rule could not be understood, so that a person decides.",
 };
 
 let count = 0;

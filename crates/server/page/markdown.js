@@ -48,6 +48,13 @@ export class Growing {
     this.timer ??= setTimeout(() => this.layOut(), this.wait);
   }
 
+  /** Lays out what came last without waiting. */
+  flush() {
+    if (this.timer === undefined) return;
+    clearTimeout(this.timer);
+    this.layOut();
+  }
+
   layOut() {
     this.timer = undefined;
     const began = performance.now();

@@ -51,10 +51,10 @@ export class SessionList {
     for (const run of [...runs].reverse()) {
       if (run.text && !this.titles.has(run.session_id)) this.titles.set(run.session_id, oneLine(run.text, 80));
     }
-    const unnamed = this.sessions.filter(({ id }) => !this.titles.has(id)).slice(0, PAGE);
+    const unnamed = this.sessions.filter(({ id }) => !this.titles.has(id) && !this.states.has(id)).slice(0, PAGE);
     await Promise.all(unnamed.map(async ({ id }) => {
       const { runs: own } = await get(`/runs?limit=1&session=${encodeURIComponent(id)}`);
-      this.titles.set(id, own[0]?.text ? oneLine(own[0].text, 80) : "");
+      if (own[0]?.text) this.titles.set(id, oneLine(own[0].text, 80));
     }));
   }
 

@@ -99,6 +99,13 @@ export class ToolView {
     if (plan) this.brief.textContent = record.value?.summary ?? "";
   }
 
+  /** What a sub-agent that the call started is to do, where the arguments have a task for each. */
+  taskOf(agent) {
+    const lists = Object.values(parsed(this.args) ?? {}).filter((value) => Array.isArray(value) && value.length === this.agents.length);
+    const task = lists[0]?.[this.agents.indexOf(agent)];
+    return typeof task === "string" ? oneLine(task, 100) : "Sub-agent";
+  }
+
   /** A sentence beneath the call. */
   say(kind, text) {
     this.below.append(appendVisible(el("p", { class: `line-note ${kind}` }), oneLine(text, 600)));

@@ -72,13 +72,13 @@ export class TurnView {
       this.agents.set(id, agent);
       const parent = this.parentOf(id);
       if (id === "a0" || !parent) this.body.append(agent.node);
-      else parent.append(el("details", { class: "sub-agent", open: true }, el("summary", {}, icon("agent"), el("span", { text: "Sub-agent" }), el("code", { text: id }), icon("chevron", "chevron")), agent.node));
+      else parent.below.append(el("details", { class: "sub-agent", open: true }, el("summary", {}, icon("agent"), appendVisible(el("span"), parent.taskOf(id)), el("code", { text: id }), icon("chevron", "chevron")), agent.node));
     }
     return agent;
   }
 
   parentOf(id) {
-    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (call.agents?.includes(id)) return call.below;
+    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (call.agents?.includes(id)) return call;
     return undefined;
   }
 
@@ -137,10 +137,10 @@ export class TurnView {
     for (const id of [...this.asks.keys()]) this.dismiss(id);
     for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
     const root = this.agent("a0");
-    const shown = root.newest;
     const text = event.content ?? "";
-    if (text && shown?.isRecorded && shown.calls.childNodes.length === 0) shown.growing.set(text);
-    else if (text) root.reply(-2).growing.set(text);
+    // It may have been corrected after the model gave it.
+    if (text) (root.answer ?? root.reply(-2)).growing.set(text);
+    for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;
     if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", `Ended: ${reasonOf(reason)}`);

@@ -20,6 +20,7 @@ mod limits;
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod page;
 mod patience;
 mod promises;
 mod real_model;
