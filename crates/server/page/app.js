@@ -3,6 +3,7 @@
 import { takeFromAddress } from "./access.js";
 import { button, el, fill } from "./dom.js";
 import { Chat } from "./chat.js";
+import { oneLine } from "./format.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { SessionList } from "./sessions.js";
@@ -67,7 +68,8 @@ class App {
     } else {
       const session = kind === "sessions" ? name : undefined;
       this.view = new Chat(session, {
-        made: (made) => {
+        made: (made, text) => {
+          this.sessions.titles.set(made, oneLine(text, 80));
           history.replaceState(null, "", `#/sessions/${encodeURIComponent(made)}`);
           this.sessions.current = made;
           this.sessions.refresh();

@@ -164,7 +164,7 @@ export class Chat {
     try {
       if (isNew) {
         this.sessionId = (await post("/sessions", {})).id;
-        this.hooks.made(this.sessionId);
+        this.hooks.made(this.sessionId, text);
       }
       view.sessionId = this.sessionId;
       const turn = { message: text, ...this.composer.choices.chosen };

@@ -12,7 +12,7 @@ export class Choices {
   /** `draft` returns what the user is about to say. */
   constructor({ draft }) {
     this.draft = draft;
-    this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
+    this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
     this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
     this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
     this.node = el("div", { class: "choices" }, Object.values(this.fields), this.toggle);
@@ -29,6 +29,7 @@ export class Choices {
       fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
       const wanted = kept[name] ?? usual[name];
       if (lists[name].includes(wanted)) field.value = wanted;
+      field.hidden = false;
     }
   }
 

@@ -15,6 +15,9 @@ const STATES = {
   refused: ["shield", "not allowed"],
 };
 
+/** Failures of which the error itself says more. */
+const FAILED = new Set(["error", "temporary", "permanent"]);
+
 const REFUSED = new Set(["denied", "approval_expired", "not_enabled"]);
 
 /** The arguments that say most of a call, the first that is there. */
@@ -62,6 +65,11 @@ export class ToolView {
   setArguments(text) {
     this.args = text;
     const value = parsed(text);
+    const patched = typeof value?.patch === "string" ? /^\+\+\+ (?:b\/)?(\S+)/m.exec(value.patch)?.[1] : undefined;
+    if (patched) {
+      this.brief.textContent = oneLine(patched, 160);
+      return;
+    }
     const telling = TELLING.find((name) => value?.[name] !== undefined);
     const first = telling ? value[telling] : Object.values(value ?? {})[0];
     this.brief.textContent = first === undefined ? "" : oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
@@ -90,7 +98,7 @@ export class ToolView {
     this.took.textContent = duration(record.duration_ms);
     const isRefused = REFUSED.has(record.failure);
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
-    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : words === "error" ? "failed" : words);
+    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words);
     if (record.status !== "done") {
       const text = [messageOf(record.value), this.rule && `Rule ${this.rule.name} (${this.rule.source}${this.rule.line ? `:${this.rule.line}` : ""}).`];
       this.say(isRefused ? "refused" : "error", text.filter(Boolean).join(" "));

@@ -4,6 +4,7 @@
 //! A run belongs to nobody's connection: a client that leaves leaves it at work, and anybody may follow it from any record on.
 
 mod approvals;
+mod fork;
 mod introspection;
 mod runs;
 mod sessions;
@@ -34,6 +35,7 @@ pub(crate) fn routes() -> Router<Limited> {
         .route("/runs/{id}/events", get(runs::events))
         .route("/runs/{id}/cancel", post(runs::cancel))
         .route("/runs/{id}/steer", post(runs::steer))
+        .route("/runs/{id}/fork", post(fork::fork))
         .route("/runs/{id}/tools/{call}", post(runs::bring))
         .route("/runs/{id}/approvals/{call}", post(approvals::decide))
         .route("/approvals", get(approvals::list))

@@ -115,11 +115,11 @@ export async function explains_the_choice(world) {
   await page.focus("#message");
   await page.keyboard.press("Escape");
   assert.ok(await page.isHidden(".explained"));
-  await page.selectOption("[aria-label=Channel]", "chat");
-  await ask(page, "time please");
-  assert.equal((await world.api("/runs")).runs[0].status, "done");
-  await sees(page, ".line-note.refused", "The time is private.");
-  await sees(page, ".line-note.refused", "Rule clock (neuraxis.toml");
+  await page.selectOption("[aria-label=Mode]", "moderate");
+  await ask(page, "private please");
+  await sees(page, ".line-note.refused", "That folder is private.");
+  await sees(page, ".line-note.refused", "Rule private (neuraxis.toml");
+  await world.picture(page, "refused");
   await ask(page, "plan it");
   await page.click(".plan-panel summary");
   assert.equal(await page.locator(".plan-panel [data-status=done]").count(), 2);
@@ -152,4 +152,23 @@ export async function finds_and_deletes_sessions(world) {
   await page.click("dialog .danger");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
   assert.equal((await world.api("/sessions/many-03")).status, 404);
+}
+
+export async function goes_on_in_a_new_session(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  const old = new URL(page.url()).hash;
+  await page.click("[aria-label='Continue in a new session from here']");
+  await world.accessible(page, "the question before a fork");
+  await page.fill("#fork-text", "slow please");
+  await page.keyboard.press("Tab");
+  await page.click("dialog .primary");
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await over(page, 1);
+  await sees(page, ".before .bubble", "markdown please");
+  await sees(page, ".before .md", "what I found");
+  await sees(page, ".turn .bubble", "slow please");
+  assert.equal(await page.locator(".turn").count(), 1);
+  await world.picture(page, "fork");
+  assert.equal((await world.api("/sessions")).sessions.length, 2);
 }

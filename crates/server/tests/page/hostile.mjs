@@ -1,8 +1,9 @@
 // What models, tools and ids may hold: none of it becomes more than text, and however much it is, the page goes on answering.
 
 import assert from "node:assert/strict";
+import http from "node:http";
 import { HOSTILE } from "./model.mjs";
-import { over, say, sees } from "./world.mjs";
+import { over, REBOUND, say, sees } from "./world.mjs";
 
 /** What there is on the page that must not be. */
 function intruders(page) {
@@ -57,7 +58,7 @@ export async function goes_on_answering_whatever_its_length(world) {
   await say(page, "big please");
   await page.waitForSelector(".turn-foot .facts", { timeout: 60_000 });
   await page.waitForFunction(() => document.querySelectorAll(".md > p").length === 1000, null, { timeout: 60_000 });
-  assert.ok((await page.evaluate(() => document.querySelector(".reply .md").textContent.length)) > 900_000);
+  assert.ok((await page.evaluate(() => document.querySelector(".reply > .md").textContent.length)) > 900_000);
   const longest = await page.evaluate(() => window.longest);
   assert.ok(longest < 3000, `the page did not answer for ${longest} ms`);
 
@@ -87,6 +88,38 @@ export async function goes_on_answering_whatever_its_length(world) {
   await sees(page, ".stage .md", "Done.");
   const again = await page.evaluate(() => window.longest);
   assert.ok(again < 3000, `the page did not answer for ${again} ms`);
+}
+
+/** A page of another origin that tries what a browser lets it try. */
+const ATTACK = (url) => `<!doctype html><title>attack</title><iframe id="frame" src="${url}/"></iframe><script>
+const tries = [
+  fetch("${url}/api/v1/sessions", { method: "POST", headers: { "content-type": "application/json" }, body: "{\\"id\\":\\"a\\"}" }),
+  fetch("${url}/api/v1/sessions", { method: "POST", mode: "no-cors", body: "{\\"id\\":\\"b\\"}" }),
+  fetch("${url}/api/v1/policy"),
+];
+Promise.allSettled(tries).then((all) => { document.title = all.map((one) => (one.status === "fulfilled" ? one.value.type : "refused")).join(" "); });
+</script><form id="form" action="${url}/api/v1/sessions" method="post" enctype="text/plain"><input name='{"id":"c","x":"' value='"}'></form>`;
+
+export async function keeps_pages_of_other_origins_out(world) {
+  const attacker = http.createServer((request, response) => response.writeHead(200, { "content-type": "text/html" }).end(ATTACK(world.server)));
+  await new Promise((done) => attacker.listen(0, "127.0.0.1", done));
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`http://127.0.0.1:${attacker.address().port}/`);
+  await page.waitForFunction(() => document.title !== "attack");
+  assert.equal(await page.title(), "refused opaque refused");
+  const framed = page.frames().find((frame) => frame !== page.mainFrame());
+  assert.equal(await framed.evaluate(() => document.querySelector("#message")), null, "it stands in nobody's frame");
+  await page.evaluate(() => document.getElementById("form").submit());
+  await page.waitForURL(`${world.server}/**`);
+  assert.match(await page.content(), /foreign-origin/);
+  // A name that its owner made lead here.
+  const rebound = await page.goto(`${world.server.replace("127.0.0.1", REBOUND)}/`);
+  assert.equal(rebound.status(), 403);
+  assert.match(await page.content(), /foreign-host/);
+  assert.deepEqual((await world.api("/sessions")).sessions, []);
+  await context.close();
+  attacker.close();
 }
 
 /** The Markdown renderer by itself: what goes in, and the HTML that its nodes amount to. */

@@ -66,7 +66,7 @@ const PATCH = `--- a/notes.md
 /** The scripts: what each step says or calls. */
 const SCRIPTS = {
   markdown: [say(MARKDOWN, { reasoning: "The user wants to see **everything** that can be shown.\n\nLet me think about it." })],
-  time: [call("current_time", {}, { reasoning: "A clock is needed." }), say("It is time for tea.")],
+  private: [call("read_file", { path: "private/diary.txt" }, { reasoning: "A file is needed." }), say("I may not read that.")],
   write: [
     call("write_file", { path: "notes.md", content: "# Notes\n\nAn old line.\n" }, { text: "I write the note first." }),
     say("The note is **written**."),

@@ -17,6 +17,9 @@ const AXE = fs.readFileSync(path.join(PACKAGES, "axe-core/axe.min.js"), "utf8");
 
 const FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split(" ");
 
+/** A name of somebody else's that leads to this machine. */
+export const REBOUND = "rebound.example";
+
 export const WIDE = { width: 1360, height: 860 };
 export const PHONE = { width: 390, height: 844 };
 
@@ -41,10 +44,11 @@ answer = "ask"
 tools = ["write_file", "apply_patch"]
 reason = "Changes of files are looked at first."
 
-[rules.clock]
+[rules.private]
 answer = "deny"
-tools = ["current_time"]
-reason = "The time is private."
+tools = ["read_file"]
+paths = ["private/**"]
+reason = "That folder is private."
 `;
 
 export class World {
@@ -59,7 +63,7 @@ export class World {
     world.server = line.replace("listening on ", "");
     assert.match(world.server, /^http:/, `the server did not start: ${world.log()}`);
     await world.interpose();
-    world.browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+    world.browser = await chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, `--host-resolver-rules=MAP ${REBOUND} 127.0.0.1`] });
     world.faults = [];
     return world;
   }

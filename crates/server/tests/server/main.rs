@@ -13,6 +13,7 @@ mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
 mod endings;
+mod fork;
 mod framing;
 mod idempotency;
 mod limits;
