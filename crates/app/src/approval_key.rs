@@ -218,13 +218,18 @@ fn is_exposed(_metadata: &fs::Metadata, _links: Links) -> bool {
     false
 }
 
-/// Writes a secret to a new file of the user's alone, in a folder that is made if need be. It has no name of its own yet.
-pub(crate) fn write_private(folder: &Path, secret: &str) -> io::Result<NamedTempFile> {
+/// Makes a folder of the user's alone, if it is not there.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
+    builder.create(folder)
+}
+
+/// Writes a secret to a new file of the user's alone, in a folder that is made if need be. It has no name of its own yet.
+pub(crate) fn write_private(folder: &Path, secret: &str) -> io::Result<NamedTempFile> {
+    make_folder(folder)?;
     let mut file = NamedTempFile::new_in(folder)?;
     writeln!(file, "{secret}")?;
     file.as_file().sync_all()?;

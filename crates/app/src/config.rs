@@ -51,6 +51,7 @@ pub use store::StoreConfig;
 
 use crate::approval_key;
 use crate::environment::Environment;
+use crate::server_keys::ServerKeyFile;
 
 /// What SQLite appends to the name of a database for the files that belong to it.
 const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
@@ -265,6 +266,9 @@ impl Config {
         }
         if let Some(file) = approval_key::file(self, environment) {
             own = own.secret(file);
+        }
+        if let Some(file) = ServerKeyFile::of(self, environment) {
+            own = own.secret(file.path());
         }
         let database = self.store.database();
         if let Some(file) = database.file() {

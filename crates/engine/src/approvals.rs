@@ -90,7 +90,8 @@ impl Approvals {
         }
     }
 
-    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does.
+    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does. Where it names an owner, the lists
+    /// show the calls of that owner's sessions alone.
     #[must_use]
     pub fn with_context(&self, context: RequestContext) -> Self {
         Self {
@@ -115,7 +116,11 @@ impl Approvals {
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
         let mut waiting = Vec::new();
+        let runs = self.runs();
         for run in self.unended(self.store()).await? {
+            if !runs.may_see(&run.session).await? {
+                continue;
+            }
             waiting.extend(self.of_run(&run).await?);
         }
         Ok(waiting)
@@ -131,6 +136,9 @@ impl Approvals {
         &self,
         session: &SessionId,
     ) -> Result<Vec<WaitingApproval>, ResumeError> {
+        if !self.runs().may_see(session).await? {
+            return Ok(Vec::new());
+        }
         let runs = match self.store().runs(session).await {
             Ok(runs) => runs,
             Err(StoreError::NoSuchSession(_)) => Vec::new(),

@@ -58,10 +58,13 @@ pub(crate) fn request(
         .channel(channel)
         .mode(mode);
     request.agent.clone_from(&offer.agent);
-    Ok(match &server.owner {
-        Some(owner) => request.owner(owner.as_ref()),
-        None => request,
-    })
+    if let Some(owner) = &server.owner {
+        request = request.owner(owner.as_ref());
+    }
+    match &server.admit {
+        Some(admit) => admit(request),
+        None => Ok(request),
+    }
 }
 
 fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {

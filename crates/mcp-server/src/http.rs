@@ -49,10 +49,28 @@ impl HttpService {
     /// it.
     #[must_use]
     pub fn new(server: McpServer, stop: CancellationToken) -> Self {
+        Self::with_config(server, StreamableHttpServerConfig::default(), stop)
+    }
+
+    /// Offers a server as [`new`](Self::new) does, to requests for any host: whoever mounts it has looked at `Host` and
+    /// `Origin` before.
+    #[must_use]
+    pub fn behind_a_guard(server: McpServer, stop: CancellationToken) -> Self {
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        Self::with_config(server, config, stop)
+    }
+
+    fn with_config(
+        server: McpServer,
+        config: StreamableHttpServerConfig,
+        stop: CancellationToken,
+    ) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(IDLE);
         let sessions = Arc::new(sessions);
-        let config = StreamableHttpServerConfig::default()
+        let config = config
             .with_cancellation_token(stop)
             .with_max_request_body_bytes(MAX_BODY_BYTES);
         let service =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::Mode;
-use neuraxis_engine::Orchestrator;
+use neuraxis_engine::{Orchestrator, UserRequest};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -30,6 +30,9 @@ const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on i
     installation and answers. A result names its session_id: give it as `session` to go on with that conversation. A session \
     does one thing at a time. Past sessions are resources.";
 
+/// Takes a request as it is or narrowed, or says why not.
+type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
+
 /// An orchestrator that MCP clients may call. Cloning shares everything.
 #[derive(Clone)]
 pub struct McpServer {
@@ -43,6 +46,8 @@ pub struct McpServer {
     pub(crate) places: Option<Arc<Semaphore>>,
     /// Whether the person at a client may approve calls.
     pub(crate) asks: bool,
+    /// What else a request has to pass.
+    pub(crate) admit: Option<Admit>,
     pub(crate) states: Arc<RequestStates>,
     /// The calls that are under way, and what still has to be done for those that were given up.
     pub(crate) tasks: TaskTracker,
@@ -60,6 +65,7 @@ impl McpServer {
             owner: None,
             places: None,
             asks: true,
+            admit: None,
             states: Arc::new(RequestStates::new()),
             tasks: TaskTracker::new(),
         }
@@ -94,6 +100,17 @@ impl McpServer {
     #[must_use]
     pub fn without_questions(mut self) -> Self {
         self.asks = false;
+        self
+    }
+
+    /// Lets whoever offers the server narrow each request, by a plan for instance, or refuse it before its run begins. Why it
+    /// is refused is told to the model that called.
+    #[must_use]
+    pub fn admit(
+        mut self,
+        admit: impl Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.admit = Some(Arc::new(admit));
         self
     }
 

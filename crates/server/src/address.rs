@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// A socket address that only programs on the same machine can reach.
+/// A socket address that a server may listen on: one that only programs on the same machine can reach, or one where clients
+/// show keys that nobody on the way can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress(SocketAddr);
 
@@ -18,12 +19,52 @@ pub enum ListenAddressError {
     /// Other machines could reach it.
     #[error(
         "{0} is not a loopback address: without keys, anybody who can reach it could use the models and tools of this \
-         machine; listen on 127.0.0.1 or [::1]"
+         machine; make one with `neuraxis-server keys create --owner NAME`, or listen on 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
+    /// Keys would be sent in the clear.
+    #[error(
+        "{0} is not a loopback address: without encryption, anybody on the way to it could read the keys of its clients; set \
+         `[server] behind_proxy = true` where a proxy that encrypts stands before it, or listen on 127.0.0.1 or [::1]"
+    )]
+    Unencrypted(SocketAddr),
+}
+
+/// What keeps strangers from using a server that they can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Protection {
+    /// Whether clients have to show keys.
+    pub keys: bool,
+    /// Whether what they send is encrypted on its way over a network.
+    pub encryption: bool,
 }
 
 impl ListenAddress {
+    /// Takes an address for a server that is protected so. Any is taken that only this machine can reach.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenAddressError::NotLoopback`], [`ListenAddressError::Unencrypted`].
+    pub const fn protected(
+        address: SocketAddr,
+        protection: Protection,
+    ) -> Result<Self, ListenAddressError> {
+        match protection {
+            _ if is_loopback(address.ip()) => Ok(Self(address)),
+            Protection { keys: false, .. } => Err(ListenAddressError::NotLoopback(address)),
+            Protection {
+                encryption: false, ..
+            } => Err(ListenAddressError::Unencrypted(address)),
+            _ => Ok(Self(address)),
+        }
+    }
+
+    /// Tells whether only programs on the same machine can reach it.
+    #[must_use]
+    pub const fn is_loopback(self) -> bool {
+        is_loopback(self.0.ip())
+    }
+
     pub(crate) const fn socket_address(self) -> SocketAddr {
         self.0
     }
@@ -38,11 +79,7 @@ impl TryFrom<SocketAddr> for ListenAddress {
     type Error = ListenAddressError;
 
     fn try_from(address: SocketAddr) -> Result<Self, ListenAddressError> {
-        if is_loopback(address.ip()) {
-            Ok(Self(address))
-        } else {
-            Err(ListenAddressError::NotLoopback(address))
-        }
+        Self::protected(address, Protection::default())
     }
 }
 
@@ -90,6 +127,20 @@ mod tests {
                 matches!(error, ListenAddressError::NotLoopback(_)),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_that_other_machines_can_reach_takes_keys_and_encryption() {
+        let address: SocketAddr = "0.0.0.0:8787".parse().unwrap();
+        for (keys, encryption, expected) in [
+            (false, false, Err(ListenAddressError::NotLoopback(address))),
+            (false, true, Err(ListenAddressError::NotLoopback(address))),
+            (true, false, Err(ListenAddressError::Unencrypted(address))),
+            (true, true, Ok(ListenAddress(address))),
+        ] {
+            let protection = Protection { keys, encryption };
+            assert_eq!(ListenAddress::protected(address, protection), expected);
         }
     }
 

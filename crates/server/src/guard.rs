@@ -2,28 +2,38 @@
 //!
 //! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
 //! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells). There is no CORS.
+//! With keys, which no page can make a browser send, a server that other machines reach has whatever name they call it by: then
+//! a page has to come from that very name, or from an origin that the configuration names.
 //!
 //! Nobody may be led to read a request otherwise than we do, such as a proxy before us: nothing follows one in chunks on its
 //! connection, so that whatever length it told besides, it holds no second one. Two lengths that differ hyper refuses.
 
 use std::net::IpAddr;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
+use crate::limits::Limited;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
 
 /// The port of `http` URLs that name none.
 const HTTP_PORT: u16 = 80;
 
+/// The port of `https` URLs that name none.
+const HTTPS_PORT: u16 = 443;
+
 /// Lets a request pass that is meant for this server, and refuses all others.
-pub(crate) async fn admit(request: Request, next: Next) -> Response {
+pub(crate) async fn admit(
+    State(limited): State<Limited>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let mut response = match check(&request) {
+    let mut response = match check(&limited, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
@@ -36,9 +46,10 @@ pub(crate) async fn admit(request: Request, next: Next) -> Response {
     response
 }
 
-fn check(request: &Request) -> Result<(), Problem> {
+fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     let host = host(request)?;
-    if !is_this_machine(host.host()) {
+    let takes_any_host = limited.takes_any_host();
+    if !takes_any_host && !is_this_machine(host.host()) {
         return Err(Problem::new(
             &FOREIGN_HOST,
             "the header Host names another machine; this server answers to localhost, 127.0.0.1 and [::1]",
@@ -47,6 +58,8 @@ fn check(request: &Request) -> Result<(), Problem> {
     match all(request.headers(), &header::ORIGIN).as_slice() {
         [] => Ok(()),
         [origin] if is_same_origin(origin, &host) => Ok(()),
+        [origin] if takes_any_host && is_of_host(origin, &host) => Ok(()),
+        [origin] if limited.origins().iter().any(|ours| is_named(ours, origin)) => Ok(()),
         _ => Err(Problem::new(
             &FOREIGN_ORIGIN,
             "the request comes from a web page of another origin",
@@ -106,6 +119,28 @@ fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
     })
 }
 
+/// Tells whether a page comes from the very host that a request names, whatever its name. A proxy may have encrypted it.
+fn is_of_host(origin: &[u8], host: &Authority) -> bool {
+    let plain = origin
+        .strip_prefix(b"http://")
+        .map(|rest| (rest, HTTP_PORT));
+    let encrypted = || Some((origin.strip_prefix(b"https://")?, HTTPS_PORT));
+    let Some((rest, usual)) = plain.or_else(encrypted) else {
+        return false;
+    };
+    authority(rest).is_some_and(|origin| {
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(usual);
+        origin.host().eq_ignore_ascii_case(host.host()) && port(&origin) == port(host)
+    })
+}
+
+/// Tells whether an origin is one that the configuration names.
+fn is_named(ours: &str, origin: &[u8]) -> bool {
+    ours.trim_end_matches('/')
+        .as_bytes()
+        .eq_ignore_ascii_case(origin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +189,33 @@ mod tests {
         ] {
             assert!(!is_same_origin(origin.as_bytes(), &host), "{origin}");
         }
+    }
+
+    #[test]
+    fn behind_whatever_name_a_page_comes_from_the_host_that_it_asks() {
+        for (origin, host) in [
+            ("https://chat.example", "chat.example"),
+            ("https://Chat.Example", "chat.example:443"),
+            ("http://chat.example:8787", "chat.example:8787"),
+            ("http://[2001:db8::1]", "[2001:db8::1]"),
+        ] {
+            let host = Authority::from_static(host);
+            assert!(is_of_host(origin.as_bytes(), &host), "{origin}");
+        }
+        for (origin, host) in [
+            ("null", "chat.example"),
+            ("", "chat.example"),
+            ("https://evil.example", "chat.example"),
+            ("https://chat.example.evil.example", "chat.example"),
+            ("https://chat.example:8443", "chat.example"),
+            ("http://chat.example", "chat.example:443"),
+            ("https://evil.example@chat.example", "chat.example"),
+            ("ftp://chat.example", "chat.example"),
+        ] {
+            let host = Authority::from_static(host);
+            assert!(!is_of_host(origin.as_bytes(), &host), "{origin}");
+        }
+        assert!(is_named("https://a.example/", b"https://A.example"));
+        assert!(!is_named("https://a.example", b"https://a.example.evil"));
     }
 }

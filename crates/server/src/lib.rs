@@ -5,7 +5,7 @@
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
-//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone.
+//! between HTTP and it. Without keys a server listens on loopback addresses alone.
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
@@ -30,8 +30,11 @@
 mod address;
 mod api;
 mod body;
+mod caller;
 mod events;
 mod guard;
+mod key_command;
+mod keys;
 mod limits;
 mod linger;
 mod logs;
@@ -40,6 +43,7 @@ mod page;
 mod probes;
 mod problem;
 mod program;
+mod rate;
 mod refusal;
 mod routes;
 mod said;
@@ -50,9 +54,11 @@ mod token;
 mod turn;
 mod turns;
 
-pub use address::{ListenAddress, ListenAddressError};
+pub use address::{ListenAddress, ListenAddressError, Protection};
+pub use key_command::{CreateKey, KeyCommand, KeyCommandError};
+pub use keys::Keys;
 pub use limits::Limits;
-pub use program::{Arguments, Failure, run};
+pub use program::{Arguments, Command, Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;
 pub use token::DecisionToken;

@@ -1,4 +1,4 @@
-//! What clients may use, and how much of it at the same time: until there are keys, all of them are the same to the server.
+//! What clients may use, and how much of it at the same time, whoever they are; what a key allows is less.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use neuraxis_app::ServerConfig;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::keys::Keys;
 use crate::problem::{MODE_NOT_ALLOWED, Problem, TOO_MANY_RUNS};
 use crate::token::DecisionToken;
 
@@ -17,7 +18,7 @@ use crate::token::DecisionToken;
 const RETRY_AFTER: u32 = 5;
 
 /// What the clients of a server may use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
     /// The modes that clients may choose. If left out, those of the policy that are no freer than moderate.
@@ -26,6 +27,13 @@ pub struct Limits {
     pub max_runs: NonZeroU32,
     /// What a decision about a call has to show; without it nobody decides over HTTP.
     pub decisions: Option<DecisionToken>,
+    /// The keys of clients. Where there are none, everybody is the same to the server.
+    pub keys: Keys,
+    /// Whether requests with keys may name any host: on an address that other machines reach, and behind a proxy. `false`.
+    pub any_host: bool,
+    /// Origins of pages whose requests are taken, with keys, besides those of the host that a request names, such as
+    /// `https://chat.example.com`. None.
+    pub origins: Vec<String>,
 }
 
 impl Limits {
@@ -39,6 +47,9 @@ impl Default for Limits {
             modes: None,
             max_runs: Self::MAX_RUNS,
             decisions: None,
+            keys: Keys::default(),
+            any_host: false,
+            origins: Vec::new(),
         }
     }
 }
@@ -50,6 +61,9 @@ pub(crate) struct Limited {
     modes: Arc<[Mode]>,
     places: Arc<Semaphore>,
     decisions: Option<DecisionToken>,
+    keys: Keys,
+    any_host: bool,
+    origins: Arc<[String]>,
 }
 
 impl FromRef<Limited> for Orchestrator {
@@ -68,6 +82,9 @@ impl Limited {
             modes: modes.into(),
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             decisions: limits.decisions,
+            keys: limits.keys.clone(),
+            any_host: limits.any_host,
+            origins: limits.origins.clone().into(),
             orchestrator,
         }
     }
@@ -111,6 +128,24 @@ impl Limited {
     /// Returns what a decision about a call has to show.
     pub(crate) const fn decisions(&self) -> Option<DecisionToken> {
         self.decisions
+    }
+
+    /// Returns the keys of clients.
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Tells whether a request may name any host now: one with a key is not led astray by a name.
+    pub(crate) fn takes_any_host(&self) -> bool {
+        self.any_host && self.keys.are_needed()
+    }
+
+    /// Returns the origins of pages that may ask besides the server's own.
+    pub(crate) fn origins(&self) -> &[String] {
+        match self.keys.are_needed() {
+            true => &self.origins,
+            false => &[],
+        }
     }
 
     /// Returns the modes that clients may use.

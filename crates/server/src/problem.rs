@@ -37,11 +37,15 @@ kinds! {
     INVALID_FIELD = "invalid-field", BAD_REQUEST, "Invalid field";
     UNKNOWN_MODE = "unknown-mode", BAD_REQUEST, "Unknown mode";
     UNKNOWN_CHANNEL = "unknown-channel", BAD_REQUEST, "Unknown channel";
+    KEY_NEEDED = "key-needed", UNAUTHORIZED, "Key needed";
     TOKEN_NEEDED = "token-needed", UNAUTHORIZED, "Token needed";
     NO_DECISIONS = "no-decisions", FORBIDDEN, "No decisions here";
     FOREIGN_HOST = "foreign-host", FORBIDDEN, "Foreign host";
     FOREIGN_ORIGIN = "foreign-origin", FORBIDDEN, "Foreign origin";
     MODE_NOT_ALLOWED = "mode-not-allowed", FORBIDDEN, "Mode not allowed";
+    SCOPE_NEEDED = "scope-needed", FORBIDDEN, "Scope needed";
+    CHANNEL_NOT_ALLOWED = "channel-not-allowed", FORBIDDEN, "Channel not allowed";
+    AGENT_NOT_ALLOWED = "agent-not-allowed", FORBIDDEN, "Agent not allowed";
     REFUSED = "refused", FORBIDDEN, "Refused by policy";
     NOT_FOUND = "not-found", NOT_FOUND, "Not found";
     NO_SUCH_SESSION = "no-such-session", NOT_FOUND, "No such session";
@@ -62,6 +66,7 @@ kinds! {
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
+    TOO_MANY_REQUESTS = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     STORE_FAILED = "store-failed", INTERNAL_SERVER_ERROR, "The store failed";
     STORE_UNAVAILABLE = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
@@ -90,6 +95,11 @@ impl Problem {
             members: Map::new(),
             retry_after: None,
         }
+    }
+
+    /// Returns what is said to people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// Says in how many seconds the client may try again.
@@ -136,6 +146,10 @@ impl IntoResponse for Problem {
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (kind.status, content_type, Json(document)).into_response();
+        if kind.status == StatusCode::UNAUTHORIZED {
+            let how = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+        }
         if let Some(seconds) = retry_after {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -1,19 +1,23 @@
 //! The program: from the command line to a server that listens until a signal stops it.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
 use neuraxis::engine::DecideLater;
 use neuraxis_app::{
-    App, BuildError, Config, ConfigError, Environment, Origin, ServerToken, Sources,
+    App, BuildError, Config, ConfigError, Environment, Origin, ServerConfig, ServerKeyFile,
+    ServerKeysError, ServerToken, Sources,
 };
 
-use crate::address::{ListenAddress, ListenAddressError};
+use crate::address::{ListenAddress, ListenAddressError, Protection};
+use crate::key_command::{self, KeyCommand, KeyCommandError};
+use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
 use crate::refusal::with_causes;
@@ -40,13 +44,30 @@ Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
 #[non_exhaustive]
 pub struct Arguments {
     /// Read this file, instead of neuraxis.toml here and in the user's configuration folder
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
 
-    /// Listen on this loopback address, instead of server.listen in the configuration (127.0.0.1:8787 if nothing is said);
-    /// port 0 is any that is free
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub listen: Option<ListenAddress>,
+    /// Listen on this address, instead of server.listen in the configuration (127.0.0.1:8787 if nothing is said); port 0 is
+    /// any that is free. Without keys only a loopback address
+    #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
+    pub listen: Option<SocketAddr>,
+
+    /// What is done instead of serving
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program does besides serving.
+#[derive(Debug, Clone, Subcommand)]
+#[non_exhaustive]
+pub enum Command {
+    /// Make, list and revoke the keys of clients
+    #[command(subcommand)]
+    Keys(KeyCommand),
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
+    text.parse().map_err(|_| ListenAddressError::Malformed)
 }
 
 /// How often the server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
@@ -60,13 +81,18 @@ const RECOVERY: Duration = Duration::from_secs(5);
 /// A [`Failure`], which knows the exit code that belongs to it.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let environment = Environment::of_process().map_err(Failure::Surroundings)?;
-    logs::start(&environment)?;
     let sources = match &arguments.config {
         Some(file) => Sources::default().with_file(file),
         None => Sources::default(),
     };
+    if let Some(Command::Keys(command)) = &arguments.command {
+        let config = Config::load(&environment, &sources)?;
+        return Ok(key_command::run(command, &config, &environment)?);
+    }
+    logs::start(&environment)?;
     let config = Config::load(&environment, &sources)?;
-    let listen = listen(arguments, &config)?;
+    let keys = keys(&config, &environment)?;
+    let listen = listen(arguments, &config, &keys)?;
     // Without a place for the token nobody could decide.
     let takes_decisions = environment.data_dir().is_some();
     let plan = config.server().plan.clone();
@@ -104,7 +130,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let address = token.as_ref().map(|token| page(&server.url(), token));
-    let mut limits = limits(&config);
+    let mut limits = limits(&config, listen, keys);
     limits.decisions = token.map(|token| DecisionToken::new(token.reveal()));
     let server = server.with_limits(limits);
     let runs = app.orchestrator.runs();
@@ -134,24 +160,42 @@ async fn recover(orchestrator: &Orchestrator) {
     }
 }
 
+/// Reads the keys of clients, if there is a place for them.
+fn keys(config: &Config, environment: &Environment) -> Result<Keys, Failure> {
+    let file = ServerKeyFile::of(config, environment);
+    let keys = file.map(Keys::open).transpose();
+    keys.map(Option::unwrap_or_default).map_err(Failure::Keys)
+}
+
 /// Returns where to listen: as the command line says, or else the configuration.
-fn listen(arguments: &Arguments, config: &Config) -> Result<ListenAddress, Failure> {
-    if let Some(listen) = arguments.listen {
-        return Ok(listen);
-    }
-    let listen = ListenAddress::try_from(config.server().listen);
-    listen.map_err(|source| Failure::Listen {
-        at: config.origin("server.listen"),
-        source,
-    })
+fn listen(arguments: &Arguments, config: &Config, keys: &Keys) -> Result<ListenAddress, Failure> {
+    let (address, at) = match arguments.listen {
+        Some(address) => (address, Origin::Flag("--listen".to_owned())),
+        None => (config.server().listen, config.origin("server.listen")),
+    };
+    let protection = Protection {
+        keys: keys.are_needed(),
+        encryption: is_encrypted(config.server()),
+    };
+    let listen = ListenAddress::protected(address, protection);
+    listen.map_err(|source| Failure::Listen { at, source })
+}
+
+/// Tells whether what clients send is encrypted on its way over a network.
+const fn is_encrypted(server: &ServerConfig) -> bool {
+    server.behind_proxy
 }
 
 /// Returns what the configuration lets clients use.
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config, listen: ListenAddress, keys: Keys) -> Limits {
+    let server = config.server();
     Limits {
-        modes: config.server().modes.clone(),
-        max_runs: config.server().max_runs.unwrap_or(Limits::MAX_RUNS),
+        modes: server.modes.clone(),
+        max_runs: server.max_runs.unwrap_or(Limits::MAX_RUNS),
         decisions: None,
+        keys,
+        any_host: !listen.is_loopback() || server.behind_proxy,
+        origins: server.origins.clone(),
     }
 }
 
@@ -206,6 +250,12 @@ pub enum Failure {
     /// Runs were lost at the end.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
+    /// Who may ask is not clear.
+    #[error("the keys of clients cannot be read")]
+    Keys(#[source] ServerKeysError),
+    /// Nothing was done with keys.
+    #[error(transparent)]
+    KeyCommand(#[from] KeyCommandError),
     /// The token by which people decide cannot be kept.
     #[error("the token for decisions cannot be written to the data folder")]
     Token(#[source] io::Error),
@@ -219,15 +269,22 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Listen { .. } => {
+            Self::Surroundings(_)
+            | Self::LogFilter(_)
+            | Self::Config(_)
+            | Self::Listen { .. }
+            | Self::Keys(_)
+            | Self::KeyCommand(KeyCommandError::Wrong { .. } | KeyCommandError::NoPlace) => {
                 ExitCode::from(USAGE)
             }
             // What is configured is right, and can be used another time.
             Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
             Self::Build(_) => ExitCode::from(USAGE),
-            Self::Bind(_) | Self::Unfinished(_) | Self::Token(_) | Self::System(_) => {
-                ExitCode::FAILURE
-            }
+            Self::Bind(_)
+            | Self::Unfinished(_)
+            | Self::Token(_)
+            | Self::KeyCommand(_)
+            | Self::System(_) => ExitCode::FAILURE,
         }
     }
 }

@@ -62,6 +62,8 @@ impl From<RequestError> for Problem {
                     None => problem,
                 }
             }
+            // Another owner's session and one that there is not are the same to a client.
+            RequestError::OtherOwner { session } => StoreError::NoSuchSession(session).into(),
             RequestError::Store(error) => not_recorded(&error),
             RequestError::ShuttingDown => Self::new(
                 &SHUTTING_DOWN,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on};
 
@@ -13,7 +13,7 @@ use crate::limits::Limited;
 use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, guard, page};
+use crate::{api, caller, guard, page};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
@@ -28,12 +28,15 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .merge(page::routes())
         .route(
             "/mcp",
-            on(of_protocol, move |request| clients.clone().answer(request)),
+            on(of_protocol, move |caller, request| {
+                clients.clone().answer(caller, request)
+            }),
         )
-        .with_state(limited)
+        .with_state(limited.clone())
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn(guard::admit))
+        .layer(from_fn_with_state(limited.clone(), caller::admit))
+        .layer(from_fn_with_state(limited, guard::admit))
         .layer(from_fn(log))
 }
 

@@ -20,25 +20,31 @@ impl DecisionToken {
     }
 }
 
-/// Refuses who does not show the token, once and in the header `Authorization: Bearer TOKEN`.
-pub(crate) fn check(token: Option<DecisionToken>, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(token) = token else {
-        let detail = "this server takes no decisions: use `neuraxis approvals` on its machine";
-        return Err(Problem::new(&NO_DECISIONS, detail));
-    };
-    let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-    let (first, second) = (shown.next(), shown.next());
-    let text = first.and_then(|value| value.to_str().ok());
-    let bearer = text.and_then(|text| text.split_once(' '));
-    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+/// Tells whether a request shows the token.
+pub(crate) fn is_shown(token: Option<DecisionToken>, headers: &HeaderMap) -> bool {
     // Hashes are compared: how long that takes says nothing of the token.
-    let fits = bearer.is_some_and(|(_, text)| DecisionToken::new(text.trim()) == token);
-    if fits && second.is_none() {
-        return Ok(());
+    let fits = |text| Some(DecisionToken::new(text)) == token;
+    bearer(headers).is_some_and(fits)
+}
+
+/// Returns what a request shows in the header `Authorization: Bearer`, if it is shown once.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+    let (first, second) = (shown.next()?, shown.next());
+    let (scheme, text) = first.to_str().ok()?.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer") && second.is_none();
+    is_bearer.then(|| text.trim())
+}
+
+/// Says that a decision needs the token, or that there is none to be shown.
+pub(crate) fn needed(token: Option<DecisionToken>) -> Problem {
+    if token.is_none() {
+        let detail = "this server takes no decisions: use `neuraxis approvals` on its machine";
+        return Problem::new(&NO_DECISIONS, detail);
     }
     let detail = "a decision needs the header Authorization: Bearer with the token of this server; its log names the file \
                   that holds it";
-    Err(Problem::new(&TOKEN_NEEDED, detail))
+    Problem::new(&TOKEN_NEEDED, detail)
 }
 
 #[cfg(test)]
@@ -53,7 +59,7 @@ mod tests {
         for value in values {
             headers.append(header::AUTHORIZATION, value);
         }
-        check(Some(DecisionToken::new("t0ken")), &headers).is_ok()
+        is_shown(Some(DecisionToken::new("t0ken")), &headers)
     }
 
     #[test]
@@ -75,7 +81,8 @@ mod tests {
 
     #[test]
     fn without_a_token_of_its_own_a_server_takes_no_decisions() {
-        let problem = check(None, &HeaderMap::new()).unwrap_err();
+        let problem = needed(None);
+        assert!(!is_shown(None, &HeaderMap::new()));
         assert!(format!("{problem:?}").contains("no-decisions"));
     }
 }

@@ -19,6 +19,7 @@ use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::api::session_id;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
@@ -38,6 +39,7 @@ const REPLAYED: (HeaderName, HeaderValue) = (
 pub(crate) async fn take(
     State(orchestrator): State<Orchestrator>,
     State(limited): State<Limited>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -46,8 +48,7 @@ pub(crate) async fn take(
     let key = idempotency_key(&headers)?;
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
-    let mut request = turn.into_request(session)?;
-    limited.check(&request.channel, &request.mode)?;
+    let mut request = caller.apply(&limited, turn.into_request(session)?)?;
     request.idempotency_key = key;
     let place = match limited.place() {
         Ok(place) => Some(place),

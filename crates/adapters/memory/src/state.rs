@@ -280,8 +280,14 @@ impl State {
     }
 
     pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {
-        let shown = self.runs.values().map(|run| run.summary());
-        filter.page_of(shown.collect())
+        let Some(owner) = &filter.owner else {
+            let shown = self.runs.values().map(|run| run.summary());
+            return filter.page_of(shown.collect());
+        };
+        let theirs = self.sessions.values();
+        let theirs = theirs.filter(|it| it.session.owner.as_ref() == Some(owner));
+        let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
+        filter.page_of(runs.map(Run::summary).collect())
     }
 
     /// Returns the runs of a session, the oldest first.

@@ -109,6 +109,7 @@ impl Change {
                     format!("lets other machines reach the server: {address}"),
                 )
             }
+            ["server", "keys"] => (2, format!("lets in whoever has a key of {}", cut(text))),
             ["server", "modes"] => (2, "chooses the modes that clients may use".to_owned()),
             ["server", ..] => (4, "changes how the server is reached and used".to_owned()),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),

@@ -137,6 +137,13 @@ pub struct ServerConfig {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; 1,024 if left out.
     pub max_runs: Option<NonZeroU32>,
+    /// The file of the keys of clients, relative to the working directory. The file `server-keys.json` in the user's data
+    /// folder if left out.
+    pub keys: Option<PathBuf>,
+    /// Origins of pages that may ask besides those of the server's own address, such as `https://chat.example.com`.
+    pub origins: Vec<String>,
+    /// Whether a proxy that encrypts stands before the server, so that keys do not cross a network in the clear. `false`.
+    pub behind_proxy: bool,
 }
 
 impl ServerConfig {
@@ -161,6 +168,9 @@ impl Default for ServerConfig {
             plan: None,
             modes: None,
             max_runs: None,
+            keys: None,
+            origins: Vec::new(),
+            behind_proxy: false,
         }
     }
 }

@@ -74,6 +74,15 @@ impl Config {
         let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
         let max_runs = Value::Integer(max_runs.get().into());
         self.add(&mut list, "server.max_runs".to_owned(), &max_runs);
+        if let Some(file) = &self.server.keys {
+            let file = Value::String(file.display().to_string());
+            self.add(&mut list, "server.keys".to_owned(), &file);
+        }
+        let origins = self.server.origins.iter().cloned().map(Value::String);
+        let origins = Value::Array(origins.collect());
+        self.add(&mut list, "server.origins".to_owned(), &origins);
+        let behind_proxy = Value::Boolean(self.server.behind_proxy);
+        self.add(&mut list, "server.behind_proxy".to_owned(), &behind_proxy);
         let modes = self.server.modes_of(&self.policy).into_iter();
         let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
         self.add(&mut list, "server.modes".to_owned(), &Value::Array(modes));

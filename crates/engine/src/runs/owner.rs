@@ -63,6 +63,18 @@ impl Runs {
         Ok(may_enter.then(|| self.context.clone().owned_by(session.owner)))
     }
 
+    /// Tells whether a session is that of the owner whom the context names, or of anybody where it names none.
+    pub(crate) async fn may_see(&self, session: &SessionId) -> Result<bool, StoreError> {
+        if self.context.owner().is_none() {
+            return Ok(true);
+        }
+        match self.parts.store.session(session).await {
+            Ok(session) => Ok(may_enter(&self.context, &session)),
+            Err(StoreError::NoSuchSession(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Refuses a run of another owner's than the context names.
     pub(crate) async fn check_owner_of(&self, run: RunId) -> Result<(), ResumeError> {
         if self.context.owner().is_none() {

@@ -214,6 +214,8 @@ impl Deref for RunSummary {
 pub struct RunFilter {
     /// Only those of this session; those of all if `None`.
     pub session: Option<SessionId>,
+    /// Only those of this owner's sessions; those of all if `None`.
+    pub owner: Option<String>,
     /// None with a smaller id.
     pub first: RunId,
     /// None with a greater id.
@@ -275,6 +277,13 @@ impl RunFilter {
         self
     }
 
+    /// Shows only those of an owner's sessions.
+    #[must_use]
+    pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
     /// Shows so many at the most.
     #[must_use]
     pub const fn limited_to(mut self, limit: usize) -> Self {
@@ -301,7 +310,8 @@ impl RunFilter {
         runs
     }
 
-    /// Tells whether a run is shown, as far as the limit allows.
+    /// Tells whether a run is shown, as far as the limit allows. Whose it is, a run does not say: the store looks at the owner
+    /// of its session besides.
     #[must_use]
     pub fn shows(&self, run: &RunSummary) -> bool {
         let is_of = |session: &SessionId| run.session == *session;
@@ -318,6 +328,7 @@ impl Default for RunFilter {
     fn default() -> Self {
         Self {
             session: None,
+            owner: None,
             first: run_of(u128::MIN),
             last: run_of(u128::MAX),
             key: None,

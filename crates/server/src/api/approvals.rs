@@ -13,11 +13,12 @@ use serde_json::value::RawValue;
 
 use super::call_of;
 use super::runs::at_work;
+use crate::body;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
 use crate::refusal::{internal, with_causes};
 use crate::said::{self, Said};
-use crate::{body, token};
 
 /// Which questions are shown.
 #[derive(Debug, Deserialize)]
@@ -45,9 +46,10 @@ struct Question {
 /// `GET /api/v1/approvals`
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Json<Waiting>, Problem> {
-    let approvals = orchestrator.approvals();
+    let approvals = orchestrator.approvals().with_context(caller.seeing());
     let waiting = match said::query(shown)?.session {
         Some(session) => approvals.of_session(&session).await?,
         None => approvals.list().await?,
@@ -97,15 +99,16 @@ pub(crate) struct Kept {
 /// `POST /api/v1/runs/{id}/approvals/{call_id}`
 pub(crate) async fn decide(
     State(limited): State<Limited>,
+    caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Kept>), Problem> {
-    token::check(limited.decisions(), &headers)?;
+    caller.decides(&limited)?;
     let orchestrator = limited.orchestrator().clone();
     let (run, call) = call_of(ids)?;
     let said: Decision = said::parse(&body::json(&headers, body).await?)?;
-    let summary = at_work(&orchestrator, run).await?;
+    let summary = at_work(&orchestrator, &caller, run).await?;
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
     let Some(waiting) = open.into_iter().find(is_it) else {
@@ -129,7 +132,7 @@ pub(crate) async fn decide(
     let decision = said.decision(&waiting)?;
     // In a task of its own: a client that leaves in the middle must not leave a run that nobody drives.
     let decided = tokio::spawn(async move {
-        let approvals = orchestrator.approvals();
+        let approvals = orchestrator.approvals().with_context(caller.seeing());
         approvals.decide_and_resume(&waiting, decision, None).await
     });
     match decided

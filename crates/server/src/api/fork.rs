@@ -5,14 +5,16 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, RunId, Turn};
 use neuraxis::engine::{ForkError, ForkOptions, UuidV7};
 use neuraxis::ports::Ids as _;
-use neuraxis::{Channel, Mode, SessionId};
+use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use serde::{Deserialize, Serialize};
 
 use super::run_id;
 use crate::body;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, Problem, SESSION_EXISTS};
 use crate::refusal::{internal, with_causes};
@@ -63,6 +65,7 @@ pub(crate) struct Forked {
 /// `POST /api/v1/runs/{id}/fork`
 pub(crate) async fn fork(
     State(limited): State<Limited>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -81,10 +84,20 @@ pub(crate) async fn fork(
             .parse()
             .map_err(|error| internal(&error))?,
     };
-    let options = said.options(session);
-    limited.check(&options.channel, &options.mode)?;
     let orchestrator = limited.orchestrator().clone();
-    orchestrator.sessions().run(id).await?;
+    caller.run(&orchestrator, id).await?;
+    let mut options = said.options(session);
+    if options.agent.is_none() {
+        let records = orchestrator.sessions().records(id).await?;
+        let view = RunView::of(&records);
+        options.agent = view.decision().and_then(|decision| decision.agent.clone());
+    }
+    // What the caller may not choose for a turn, it may not choose here.
+    let mut turn = UserRequest::new(options.session_id.clone(), "");
+    turn.channel.clone_from(&options.channel);
+    turn.mode.clone_from(&options.mode);
+    turn.agent.clone_from(&options.agent);
+    options.plan = caller.apply(&limited, turn)?.plan;
     let place = limited.place()?;
     let turn = Turn(said.turn.unwrap_or(u32::MAX));
     // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.

@@ -12,10 +12,12 @@ use neuraxis::core::{
     AgentName, Decision, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
 };
 use neuraxis::{Channel, Mode, Orchestrator};
+use neuraxis_app::Scope;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::body;
+use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::turn::Turn;
@@ -116,11 +118,10 @@ struct Agent {
 }
 
 /// `GET /api/v1/agents`
-pub(crate) async fn agents(State(orchestrator): State<Orchestrator>) -> Json<Agents> {
-    let policy = orchestrator.policy();
-    let agents = policy.agents().filter_map(|name| {
-        let config = policy.agent(name)?.clone();
-        let name = name.clone();
+pub(crate) async fn agents(State(limited): State<Limited>, caller: Caller) -> Json<Agents> {
+    let policy = limited.orchestrator().policy();
+    let agents = caller.agents(&limited).into_iter().filter_map(|name| {
+        let config = policy.agent(&name)?.clone();
         Some(Agent { name, config })
     });
     Json(Agents {
@@ -128,37 +129,41 @@ pub(crate) async fn agents(State(orchestrator): State<Orchestrator>) -> Json<Age
     })
 }
 
-/// What clients may choose among.
+/// What the caller may do and choose among.
 #[derive(Debug, Serialize)]
 pub(crate) struct Choices {
     /// The hash of the policy, by which a change can be told.
     policy_hash: String,
-    /// The modes that clients may use.
+    /// What the caller may do.
+    scopes: Vec<Scope>,
+    /// The modes that the caller may use.
     modes: Vec<Mode>,
     channels: Vec<Channel>,
     agents: Vec<AgentName>,
 }
 
 /// `GET /api/v1/policy`
-pub(crate) async fn policy(State(limited): State<Limited>) -> Json<Choices> {
+pub(crate) async fn policy(State(limited): State<Limited>, caller: Caller) -> Json<Choices> {
     let policy = limited.orchestrator().policy();
     Json(Choices {
         policy_hash: policy.hash().to_string(),
-        modes: limited.modes().to_vec(),
-        channels: policy.channels().cloned().collect(),
-        agents: policy.agents().cloned().collect(),
+        scopes: caller.scopes(),
+        modes: caller.modes(&limited),
+        channels: caller.channels(&limited),
+        agents: caller.agents(&limited),
     })
 }
 
 /// `POST /api/v1/policy/explain`: what the policy would decide about a turn.
 pub(crate) async fn explain(
     State(limited): State<Limited>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Decision>, Problem> {
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let request = turn.into_request(NO_SESSION.parse().map_err(|_| unnamed())?)?;
-    limited.check(&request.channel, &request.mode)?;
+    let request = caller.apply(&limited, request)?;
     Ok(Json(limited.orchestrator().decide(&request)?))
 }
 

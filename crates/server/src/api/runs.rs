@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::sessions::page_size;
 use super::{call_of, run_id};
+use crate::caller::Caller;
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
 use crate::{body, events};
@@ -48,11 +49,12 @@ pub(crate) struct Page {
 /// `GET /api/v1/runs`
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
-    let mut filter = RunFilter::default().limited_to(most + 1);
+    let mut filter = caller.runs(RunFilter::default().limited_to(most + 1));
     if let Some(session) = shown.session {
         filter = filter.of_session(session);
     }
@@ -85,10 +87,11 @@ pub(crate) struct Run {
 /// `GET /api/v1/runs/{id}`
 pub(crate) async fn show(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Run>, Problem> {
     let id = run_id(id)?;
-    let summary = orchestrator.sessions().run(id).await?;
+    let summary = caller.run(&orchestrator, id).await?;
     let result = match summary.ended_at {
         Some(_) => Some(orchestrator.runs().result(id).await?),
         None => None,
@@ -99,11 +102,13 @@ pub(crate) async fn show(
 /// `GET /api/v1/runs/{id}/events`: after the record that the header `Last-Event-ID` names, or from the first.
 pub(crate) async fn events(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = run_id(id)?;
     let last = events::last_of(&headers)?;
+    caller.run(&orchestrator, id).await?;
     let events = orchestrator.runs().attach(id, last).await?;
     Ok(events::answer(events, last))
 }
@@ -135,6 +140,7 @@ impl Said for Cancel {
 /// `POST /api/v1/runs/{id}/cancel`
 pub(crate) async fn cancel(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -146,7 +152,7 @@ pub(crate) async fn cancel(
     };
     let reason = said.reason.unwrap_or_else(|| CANCELLED.to_owned());
     said::without_nul("reason", &reason)?;
-    at_work(&orchestrator, id).await?;
+    at_work(&orchestrator, &caller, id).await?;
     orchestrator.runs().cancel(id, reason).await?;
     Ok(taken(id))
 }
@@ -165,6 +171,7 @@ impl Said for Steer {
 /// `POST /api/v1/runs/{id}/steer`
 pub(crate) async fn steer(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -176,7 +183,7 @@ pub(crate) async fn steer(
         let detail = "message: it must not be empty";
         return Err(Problem::new(&INVALID_FIELD, detail).with("field", "message"));
     }
-    at_work(&orchestrator, id).await?;
+    at_work(&orchestrator, &caller, id).await?;
     orchestrator.runs().steer(id, said.message).await?;
     Ok(taken(id))
 }
@@ -221,6 +228,7 @@ impl Brought {
 /// `POST /api/v1/runs/{id}/tools/{call_id}`
 pub(crate) async fn bring(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -228,14 +236,18 @@ pub(crate) async fn bring(
     let (id, call) = call_of(ids)?;
     let bytes = body::json(&headers, body).await?;
     let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
-    at_work(&orchestrator, id).await?;
+    at_work(&orchestrator, &caller, id).await?;
     orchestrator.runs().bring(id, &call, outcome, took).await?;
     Ok(taken(id))
 }
 
 /// Returns a run that has not ended, and refuses one that has: nothing reaches it any more.
-pub(super) async fn at_work(orchestrator: &Orchestrator, id: RunId) -> Result<RunSummary, Problem> {
-    let run = orchestrator.sessions().run(id).await?;
+pub(super) async fn at_work(
+    orchestrator: &Orchestrator,
+    caller: &Caller,
+    id: RunId,
+) -> Result<RunSummary, Problem> {
+    let run = caller.run(orchestrator, id).await?;
     if run.ended_at.is_none() {
         return Ok(run);
     }

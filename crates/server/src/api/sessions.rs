@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session_id;
 use crate::body;
+use crate::caller::Caller;
 use crate::problem::{INVALID_QUERY, Problem};
 use crate::said::{self, Said};
 
@@ -43,17 +44,18 @@ pub(crate) struct Page {
 /// `GET /api/v1/sessions`
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, SessionFilter::MAX_LIMIT)?;
     let sessions = orchestrator.sessions();
-    let mut filter = SessionFilter::default().limited_to(most + 1);
+    let mut filter = caller.sessions(SessionFilter::default().limited_to(most + 1));
     if let Some(prefix) = shown.prefix {
         filter = filter.beginning_with(prefix);
     }
     if let Some(after) = &shown.after {
-        filter = filter.after(&sessions.get(after).await?);
+        filter = filter.after(&caller.session(&orchestrator, after).await?);
     }
     let mut each = sessions.each(filter);
     let mut page = Vec::new();
@@ -98,6 +100,7 @@ impl Said for New {
 /// `POST /api/v1/sessions`
 pub(crate) async fn create(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -105,7 +108,8 @@ pub(crate) async fn create(
         Some(bytes) => said::parse(&bytes)?,
         None => New::default(),
     };
-    let session = orchestrator.runs().new_session(new.id).await?;
+    let runs = orchestrator.runs().with_context(caller.making());
+    let session = runs.new_session(new.id).await?;
     let place = format!("/api/v1/sessions/{}", session.id);
     Ok((
         StatusCode::CREATED,
@@ -118,17 +122,22 @@ pub(crate) async fn create(
 /// `GET /api/v1/sessions/{id}`
 pub(crate) async fn show(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<SessionOverview>, Problem> {
     let id = session_id(id)?;
+    caller.session(&orchestrator, &id).await?;
     Ok(Json(orchestrator.sessions().overview(&id).await?))
 }
 
 /// `DELETE /api/v1/sessions/{id}`
 pub(crate) async fn delete(
     State(orchestrator): State<Orchestrator>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    orchestrator.sessions().delete(&session_id(id)?).await?;
+    let id = session_id(id)?;
+    caller.session(&orchestrator, &id).await?;
+    orchestrator.sessions().delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -71,17 +71,20 @@ export async function denies_with_a_reason(world) {
 
 export async function asks_for_a_key(world) {
   const page = await world.open({ token: false });
-  await page.route("**/api/v1/**", (route) => {
-    if (route.request().headers().authorization === "Bearer a-key") return route.continue();
-    const body = JSON.stringify({ type: "/errors/key-needed", title: "Key needed", status: 401, detail: "show a key" });
-    return route.fulfill({ status: 401, contentType: "application/problem+json", body });
-  });
+  const key = world.key("--owner", "ada", "--scope", "turns,read");
+  while ((await world.api("/policy")).status !== 401);
   await page.reload();
   await page.waitForSelector("dialog[open]");
   await world.accessible(page, "the question for a key");
   await world.picture(page, "key-wide-light");
-  await page.fill("#key-field", "a-key");
+  await page.fill("#key-field", key);
   await page.press("#key-field", "Enter");
-  await ask(page, "markdown please");
+  await page.selectOption("[aria-label=Channel]", "code_task");
+  await question(page, "write a note");
   assert.equal(await page.locator("dialog").count(), 0);
+  // What the key does not allow, the page says.
+  await page.click(".ask .primary");
+  await sees(page, ".ask [role=alert]", "scope approve");
+  assert.equal(world.file("notes.md"), undefined);
+  assert.ok(!(await page.content()).includes(key));
 }

@@ -2,7 +2,7 @@
 // browser whose pages are watched for errors, for violations of their policy and for requests to elsewhere.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import net from "node:net";
@@ -51,14 +51,15 @@ paths = ["private/**"]
 reason = "That folder is private."
 `;
 
+const AROUND = { cwd: FOLDER, env: { HOME: FOLDER, NEURAXIS_TOOLS__ROOT: FOLDER, PATH: "/usr/bin:/bin" } };
+
 export class World {
   static async start() {
     const world = new World();
     world.model = await startModel();
     fs.writeFileSync(path.join(FOLDER, "neuraxis.toml"), CONFIG(world.model.url));
-    const env = { HOME: FOLDER, NEURAXIS_TOOLS__ROOT: FOLDER, PATH: "/usr/bin:/bin" };
     const log = fs.openSync(path.join(FOLDER, "log"), "w");
-    world.child = spawn(SERVER, ["--config", "neuraxis.toml", "--listen", "127.0.0.1:0"], { cwd: FOLDER, env, stdio: ["ignore", "pipe", log] });
+    world.child = spawn(SERVER, ["--config", "neuraxis.toml", "--listen", "127.0.0.1:0"], { ...AROUND, stdio: ["ignore", "pipe", log] });
     const [line] = await Promise.race([once(readline.createInterface({ input: world.child.stdout }), "line"), once(world.child, "exit").then(() => [""])]);
     world.server = line.replace("listening on ", "");
     assert.match(world.server, /^http:/, `the server did not start: ${world.log()}`);
@@ -99,6 +100,11 @@ export class World {
 
   get token() {
     return fs.readFileSync(path.join(FOLDER, ".local/share/neuraxis/server.token"), "utf8").trim();
+  }
+
+  /** Makes a key; from then on the server wants one. */
+  key(...options) {
+    return execFileSync(SERVER, ["--config", "neuraxis.toml", "keys", "create", ...options], { ...AROUND, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   }
 
   file(name) {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
+use crate::support::program::make_key;
 use crate::support::{Client, Program};
 
 async fn fork(client: &Client, run: &str, body: Value) -> (u16, Value) {
@@ -55,4 +56,38 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
             (404, &json!("/errors/no-such-run"))
         );
     }
+}
+
+#[tokio::test]
+async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keys = Vec::new();
+    for narrower in [
+        &[][..],
+        &["--max-mode", "conservative"],
+        &["--channels", "system_health"],
+        &["--agents", "researcher"],
+    ] {
+        let arguments = [&["--owner", "ada"], narrower].concat();
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    let ada = Client::with_key(program.url(), &keys[0]);
+    let (_, first) = ada.ask("s", &json!({"message": "What time is it?"})).await;
+    let run = first["run_id"].as_str().unwrap();
+    for (key, kind) in [
+        (&keys[1], "mode-not-allowed"),
+        (&keys[2], "channel-not-allowed"),
+        (&keys[3], "agent-not-allowed"),
+    ] {
+        let client = Client::with_key(program.url(), key);
+        let (status, problem) = fork(&client, run, json!({"message": "and now?"})).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (403, &json!(format!("/errors/{kind}"))),
+            "{problem}"
+        );
+    }
+    let (status, forked) = fork(&ada, run, json!({"message": "and now?"})).await;
+    assert_eq!(status, 202, "{forked}");
 }

@@ -16,11 +16,14 @@ mod endings;
 mod fork;
 mod framing;
 mod idempotency;
+mod keyed_mcp;
+mod keys;
 mod limits;
 #[cfg(unix)]
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod owners;
 mod page;
 mod patience;
 mod promises;

@@ -128,6 +128,7 @@ macro_rules! session_store_suite {
             a_waiting_run_says_what_it_waits_for
             runs_are_listed_in_their_order
             runs_of_all_sessions_are_listed_by_their_ids
+            an_owner_s_runs_are_listed_alone
             what_is_unknown_is_named_in_every_question
             metrics_add_up_over_runs_at_work_and_ended_ones
             usage_counts_from_a_time_on

@@ -102,6 +102,10 @@ pub(crate) async fn list(
         values.push(Value::from(key.as_bytes().as_slice()));
         more = format!("{more} AND runs.request_key = ${}", values.len());
     }
+    if let Some(owner) = &filter.owner {
+        values.push(Value::from(owner.as_str()));
+        more = format!("{more} AND sessions.owner = ${}", values.len());
+    }
     let sql = format!(
         "{} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}",
         select(database.dialect)

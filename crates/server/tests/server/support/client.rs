@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
@@ -18,6 +18,20 @@ impl Client {
         // A server that hangs fails the test instead of holding it up.
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(60))
+            .no_proxy();
+        Self {
+            http: http.build().unwrap(),
+            url: url.to_owned(),
+        }
+    }
+
+    /// A client that shows a key with each request.
+    pub(crate) fn with_key(url: &str, key: &str) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {key}").parse().unwrap());
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(60))
+            .default_headers(headers)
             .no_proxy();
         Self {
             http: http.build().unwrap(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::SessionStore;
 use neuraxis::{Orchestrator, Role};
-use neuraxis_server::{DecisionToken, Limits, ListenAddress, Server, Stop, Unfinished};
+use neuraxis_server::{DecisionToken, Keys, Limits, ListenAddress, Server, Stop, Unfinished};
 use neuraxis_testkit::ScriptedModel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,8 +35,14 @@ impl InProcess {
 
     /// Serves an engine.
     pub(crate) async fn serve(orchestrator: Orchestrator) -> Self {
+        Self::serve_to(orchestrator, Keys::default()).await
+    }
+
+    /// Serves an engine to those who have keys.
+    pub(crate) async fn serve_to(orchestrator: Orchestrator, keys: Keys) -> Self {
         let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
         let mut limits = Limits::default();
+        limits.keys = keys;
         limits.decisions = Some(DecisionToken::new(TOKEN));
         let server = Server::bind(listen, orchestrator).await.unwrap();
         let server = server.with_limits(limits);

@@ -39,6 +39,23 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
+/// Makes a key in a folder by the program itself, as its operator would.
+pub(crate) async fn make_key(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = command(folder);
+    command.args(["keys", "create"]).args(arguments);
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let key = String::from_utf8(output.stdout).unwrap();
+    assert!(!said.contains(key.trim()), "it is shown once");
+    key.trim().to_owned()
+}
+
+/// Returns the id of a key, which is no secret.
+pub(crate) fn id_of(key: &str) -> &str {
+    key.split('_').nth(1).unwrap()
+}
+
 impl Program {
     /// Starts it with the offline model.
     pub(crate) async fn start() -> Self {

@@ -251,3 +251,30 @@ pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionSto
     assert_eq!(listed(&exact).await, [third]);
     assert_eq!(listed(&exact.of_session(id("two"))).await, []);
 }
+
+/// An owner's runs are listed alone, together with whatever else a filter asks for.
+pub async fn an_owner_s_runs_are_listed_alone(store: impl SessionStore) {
+    for (name, owner) in [("a", Some("ann")), ("b", Some("bob")), ("c", None)] {
+        let mut session = session_of(name, 0);
+        session.owner = owner.map(str::to_owned);
+        assert_eq!(store.create_session(&session).await, Ok(()));
+    }
+    for (name, number) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
+        let busy = Busy::begin(&store, &id(name), number).await;
+        busy.finish(&store, "Hello?", "Hi.").await;
+    }
+    let listed = async |filter: RunFilter| {
+        let runs = store.find_runs(&filter).await.expect("the store lists");
+        runs.iter().map(|run| run.run_id).collect::<Vec<_>>()
+    };
+    let [of_ann, of_bob, _, of_ann_too] = [1, 2, 3, 4].map(CountingIds::nth_run);
+    let of = |owner: &str| RunFilter::default().owned_by(owner);
+    assert_eq!(listed(of("ann")).await, [of_ann_too, of_ann]);
+    assert_eq!(listed(of("bob")).await, [of_bob]);
+    assert_eq!(listed(of("ann").limited_to(1)).await, [of_ann_too]);
+    assert_eq!(listed(of("ann").after(of_ann_too)).await, [of_ann]);
+    assert_eq!(listed(of("ann").of_session(id("b"))).await, []);
+    for nobody in ["", "Ann", "ann' OR ''='"] {
+        assert_eq!(listed(of(nobody)).await, []);
+    }
+}

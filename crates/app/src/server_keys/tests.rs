@@ -1,0 +1,124 @@
+//! What the file of keys holds, and when it is not believed.
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn key(owner: &str) -> (ServerKey, String) {
+    ServerKey::make(owner, [Scope::Turns, Scope::Read], NOW).unwrap()
+}
+
+#[test]
+fn a_key_is_kept_as_its_hash_and_found_again_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("inner/keys.json"));
+    assert_eq!(file.read().unwrap(), []);
+    let (mut made, text) = key("ada");
+    made.max_mode = Some(Mode::MODERATE);
+    file.add(made.clone()).unwrap();
+    let (other, other_text) = key("bob");
+    file.add(other.clone()).unwrap();
+    assert_eq!(file.read().unwrap(), [made.clone(), other]);
+    assert_eq!(ContentHash::of(text.as_bytes()), made.hash);
+    assert_ne!(text, other_text);
+    let written = fs::read_to_string(file.path()).unwrap();
+    let secret = text.rsplit('_').next().unwrap();
+    assert_eq!(secret.len(), 64);
+    assert!(!written.contains(secret) && written.contains(&made.id));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(file.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let (made, _) = key("ada");
+    file.add(made.clone()).unwrap();
+    assert_eq!(made.refused_at(NOW), None);
+    assert_eq!(file.revoke(&made.id, NOW).unwrap().revoked_at, None);
+    let later = Timestamp::from_second(60).unwrap();
+    assert_eq!(
+        file.revoke(&made.id, later).unwrap().revoked_at,
+        Some(NOW),
+        "it was revoked before"
+    );
+    let kept = file.read().unwrap();
+    assert_eq!(kept[0].revoked_at, Some(NOW));
+    assert_eq!(kept[0].refused_at(NOW), Some("revoked"));
+    let none = file.revoke("000000000000", NOW);
+    assert!(matches!(none, Err(ServerKeysError::NoSuchKey)));
+}
+
+#[test]
+fn a_key_is_refused_from_the_moment_on_at_which_it_expires() {
+    let (mut made, _) = key("ada");
+    made.expires_at = Some(Timestamp::from_second(10).unwrap());
+    assert_eq!(made.refused_at(Timestamp::from_second(9).unwrap()), None);
+    assert_eq!(
+        made.refused_at(Timestamp::from_second(10).unwrap()),
+        Some("expired")
+    );
+}
+
+#[test]
+fn keys_that_are_made_at_once_are_all_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(|| file.add(key("ada").0).unwrap());
+        }
+    });
+    assert_eq!(file.read().unwrap().len(), 8);
+}
+
+#[test]
+fn what_is_no_file_of_keys_or_of_a_later_version_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    for text in [
+        "",
+        "{",
+        "[]",
+        r#"{"version": 2, "keys": []}"#,
+        r#"{"version": 1, "keys": [], "more": 1}"#,
+        r#"{"version": 1, "keys": [{"id": "a"}]}"#,
+    ] {
+        fs::write(file.path(), text).unwrap();
+        let read = file.read();
+        assert!(
+            matches!(read, Err(ServerKeysError::Malformed { .. })),
+            "{text}"
+        );
+        assert!(file.add(key("ada").0).is_err());
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_change_is_not_believed_and_a_link_is_followed() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    file.add(key("ada").0).unwrap();
+    let link = ServerKeyFile::new(folder.path().join("link.json"));
+    symlink(file.path(), link.path()).unwrap();
+    link.add(key("bob").0).unwrap();
+    assert_eq!(file.read().unwrap().len(), 2, "the link was not replaced");
+    for mode in [0o666, 0o620, 0o602] {
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+        for file in [&file, &link] {
+            let read = file.read();
+            assert!(matches!(read, Err(ServerKeysError::Exposed { .. })));
+        }
+    }
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(file.read().unwrap().len(), 2, "others may read hashes");
+}

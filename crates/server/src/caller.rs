@@ -1,0 +1,260 @@
+//! Who asks: decided once for each request, before anything else looks at it, and asked by everything that answers it.
+//!
+//! Without keys everybody who reaches the server is the same, but for who shows the token that only the user of this machine can
+//! read. With keys a request is that of its key's owner, who sees what is the owner's alone and chooses what the key allows.
+//! Whatever speaks another language with clients gives its requests to [`Caller::apply`].
+
+mod admit;
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use neuraxis::core::{AgentName, RunId};
+use neuraxis::ports::{RequestContext, RunFilter, RunSummary, Session, SessionFilter, StoreError};
+use neuraxis::{Channel, Mode, Orchestrator, SessionId, UserRequest};
+use neuraxis_app::{Scope, ServerKey};
+use serde_json::Value;
+
+use crate::keys::Key;
+use crate::limits::Limited;
+use crate::problem::{
+    AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, Kind, MODE_NOT_ALLOWED, Problem, SCOPE_NEEDED,
+};
+use crate::refusal::internal;
+use crate::token;
+
+pub(crate) use admit::admit;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    /// Anybody on this machine, where there are no keys.
+    Anyone,
+    /// Who showed the token of this machine: its user.
+    Local,
+    /// Who showed a key.
+    Key(Arc<Key>),
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get().cloned();
+        caller.ok_or_else(|| internal(&"nobody decided who asks"))
+    }
+}
+
+impl Caller {
+    fn key(&self) -> Option<&ServerKey> {
+        match self {
+            Self::Anyone | Self::Local => None,
+            Self::Key(key) => Some(&key.said),
+        }
+    }
+
+    /// Returns what the caller may do.
+    pub(crate) fn scopes(&self) -> Vec<Scope> {
+        let has = |scope: &Scope| match self {
+            Self::Anyone => matches!(scope, Scope::Turns | Scope::Read),
+            Self::Local => true,
+            Self::Key(key) => {
+                let scopes = &key.said.scopes;
+                scopes.contains(scope) || scopes.contains(&Scope::Admin)
+            }
+        };
+        Scope::ALL.into_iter().filter(has).collect()
+    }
+
+    /// Refuses who lacks a scope.
+    pub(crate) fn needs(&self, scope: Scope) -> Result<(), Problem> {
+        let scopes = self.scopes();
+        if scopes.contains(&scope) {
+            return Ok(());
+        }
+        let names: Vec<&str> = scopes.into_iter().map(Scope::as_str).collect();
+        let detail = format!(
+            "this needs a key with the scope {scope}; this one has {}",
+            names.join(", ")
+        );
+        Err(Problem::new(&SCOPE_NEEDED, detail).with("scope", scope.as_str()))
+    }
+
+    /// Refuses who may not decide about calls that wait for a person.
+    pub(crate) fn decides(&self, limited: &Limited) -> Result<(), Problem> {
+        match self {
+            Self::Anyone => Err(token::needed(limited.decisions())),
+            Self::Local | Self::Key(_) => self.needs(Scope::Approve),
+        }
+    }
+
+    /// Returns whose sessions the caller makes; nobody's without keys.
+    fn owner(&self) -> Option<&str> {
+        self.key().map(|key| key.owner.as_str())
+    }
+
+    /// Returns whose sessions alone the caller sees; `None` for those of everybody.
+    fn sees(&self) -> Option<&str> {
+        let is_admin = |key: &&ServerKey| key.scopes.contains(&Scope::Admin);
+        let key = self.key().filter(|key| !is_admin(key))?;
+        Some(&key.owner)
+    }
+
+    /// Returns the context of what the caller makes.
+    pub(crate) fn making(&self) -> RequestContext {
+        RequestContext::default().owned_by(self.owner().map(str::to_owned))
+    }
+
+    /// Returns the context of what the caller does with what there is.
+    pub(crate) fn seeing(&self) -> RequestContext {
+        RequestContext::default().owned_by(self.sees().map(str::to_owned))
+    }
+
+    /// Narrows a list of sessions to those that the caller sees.
+    pub(crate) fn sessions(&self, mut filter: SessionFilter) -> SessionFilter {
+        filter.owner = self.sees().map(str::to_owned);
+        filter
+    }
+
+    /// Narrows a list of runs to those that the caller sees.
+    pub(crate) fn runs(&self, mut filter: RunFilter) -> RunFilter {
+        filter.owner = self.sees().map(str::to_owned);
+        filter
+    }
+
+    /// Returns a session. What there is not and what is not the caller's to see are the same.
+    pub(crate) async fn session(
+        &self,
+        orchestrator: &Orchestrator,
+        id: &SessionId,
+    ) -> Result<Session, Problem> {
+        let session = orchestrator.sessions().get(id).await?;
+        match self.sees() {
+            Some(owner) if session.owner.as_deref() != Some(owner) => {
+                Err(StoreError::NoSuchSession(id.clone()).into())
+            }
+            _ => Ok(session),
+        }
+    }
+
+    /// Returns a run. What there is not and what is not the caller's to see are the same.
+    pub(crate) async fn run(
+        &self,
+        orchestrator: &Orchestrator,
+        id: RunId,
+    ) -> Result<RunSummary, Problem> {
+        let run = orchestrator.sessions().run(id).await?;
+        let Some(owner) = self.sees() else {
+            return Ok(run);
+        };
+        match orchestrator.sessions().get(&run.session).await {
+            Ok(session) if session.owner.as_deref() == Some(owner) => Ok(run),
+            Ok(_) | Err(StoreError::NoSuchSession(_)) => Err(StoreError::NoSuchRun(id).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a request the caller's own, and refuses what the caller may not choose: mode, channel or agent. Every way in which
+    /// a turn is taken goes through this.
+    pub(crate) fn apply(
+        &self,
+        limited: &Limited,
+        request: UserRequest,
+    ) -> Result<UserRequest, Problem> {
+        limited.check(&request.channel, &request.mode)?;
+        let Some(key) = self.key() else {
+            return Ok(request);
+        };
+        let policy = limited.orchestrator().policy();
+        let modes = self.modes(limited);
+        if policy.modes().any(|known| *known == request.mode) && !modes.contains(&request.mode) {
+            return Err(not_allowed(
+                &MODE_NOT_ALLOWED,
+                "mode",
+                request.mode.as_str(),
+                modes.iter().map(Mode::as_str),
+            ));
+        }
+        let channels = self.channels(limited);
+        let channel = &request.channel;
+        if policy.channels().any(|known| known == channel) && !channels.contains(channel) {
+            return Err(not_allowed(
+                &CHANNEL_NOT_ALLOWED,
+                "channel",
+                channel.as_str(),
+                channels.iter().map(Channel::as_str),
+            ));
+        }
+        // Without an agent of its own a request is that of its channel's.
+        let of_channel = policy.config().channels.get(channel);
+        let of_channel = of_channel.and_then(|rules| rules.agent.clone());
+        let agent = request.agent.clone().or(of_channel);
+        let agent = agent.unwrap_or(AgentName::MAIN_THREAD);
+        let agents = key.agents.as_ref();
+        if let Some(agents) = agents.filter(|agents| !agents.contains(&agent)) {
+            return Err(not_allowed(
+                &AGENT_NOT_ALLOWED,
+                "agent",
+                agent.as_str(),
+                agents.iter().map(AgentName::as_str),
+            ));
+        }
+        let mut request = request.owner(&key.owner);
+        request.plan = key.plan.clone().or(request.plan);
+        Ok(request)
+    }
+
+    /// Returns the modes that the caller may choose.
+    pub(crate) fn modes(&self, limited: &Limited) -> Vec<Mode> {
+        let mut modes = limited.modes().to_vec();
+        let Some(key) = self.key() else {
+            return modes;
+        };
+        if let Some(named) = &key.modes {
+            modes.retain(|mode| named.contains(mode));
+        }
+        if let Some(most) = &key.max_mode {
+            let policy = limited.orchestrator().policy();
+            let up_to = policy.modes_no_freer_than(most);
+            modes.retain(|mode| up_to.contains(mode));
+        }
+        modes
+    }
+
+    /// Returns the channels that the caller may use.
+    pub(crate) fn channels(&self, limited: &Limited) -> Vec<Channel> {
+        let policy = limited.orchestrator().policy();
+        let named = self.key().and_then(|key| key.channels.as_ref());
+        let is_named = |channel: &&Channel| named.is_none_or(|named| named.contains(channel));
+        policy.channels().filter(is_named).cloned().collect()
+    }
+
+    /// Returns the agents that may answer the caller.
+    pub(crate) fn agents(&self, limited: &Limited) -> Vec<AgentName> {
+        let policy = limited.orchestrator().policy();
+        let named = self.key().and_then(|key| key.agents.as_ref());
+        let is_named = |agent: &&AgentName| named.is_none_or(|named| named.contains(agent));
+        policy.agents().filter(is_named).cloned().collect()
+    }
+}
+
+fn not_allowed<'a>(
+    kind: &'static Kind,
+    field: &'static str,
+    asked: &str,
+    allowed: impl Iterator<Item = &'a str>,
+) -> Problem {
+    let names: Vec<&str> = allowed.collect();
+    let detail = match names.is_empty() {
+        true => format!("this key may use no {field}"),
+        false => format!(
+            "this key may not use {field} {asked}; allowed: {}",
+            names.join(", ")
+        ),
+    };
+    let allowed: Vec<Value> = names.into_iter().map(Value::from).collect();
+    Problem::new(kind, detail)
+        .with("field", field)
+        .with("allowed", allowed)
+}

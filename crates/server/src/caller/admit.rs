@@ -1,0 +1,129 @@
+//! Decides who asks, and whether that is enough for the route; ends streams whose key is taken no more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
+use neuraxis_app::Scope;
+use tokio::time::sleep;
+
+use super::Caller;
+use crate::keys::{Key, Keys};
+use crate::limits::Limited;
+use crate::problem::Problem;
+use crate::token;
+
+/// How often it is looked whether the key of an open stream is still taken.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Lets a request pass once it is known who asks, and refuses others.
+pub(crate) async fn admit(
+    State(limited): State<Limited>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let caller = match check(&limited, &request) {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(caller.clone());
+    let response = next.run(request).await;
+    match caller {
+        Caller::Key(key) if is_stream(&response) => {
+            response.map(|body| while_taken(body, limited.keys().clone(), key))
+        }
+        _ => response,
+    }
+}
+
+fn check(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
+    let caller = identify(limited, request)?;
+    if let Caller::Key(key) = &caller {
+        key.count()?;
+        let route = request.extensions().get::<MatchedPath>();
+        if let Some(scope) = scope_of(request.method(), route.map_or("", MatchedPath::as_str)) {
+            caller.needs(scope)?;
+        }
+    }
+    Ok(caller)
+}
+
+fn identify(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
+    let headers = request.headers();
+    if token::is_shown(limited.decisions(), headers) {
+        return Ok(Caller::Local);
+    }
+    let keys = limited.keys();
+    if is_open(request.uri().path()) || !keys.are_needed() {
+        return Ok(Caller::Anyone);
+    }
+    keys.admit(token::bearer(headers)).map(Caller::Key)
+}
+
+/// Tells whether anybody may ask for it: probes, and the page, which holds nothing of anybody's.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/") || path.starts_with("/assets/")
+}
+
+/// Returns which scope a route needs. One that is not named here needs that for reading if it only reads.
+fn scope_of(method: &Method, route: &str) -> Option<Scope> {
+    match (method, route) {
+        // Nothing is there, which anybody with a key may know.
+        (_, "") => None,
+        (_, "/mcp") => Some(Scope::Turns),
+        (_, "/api/v1/policy/explain") => Some(Scope::Read),
+        (&Method::POST, "/api/v1/runs/{id}/approvals/{call}") => Some(Scope::Approve),
+        (&Method::GET | &Method::HEAD | &Method::OPTIONS, _) => Some(Scope::Read),
+        _ => Some(Scope::Turns),
+    }
+}
+
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// Ends a stream soon after its key is revoked, expires or is changed: who follows a run comes back with one that is taken.
+fn while_taken(body: Body, keys: Keys, key: Arc<Key>) -> Body {
+    let over = async move {
+        while keys.takes(&key) {
+            sleep(LOOK).await;
+        }
+        tracing::info!(
+            key = key.said.id,
+            "a stream ends: its key is not taken any more"
+        );
+    };
+    Body::from_stream(body.into_data_stream().take_until(Box::pin(over)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_that_nobody_thought_of_needs_no_less_than_others() {
+        for (method, route, scope) in [
+            (Method::GET, "/api/v1/sessions", Some(Scope::Read)),
+            (Method::POST, "/api/v1/sessions", Some(Scope::Turns)),
+            (Method::DELETE, "/api/v1/sessions/{id}", Some(Scope::Turns)),
+            (Method::POST, "/api/v1/policy/explain", Some(Scope::Read)),
+            (Method::GET, "/mcp", Some(Scope::Turns)),
+            (
+                Method::POST,
+                "/api/v1/runs/{id}/approvals/{call}",
+                Some(Scope::Approve),
+            ),
+            (Method::PATCH, "/new", Some(Scope::Turns)),
+            (Method::GET, "/new", Some(Scope::Read)),
+            (Method::GET, "", None),
+        ] {
+            assert_eq!(scope_of(&method, route), scope, "{method} {route}");
+        }
+    }
+}

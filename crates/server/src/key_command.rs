@@ -1,0 +1,325 @@
+//! `neuraxis-server keys`: makes, lists and revokes the keys of clients. A server that runs notices within a second.
+
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+
+use clap::{Args, Subcommand};
+use neuraxis::core::jiff::civil::Date;
+use neuraxis::core::jiff::tz::TimeZone;
+use neuraxis::core::jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit};
+use neuraxis::core::{AgentName, PlanName};
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::{Clock as _, MAX_OWNER_BYTES};
+use neuraxis::{Channel, Mode, Policy};
+use neuraxis_app::{Config, Environment, Scope, ServerKey, ServerKeyFile, ServerKeysError};
+use serde_json::Value;
+
+const CREATE_EXAMPLES: &str = "\
+The key is printed on standard output, once: only its hash is kept.
+
+Examples:
+  neuraxis-server keys create --owner ada
+  neuraxis-server keys create --owner ci --scope turns --expires 30d --max-mode conservative --requests-per-minute 60
+  neuraxis-server keys create --owner ops --scope admin --name 'on call'";
+
+/// What is done with the keys of clients.
+#[derive(Debug, Clone, Subcommand)]
+#[non_exhaustive]
+pub enum KeyCommand {
+    /// Make a key and print it
+    Create(Box<CreateKey>),
+    /// List the keys there are, without what is secret
+    List {
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key for good; what it began goes on
+    Revoke {
+        /// Its id, as `list` shows it
+        id: String,
+    },
+}
+
+/// What a new key is to allow.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = CREATE_EXAMPLES)]
+#[non_exhaustive]
+pub struct CreateKey {
+    /// Whose it is: sessions made with it belong to this owner, and keys of one owner see the same sessions
+    #[arg(long)]
+    pub owner: String,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+
+    /// What it lets its holder do: turns, read, approve, or admin, which is all of that for all owners
+    #[arg(
+        long,
+        value_name = "SCOPES",
+        value_delimiter = ',',
+        default_value = "turns,read"
+    )]
+    pub scope: Vec<Scope>,
+
+    /// When it expires: after a time such as 30d or 12h, or when a day such as 2030-01-31 begins (UTC); never if left out
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<String>,
+
+    /// The freest mode it may choose
+    #[arg(long, value_name = "MODE")]
+    pub max_mode: Option<String>,
+
+    /// The modes it may choose; all that the server allows if left out
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    pub modes: Option<Vec<String>>,
+
+    /// The channels it may use; all if left out
+    #[arg(long, value_name = "CHANNELS", value_delimiter = ',')]
+    pub channels: Option<Vec<String>>,
+
+    /// The agents that may answer; all if left out
+    #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
+    pub agents: Option<Vec<String>>,
+
+    /// The plan that limits its requests, in place of server.plan
+    #[arg(long)]
+    pub plan: Option<String>,
+
+    /// How many requests a minute a server takes with it
+    #[arg(long, value_name = "N")]
+    pub requests_per_minute: Option<NonZeroU32>,
+}
+
+/// Why nothing was done with keys.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyCommandError {
+    /// What the key is to allow makes no sense.
+    #[error("{option}: {reason}")]
+    Wrong {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// There is no place for keys.
+    #[error("there is no data folder to keep keys in: name a file as [server] keys")]
+    NoPlace,
+    /// The file of keys cannot be used.
+    #[error(transparent)]
+    File(#[from] ServerKeysError),
+    /// There is no randomness, or nobody takes what is printed.
+    #[error("the key cannot be made or printed")]
+    System(#[from] io::Error),
+}
+
+/// Does what is to be done with keys.
+pub(crate) fn run(
+    command: &KeyCommand,
+    config: &Config,
+    environment: &Environment,
+) -> Result<(), KeyCommandError> {
+    let file = ServerKeyFile::of(config, environment).ok_or(KeyCommandError::NoPlace)?;
+    let now = SystemClock.now();
+    match command {
+        KeyCommand::Create(create) => make(create, &file, config.policy(), now),
+        KeyCommand::List { json } => list(&file.read()?, *json, now),
+        KeyCommand::Revoke { id } => {
+            let before = file.revoke(id, now)?;
+            let said = match before.revoked_at {
+                Some(at) => format!("the key {id} was revoked at {at:.0} before"),
+                None => format!("the key {id} of {} is revoked", before.owner.escape_debug()),
+            };
+            tell(&said)
+        }
+    }
+}
+
+fn make(
+    create: &CreateKey,
+    file: &ServerKeyFile,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<(), KeyCommandError> {
+    let (key, text) = create.key(policy, now)?;
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let until = key.expires_at.map(|at| format!(" until {at:.0}"));
+    let said = format!(
+        "the key {} of {}, for {}{}; this is the only time it is shown",
+        key.id,
+        key.owner,
+        scopes.join(", "),
+        until.unwrap_or_default()
+    );
+    file.add(key)?;
+    writeln!(io::stdout(), "{text}")?;
+    tell(&said)
+}
+
+fn tell(said: &str) -> Result<(), KeyCommandError> {
+    Ok(writeln!(io::stderr(), "{said}")?)
+}
+
+impl CreateKey {
+    fn key(&self, policy: &Policy, now: Timestamp) -> Result<(ServerKey, String), KeyCommandError> {
+        line("--owner", &self.owner)?;
+        if let Some(name) = &self.name {
+            line("--name", name)?;
+        }
+        let (mut key, text) = ServerKey::make(&self.owner, self.scope.iter().copied(), now)?;
+        key.name.clone_from(&self.name);
+        let expires = self.expires.as_deref();
+        key.expires_at = expires.map(|text| expiry(text, now)).transpose()?;
+        let modes: Vec<&str> = policy.modes().map(Mode::as_str).collect();
+        let channels: Vec<&str> = policy.channels().map(Channel::as_str).collect();
+        let agents: Vec<&str> = policy.agents().map(AgentName::as_str).collect();
+        let plans: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
+        let most = self.max_mode.iter();
+        known("--max-mode", most, &modes)?;
+        known("--modes", self.modes.iter().flatten(), &modes)?;
+        known("--channels", self.channels.iter().flatten(), &channels)?;
+        known("--agents", self.agents.iter().flatten(), &agents)?;
+        known("--plan", self.plan.iter(), &plans)?;
+        key.max_mode = self.max_mode.clone().map(Mode::new);
+        key.modes = all(self.modes.as_ref(), Mode::new);
+        key.channels = all(self.channels.as_ref(), Channel::new);
+        key.agents = all(self.agents.as_ref(), AgentName::new);
+        key.plan = self.plan.clone().map(PlanName::new);
+        key.requests_per_minute = self.requests_per_minute;
+        Ok((key, text))
+    }
+}
+
+fn all<T>(named: Option<&Vec<String>>, make: impl Fn(String) -> T) -> Option<Vec<T>> {
+    Some(named?.iter().cloned().map(make).collect())
+}
+
+/// Refuses what no store could keep as an owner, and what would upset a list.
+fn line(option: &'static str, text: &str) -> Result<(), KeyCommandError> {
+    let is_line = !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if is_line && text.len() <= MAX_OWNER_BYTES {
+        return Ok(());
+    }
+    let reason = format!("it must be a line of 1 to {MAX_OWNER_BYTES} bytes");
+    Err(KeyCommandError::Wrong { option, reason })
+}
+
+/// Refuses a name that the policy does not know: a key that allows what there is not would allow nothing.
+fn known<'a>(
+    option: &'static str,
+    mut named: impl Iterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), KeyCommandError> {
+    let Some(unknown) = named.find(|name| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let unknown = unknown.escape_debug();
+    let reason = match known.is_empty() {
+        true => format!("there is none named \"{unknown}\", nor any other"),
+        false => format!(
+            "there is none named \"{unknown}\"; known: {}",
+            known.join(", ")
+        ),
+    };
+    Err(KeyCommandError::Wrong { option, reason })
+}
+
+/// Reads when a key expires.
+fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, KeyCommandError> {
+    let wrong = |reason: &str| KeyCommandError::Wrong {
+        option: "--expires",
+        reason: reason.to_owned(),
+    };
+    let at = if let Ok(date) = text.parse::<Date>() {
+        date.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp())
+    } else {
+        let span: Option<Span> = text.parse().ok();
+        span.and_then(|span| {
+            let days = SpanRelativeTo::days_are_24_hours();
+            let seconds = span.total((Unit::Second, days)).ok()?;
+            let time = SignedDuration::try_from_secs_f64(seconds).ok()?;
+            now.checked_add(time).ok()
+        })
+    };
+    let at = at.ok_or_else(|| {
+        wrong("it must be a time such as 30d, 2w or 12h, or a day such as 2030-01-31")
+    })?;
+    match at > now {
+        true => Ok(at),
+        false => Err(wrong("it is over: the key would never be taken")),
+    }
+}
+
+fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyCommandError> {
+    let mut out = io::stdout().lock();
+    if as_json {
+        let shown = keys.iter().map(in_json).collect::<Result<Vec<_>, _>>();
+        let shown = serde_json::to_string_pretty(&shown.map_err(io::Error::from)?);
+        writeln!(out, "{}", shown.map_err(io::Error::from)?)?;
+        return Ok(());
+    }
+    let dated = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
+    writeln!(
+        out,
+        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  NAME",
+        "ID", "OWNER", "SCOPES", "MADE", "EXPIRES", "STATE"
+    )?;
+    for key in keys {
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        let line = format!(
+            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {}",
+            key.id.escape_debug().to_string(),
+            key.owner.escape_debug().to_string(),
+            scopes.join(","),
+            dated(Some(key.created_at)),
+            dated(key.expires_at),
+            key.refused_at(now).unwrap_or("good"),
+            key.name.as_deref().unwrap_or_default().escape_debug()
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// A key for programs: all but its hash, of which nobody has any use.
+fn in_json(key: &ServerKey) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(key)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("hash");
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_expires_after_a_time_or_with_a_day() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        for (text, expected) in [
+            ("30d", "2026-03-31T12:00:00Z"),
+            ("2w", "2026-03-15T12:00:00Z"),
+            ("90m", "2026-03-01T13:30:00Z"),
+            ("2026-03-02", "2026-03-02T00:00:00Z"),
+        ] {
+            let at = expiry(text, now).unwrap();
+            assert_eq!(at, expected.parse().unwrap(), "{text}");
+        }
+        for text in [
+            "",
+            "soon",
+            "30",
+            "-30d",
+            "0s",
+            "2026-03-01",
+            "2026-02-30",
+            "9999999y",
+        ] {
+            let error = expiry(text, now).unwrap_err().to_string();
+            assert!(error.starts_with("--expires: it "), "{text}: {error}");
+        }
+    }
+}

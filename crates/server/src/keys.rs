@@ -1,0 +1,248 @@
+//! The keys that a running server knows: read from their file when the server starts, and again when the file has changed.
+//!
+//! The file is looked at once a second at the most, when a request comes. One that cannot be read any more, or is gone, leaves
+//! the keys as they were: nothing that happens to it lets in somebody who has no key.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use neuraxis::core::ContentHash;
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::Clock as _;
+use neuraxis_app::{ServerKey, ServerKeyFile, ServerKeysError};
+use tokio::time::Instant;
+
+use crate::problem::{KEY_NEEDED, Problem, TOO_MANY_REQUESTS};
+use crate::rate::Rate;
+use crate::refusal::with_causes;
+
+/// How long is known what the file holds.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// How many requests with a wrong key are answered in a second. Nobody guesses a key; this bounds what they cost.
+const WRONG_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+
+/// How many of them may come at once.
+const WRONG_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(49);
+
+/// A key that a request showed.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) said: ServerKey,
+    rate: Option<Rate>,
+}
+
+/// The keys of a server's clients. Cloning shares them.
+#[derive(Debug, Clone, Default)]
+pub struct Keys(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    file: ServerKeyFile,
+    state: Mutex<State>,
+    wrong: Rate,
+}
+
+#[derive(Debug)]
+struct State {
+    looked: Instant,
+    /// What the file looked like when it was read; `None` if there was none, or it has to be read again.
+    stamp: Option<Stamp>,
+    known: Arc<HashMap<ContentHash, Arc<Key>>>,
+    /// Whether a key is needed: from the moment on at which there was one.
+    is_needed: bool,
+    /// Whether the log was told that the file cannot be read.
+    has_complained: bool,
+}
+
+/// What tells a file from the one that was read before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+impl Keys {
+    /// Reads the keys of a file, which need not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// A [`ServerKeysError`] if there is one that cannot be read: who is let in would be anybody's guess.
+    pub fn open(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
+        let stamp = stamp(&file).ok();
+        let read = file.read()?;
+        let state = State {
+            looked: Instant::now(),
+            stamp,
+            is_needed: !read.is_empty(),
+            known: Arc::new(known(read, &HashMap::new())),
+            has_complained: false,
+        };
+        Ok(Self(Some(Arc::new(Shared {
+            file,
+            state: Mutex::new(state),
+            wrong: Rate::per_second(WRONG_PER_SECOND, WRONG_AT_ONCE),
+        }))))
+    }
+
+    /// Tells whether clients need a key: once there is one, be it expired or revoked, and from then on.
+    #[must_use]
+    pub fn are_needed(&self) -> bool {
+        let shared = self.0.as_ref();
+        shared.is_some_and(|shared| shared.look(|state| state.is_needed))
+    }
+
+    /// Returns the key that a request shows. Which of all reasons it is refused for, only the log is told.
+    pub(crate) fn admit(&self, shown: Option<&str>) -> Result<Arc<Key>, Problem> {
+        let Some((shared, shown)) = self.0.as_ref().zip(shown) else {
+            return Err(needed());
+        };
+        // Whoever measures how long this takes learns something of hashes, and of no key.
+        let hash = ContentHash::of(shown.as_bytes());
+        let found = shared.look(|state| state.known.get(&hash).cloned());
+        let why = match &found {
+            Some(key) => key.said.refused_at(SystemClock.now()),
+            None => Some("unknown"),
+        };
+        let Some((why, id)) = why.map(|why| (why, found.as_ref().map(|key| &*key.said.id))) else {
+            return found.ok_or_else(needed);
+        };
+        match shared.wrong.count() {
+            Ok(()) => {
+                tracing::info!(key = id, why, "a request with a key that is not taken");
+                Err(needed())
+            }
+            Err(seconds) => {
+                let detail = format!(
+                    "too many requests came with a key that is not taken; try again in {seconds} seconds"
+                );
+                Err(Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds))
+            }
+        }
+    }
+
+    /// Tells whether a key that was taken still is, as it was.
+    pub(crate) fn takes(&self, key: &Arc<Key>) -> bool {
+        let hash = &key.said.hash;
+        let is_known = |shared: &Arc<Shared>| {
+            shared.look(|state| {
+                let known = state.known.get(hash);
+                known.is_some_and(|known| Arc::ptr_eq(known, key))
+            })
+        };
+        self.0.as_ref().is_some_and(is_known) && key.said.refused_at(SystemClock.now()).is_none()
+    }
+}
+
+impl Key {
+    /// Counts a request, and refuses one more than the key allows in a minute.
+    pub(crate) fn count(&self) -> Result<(), Problem> {
+        let Some(rate) = &self.rate else {
+            return Ok(());
+        };
+        rate.count().map_err(|seconds| {
+            let most = self.said.requests_per_minute.map_or(0, NonZeroU32::get);
+            let detail = format!(
+                "this key may be used {most} times a minute; try again in {seconds} seconds"
+            );
+            Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds)
+        })
+    }
+}
+
+impl Shared {
+    /// Looks at what is known, after a look at the file if the last one was a while ago.
+    fn look<T>(&self, at: impl FnOnce(&State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.looked.elapsed() >= GOOD_FOR {
+            self.refresh(&mut state);
+            state.looked = Instant::now();
+        }
+        at(&state)
+    }
+
+    fn refresh(&self, state: &mut State) {
+        let stamp = match stamp(&self.file) {
+            Ok(stamp) => Ok(Some(stamp)),
+            // Before there was a key there need be no file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !state.is_needed => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        let read = match stamp {
+            Ok(stamp) if stamp == state.stamp => return,
+            Ok(stamp) => {
+                let read = self.file.read().map_err(|error| with_causes(&error));
+                read.map(|read| (stamp, read))
+            }
+            Err(error) => Err(error),
+        };
+        let (stamp, read) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                if !state.has_complained {
+                    let file = self.file.path().display();
+                    tracing::error!(%file, %error, "the keys cannot be read: those that were known still count");
+                }
+                state.has_complained = true;
+                // Once it can be read, it may look as it did before.
+                state.stamp = None;
+                return;
+            }
+        };
+        tracing::info!(keys = read.len(), "the keys were read anew");
+        state.stamp = stamp;
+        state.has_complained = false;
+        state.is_needed |= !read.is_empty();
+        state.known = Arc::new(known(read, &state.known));
+    }
+}
+
+/// Finds keys by their hashes. One that is as it was before stays the same, with what was counted of it.
+fn known(
+    read: Vec<ServerKey>,
+    before: &HashMap<ContentHash, Arc<Key>>,
+) -> HashMap<ContentHash, Arc<Key>> {
+    let key = |said: ServerKey| {
+        let same = before.get(&said.hash).filter(|key| key.said == said);
+        let key = same.cloned().unwrap_or_else(|| {
+            let rate = said.requests_per_minute.map(Rate::per_minute);
+            Arc::new(Key { said, rate })
+        });
+        (key.said.hash, key)
+    };
+    read.into_iter().map(key).collect()
+}
+
+fn stamp(file: &ServerKeyFile) -> io::Result<Stamp> {
+    let metadata = fs::metadata(file.path())?;
+    Ok(Stamp {
+        modified: metadata.modified().ok(),
+        bytes: metadata.len(),
+        inode: inode(&metadata),
+    })
+}
+
+#[cfg(unix)]
+fn inode(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn inode(_metadata: &fs::Metadata) -> u64 {
+    0
+}
+
+/// What a request without a key, and one with any that is not taken, is answered with.
+fn needed() -> Problem {
+    let detail = "this server takes requests with a key alone, one that it knows and that is neither expired nor revoked: \
+                  send the header Authorization: Bearer KEY";
+    Problem::new(&KEY_NEEDED, detail)
+}
+
+#[cfg(test)]
+mod tests;

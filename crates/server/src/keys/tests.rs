@@ -1,0 +1,119 @@
+//! What a running server makes of the file of keys.
+
+use std::path::Path;
+
+use super::*;
+
+fn file(folder: &Path) -> ServerKeyFile {
+    ServerKeyFile::new(folder.join("keys.json"))
+}
+
+fn add(file: &ServerKeyFile, owner: &str) -> (ServerKey, String) {
+    use neuraxis_app::Scope;
+
+    let (key, text) = ServerKey::make(owner, [Scope::Turns], SystemClock.now()).unwrap();
+    file.add(key.clone()).unwrap();
+    (key, text)
+}
+
+async fn a_while() {
+    tokio::time::advance(GOOD_FOR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let keys = Keys::open(file.clone()).unwrap();
+    assert!(!keys.are_needed());
+    let (made, text) = add(&file, "ada");
+    assert!(!keys.are_needed(), "it is looked once a second");
+    a_while().await;
+    assert!(keys.are_needed());
+    let key = keys.admit(Some(&text)).unwrap();
+    assert_eq!(key.said.owner, "ada");
+    // Another key leaves this one as it is.
+    let (_, other) = add(&file, "bob");
+    a_while().await;
+    assert!(keys.admit(Some(&other)).is_ok() && keys.takes(&key));
+    file.revoke(&made.id, SystemClock.now()).unwrap();
+    a_while().await;
+    assert!(keys.admit(Some(&text)).is_err() && !keys.takes(&key));
+    assert!(keys.admit(Some(&other)).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_expired_revoked_and_missing_keys_are_refused_with_the_same_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let (revoked, first) = add(&file, "ada");
+    file.revoke(&revoked.id, SystemClock.now()).unwrap();
+    let (mut expired, second) = ServerKey::make("ada", [], SystemClock.now()).unwrap();
+    expired.expires_at = Some(SystemClock.now());
+    file.add(expired).unwrap();
+    let keys = Keys::open(file).unwrap();
+    assert!(keys.are_needed(), "they are keys nevertheless");
+    let refused = |shown: Option<&str>| format!("{:?}", keys.admit(shown).unwrap_err());
+    let missing = refused(None);
+    for shown in [&*first, &*second, "", "nxk_0_0", "' OR 1=1 --"] {
+        assert_eq!(refused(Some(shown)), missing, "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_happens_to_the_file_lets_anybody_else_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let (_, text) = add(&file, "ada");
+    let keys = Keys::open(file.clone()).unwrap();
+    let whole = fs::read(file.path()).unwrap();
+    for broken in [&b"{"[..], b"", b"{\"version\": 1, \"keys\": []}"] {
+        fs::write(file.path(), broken).unwrap();
+        a_while().await;
+        assert!(keys.are_needed());
+        let is_read = broken.len() > 1;
+        assert_eq!(keys.admit(Some(&text)).is_ok(), !is_read);
+        fs::write(file.path(), &whole).unwrap();
+        a_while().await;
+        assert!(keys.admit(Some(&text)).is_ok(), "it was made whole");
+    }
+    fs::remove_file(file.path()).unwrap();
+    a_while().await;
+    assert!(keys.are_needed() && keys.admit(Some(&text)).is_ok());
+    let (_, next) = add(&file, "bob");
+    a_while().await;
+    assert!(keys.admit(Some(&next)).is_ok() && keys.admit(Some(&text)).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_keys_are_bounded_and_a_right_one_passes_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let (_, text) = add(&file, "ada");
+    let keys = Keys::open(file).unwrap();
+    let wrong = || format!("{:?}", keys.admit(Some("nxk_wrong")).unwrap_err());
+    for _ in 0..WRONG_AT_ONCE.get() {
+        assert!(wrong().contains("key-needed"));
+    }
+    assert!(wrong().contains("too-many-requests"));
+    assert!(keys.admit(Some(&text)).is_ok());
+    a_while().await;
+    assert!(wrong().contains("key-needed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_key_was_used_for_is_counted_over_changes_of_other_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let (mut made, text) = ServerKey::make("ada", [], SystemClock.now()).unwrap();
+    made.requests_per_minute = NonZeroU32::new(2);
+    file.add(made).unwrap();
+    let keys = Keys::open(file.clone()).unwrap();
+    let counted = || keys.admit(Some(&text)).unwrap().count();
+    assert!(counted().is_ok() && counted().is_ok());
+    add(&file, "bob");
+    a_while().await;
+    assert!(format!("{:?}", counted().unwrap_err()).contains("too-many-requests"));
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert!(counted().is_ok());
+}

@@ -1,0 +1,101 @@
+//! `/mcp` with keys: the same owners and the same ceilings.
+
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use std::sync::Arc;
+
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Mode, Orchestrator, Role};
+use neuraxis_app::{Scope, ServerKey, ServerKeyFile};
+use neuraxis_server::Keys;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::in_process::InProcess;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// Sends one request of 2026-07-28, which stands alone, and returns the status with what was answered.
+async fn call(client: &Client, method: &str, name: &str, params: Value) -> (u16, String) {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let request = client
+        .post("/mcp")
+        .header(ACCEPT, "application/json, text/event-stream")
+        .header(CONTENT_TYPE, "application/json")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", method)
+        .header("mcp-name", name)
+        .body(body.to_string());
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    (status, response.text().await.unwrap())
+}
+
+async fn ask(client: &Client, arguments: Value) -> String {
+    let params = json!({"name": "ask", "arguments": arguments});
+    let (status, said) = call(client, "tools/call", "ask", params).await;
+    assert_eq!(status, 200, "{said}");
+    said
+}
+
+#[tokio::test]
+async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let make = |owner: &str, scopes: &[Scope], max_mode: Option<Mode>| {
+        let (mut key, text) = ServerKey::make(owner, scopes.iter().copied(), NOW).unwrap();
+        key.max_mode = max_mode;
+        file.add(key).unwrap();
+        text
+    };
+    let ada = make("ada", &[Scope::Turns, Scope::Approve], None);
+    let bob = make("bob", &[Scope::Turns], Some(Mode::CONSERVATIVE));
+    let reader = make("ada", &[Scope::Read], None);
+    let model = ScriptedModel::new()
+        .then(reply::text("Hello."))
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(reply::text("I could not."))
+        .then(reply::calls([("refund", r#"{"order":17}"#)]));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::clone(&tool) as _)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
+    let client = |key: &str| Client::with_key(&server.url, key);
+    let (ada, bob, reader) = (client(&ada), client(&bob), client(&reader));
+
+    let list = async |client: &Client| call(client, "resources/list", "", json!({})).await;
+    assert_eq!(list(&server.client()).await.0, 401);
+    assert_eq!(list(&reader).await.0, 403, "sessions are made there");
+    let said = ask(&ada, json!({"message": "Hi.", "session": "s1"})).await;
+    assert!(said.contains("Hello."), "{said}");
+    assert!(list(&ada).await.1.contains("neuraxis://sessions/s1"));
+    assert!(!list(&bob).await.1.contains("neuraxis://sessions/s1"));
+    let uri = "neuraxis://sessions/s1";
+    let read = call(&bob, "resources/read", uri, json!({"uri": uri})).await;
+    assert!(read.1.contains("there is no resource"), "{read:?}");
+
+    let said = ask(&bob, json!({"message": "x", "mode": "moderate"})).await;
+    assert!(said.contains("allowed: conservative"), "{said}");
+    let strict = json!({"message": "x", "mode": "conservative", "session": "s1"});
+    let said = ask(&bob, strict).await;
+    assert!(said.contains("isError\":true"), "{said}");
+
+    // Without the scope for it nobody is asked at the client.
+    let said = ask(&bob, json!({"message": "Refund.", "mode": "conservative"})).await;
+    assert!(!said.contains("inputRequests"), "{said}");
+    let said = ask(&ada, json!({"message": "Refund."})).await;
+    assert!(said.contains("input"), "{said}");
+    assert_eq!(tool.count(), 0);
+    server.stop().await.unwrap();
+}

@@ -1,0 +1,516 @@
+//! Keys of clients: made by the program, taken by servers that run, and never more than they allow.
+
+use std::fs;
+use std::time::Duration;
+
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Orchestrator, Role};
+use neuraxis_app::{Scope, ServerKey, ServerKeyFile};
+use neuraxis_server::Keys;
+use neuraxis_testkit::{Script, ScriptedModel};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+use crate::support::program::{command, id_of, make_key};
+use crate::support::{Client, Program};
+
+/// Where the keys of a program are, beneath its folder.
+const FILE: &str = ".local/share/neuraxis/server-keys.json";
+
+async fn status(client: &Client, path: &str) -> u16 {
+    client.get(path).send().await.unwrap().status().as_u16()
+}
+
+/// Asks again and again until an answer has a status: what a server knows of its keys is a second old at the most.
+async fn until(client: &Client, expected: u16) {
+    for _ in 0..100_000 {
+        if status(client, "/api/v1/sessions").await == expected {
+            return;
+        }
+    }
+    panic!("there never was a {expected}");
+}
+
+async fn keys(folder: &std::path::Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = command(folder);
+    let output = command.arg("keys").args(arguments).output().await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let (nobody, ada) = (program.client(), Client::with_key(program.url(), &key));
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(status(&nobody, path).await, 200, "{path}");
+    }
+    let routes = [
+        "sessions",
+        "sessions/s",
+        "runs",
+        "runs/x",
+        "runs/x/events",
+        "approvals",
+        "tools",
+        "models",
+        "agents",
+        "policy",
+        "nothing-here",
+    ];
+    for route in routes {
+        let path = format!("/api/v1/{route}");
+        let response = nobody.get(&path).send().await.unwrap();
+        assert_eq!(response.status(), 401, "{path}");
+        assert_eq!(response.headers()["www-authenticate"], "Bearer");
+        let missing = response.text().await.unwrap();
+        assert!(missing.contains("/errors/key-needed"), "{missing}");
+        let wrong = Client::with_key(program.url(), &format!("{}0", &key[..key.len() - 1]));
+        let wrong = wrong.get(&path).send().await.unwrap();
+        assert_eq!(
+            (wrong.status().as_u16(), wrong.text().await.unwrap()),
+            (401, missing)
+        );
+        assert_ne!(status(&ada, &path).await, 401, "{path}");
+    }
+    for path in [
+        "/mcp",
+        "/api/v1/sessions",
+        "/api/v1/sessions/s/turns",
+        "/api/v1/runs/x/cancel",
+    ] {
+        let (code, problem) = answer(nobody.post(path)).await;
+        assert_eq!(
+            (code, &problem["type"]),
+            (401, &json!("/errors/key-needed")),
+            "{path}"
+        );
+    }
+    for value in [
+        key.clone(),
+        format!("Basic {key}"),
+        format!("Bearer \"{key}\""),
+        format!("Bearer {}", "k".repeat(32 * 1024)),
+        "Bearer ' OR ''='".to_owned(),
+    ] {
+        let request = nobody
+            .get("/api/v1/sessions")
+            .header("authorization", &value);
+        assert_eq!(request.send().await.unwrap().status(), 401, "{:.40}", value);
+    }
+    let shown = format!("bearer {key}");
+    let once = nobody
+        .get("/api/v1/sessions")
+        .header("authorization", &shown);
+    let twice = once.try_clone().unwrap().header("authorization", &shown);
+    assert_eq!(answer(once).await.0, 200);
+    assert_eq!(
+        answer(twice).await.0,
+        401,
+        "which one counts is not guessed"
+    );
+}
+
+#[tokio::test]
+async fn keys_come_and_go_while_servers_run_that_share_their_file() {
+    let first = Program::start().await;
+    let file = first.folder().join(FILE);
+    let second = Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        command.env("NEURAXIS_SERVER__KEYS", &file);
+    });
+    let second = second.await;
+    assert_eq!(status(&first.client(), "/api/v1/sessions").await, 200);
+    let key = make_key(first.folder(), &["--owner", "ada"]).await;
+    for program in [&first, &second] {
+        until(&program.client(), 401).await;
+        until(&Client::with_key(program.url(), &key), 200).await;
+    }
+    let (code, out, said) = keys(first.folder(), &["revoke", id_of(&key)]).await;
+    assert_eq!((code, &*out), (0, ""), "{said}");
+    for program in [&first, &second] {
+        until(&Client::with_key(program.url(), &key), 401).await;
+        assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let ada = Client::with_key(program.url(), &key);
+    fs::write(program.folder().join(FILE), "{").unwrap();
+    let complaint = "the keys cannot be read: those that were known still count";
+    while !program.log().contains(complaint) {
+        assert_eq!(status(&ada, "/api/v1/sessions").await, 200);
+        assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
+    }
+    assert_eq!(program.log().matches(complaint).count(), 1);
+    // A server that starts with such a file lets nobody in.
+    let mut next = command(program.folder());
+    let output = next
+        .args(["--listen", "127.0.0.1:0"])
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("error: the keys of clients cannot be read"),
+        "{said}"
+    );
+    assert!(
+        said.contains("server-keys.json holds no keys that this version can read"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_scope_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let turns = make_key(folder.path(), &["--owner", "ada", "--scope", "turns"]).await;
+    let read = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = |key: &str| Client::with_key(program.url(), key);
+    let (turns, read) = (client(&turns), client(&read));
+    let refused = async |request, scope: &str| {
+        let (code, problem) = answer(request).await;
+        assert_eq!(
+            (code, &problem["type"]),
+            (403, &json!("/errors/scope-needed"))
+        );
+        assert_eq!(problem["scope"], scope, "{problem}");
+    };
+    refused(turns.get("/api/v1/sessions"), "read").await;
+    refused(read.post("/api/v1/sessions"), "turns").await;
+    refused(read.turn("s", &json!({"message": "hello"})), "turns").await;
+    refused(read.delete("/api/v1/sessions/s"), "turns").await;
+    let decide = |client: &Client| client.post("/api/v1/runs/x/approvals/y");
+    refused(decide(&turns), "approve").await;
+    refused(decide(&read), "approve").await;
+    assert_eq!(turns.ask("s", &json!({"message": "hello"})).await.0, 200);
+    let (code, shown) = answer(read.get("/api/v1/sessions/s")).await;
+    assert_eq!((code, &shown["session"]["owner"]), (200, &json!("ada")));
+}
+
+#[tokio::test]
+async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[agents.clerk]\ninstructions = 'You answer.'\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let make = async |more: &[&str]| {
+        let arguments = [&["--owner", "ada"], more].concat();
+        make_key(folder.path(), &arguments).await
+    };
+    let moderate = make(&["--max-mode", "moderate"]).await;
+    let narrow = [
+        "--modes",
+        "conservative",
+        "--channels",
+        "chat,system_health",
+        "--agents",
+        "clerk",
+    ];
+    let narrow = make(&narrow).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = |key: &str| Client::with_key(program.url(), key);
+    let asked = async |client: &Client, more: Value| {
+        let mut body = json!({"message": "hello", "mode": "conservative", "agent": "clerk"});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let (code, said) = client.ask("s", &body).await;
+        let post = client.post("/api/v1/policy/explain");
+        let post = post.header("content-type", "application/json");
+        let (explained, _) = answer(post.body(body.to_string())).await;
+        assert_eq!(code, explained, "what is explained is what happens");
+        (code, said)
+    };
+    let (code, said) = asked(&client(&moderate), json!({"mode": "exploratory"})).await;
+    assert_eq!(
+        (code, &said["type"]),
+        (403, &json!("/errors/mode-not-allowed"))
+    );
+    assert_eq!(
+        said["allowed"],
+        json!(["conservative", "moderate"]),
+        "{said}"
+    );
+    let narrow = client(&narrow);
+    for (more, kind, allowed) in [
+        (json!({"mode": "moderate"}), "mode", json!(["conservative"])),
+        (
+            json!({"channel": "code_task"}),
+            "channel",
+            json!(["chat", "system_health"]),
+        ),
+        (json!({"agent": "main_thread"}), "agent", json!(["clerk"])),
+        (json!({"agent": null}), "agent", json!(["clerk"])),
+    ] {
+        let (code, said) = asked(&narrow, more).await;
+        assert_eq!((code, &said["field"]), (403, &json!(kind)), "{said}");
+        assert_eq!(said["type"], format!("/errors/{kind}-not-allowed"));
+        assert_eq!(said["allowed"], allowed, "{said}");
+    }
+    assert_eq!(asked(&narrow, json!({})).await.0, 200);
+    let (code, _) = asked(&narrow, json!({"mode": "modest"})).await;
+    assert_eq!(code, 400, "there is no such mode");
+    let (_, choices) = answer(narrow.get("/api/v1/policy")).await;
+    assert_eq!(choices["scopes"], json!(["turns", "read"]));
+    assert_eq!(choices["modes"], json!(["conservative"]));
+    assert_eq!(choices["channels"], json!(["chat", "system_health"]));
+    assert_eq!(choices["agents"], json!(["clerk"]));
+    let (_, agents) = answer(narrow.get("/api/v1/agents")).await;
+    assert_eq!(agents["agents"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[plans.small.day]\nmax_tool_calls = 2\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let mut keys = Vec::new();
+    for owner in ["ada", "ada", "bob"] {
+        let arguments = [
+            "--owner",
+            owner,
+            "--plan",
+            "small",
+            "--name",
+            "\u{e9}t\u{e9}",
+        ];
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    let question = json!({"message": "What time is it?"});
+    let asked = async |at: usize, session: &str| {
+        let client = Client::with_key(program.url(), &keys[at]);
+        client.ask(session, &question).await.1["finish_reason"].clone()
+    };
+    assert_eq!(asked(0, "s1").await, "stop");
+    assert_eq!(asked(0, "s2").await["budget"], "tool_calls");
+    assert_eq!(asked(1, "s3").await["budget"], "tool_calls");
+    assert_eq!(
+        asked(2, "s4").await,
+        "stop",
+        "another owner has another day"
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_is_used_too_often_is_told_when_to_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let often = ["--owner", "ada", "--requests-per-minute", "2"];
+    let key = make_key(folder.path(), &often).await;
+    let other = make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let ada = Client::with_key(program.url(), &key);
+    for _ in 0..2 {
+        assert_eq!(status(&ada, "/api/v1/tools").await, 200);
+    }
+    let response = ada.get("/api/v1/tools").send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    let after: u64 = response.headers()["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=30).contains(&after), "{after}");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("/errors/too-many-requests"), "{text}");
+    let other = Client::with_key(program.url(), &other);
+    assert_eq!(status(&other, "/api/v1/tools").await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let make = || {
+        let scopes = [Scope::Turns, Scope::Read];
+        let (key, text) = ServerKey::make("ada", scopes, Timestamp::UNIX_EPOCH).unwrap();
+        file.add(key.clone()).unwrap();
+        (key.id, text)
+    };
+    let ((id, first), (_, second)) = (make(), make());
+    let orchestrator = Orchestrator::builder()
+        .model(
+            Role::REASONING,
+            std::sync::Arc::new(ScriptedModel::always(Script::hanging())),
+        )
+        .store(std::sync::Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let keys = Keys::open(file.clone()).unwrap();
+    let server = InProcess::serve_to(orchestrator, keys).await;
+    let revoked = Client::with_key(&server.url, &first);
+    let mut frames = revoked.listen("s", &json!({"message": "hello"})).await;
+    let run = frames.next().await.unwrap().data["run_id"].clone();
+    file.revoke(&id, Timestamp::UNIX_EPOCH).unwrap();
+    let began = Instant::now();
+    let rest = frames.rest().await;
+    assert!(
+        began.elapsed() <= Duration::from_secs(7),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(rest.iter().all(|frame| frame.event != "final"));
+    let path = format!("/api/v1/runs/{}", run.as_str().unwrap());
+    let other = Client::with_key(&server.url, &second);
+    let (_, shown) = answer(other.get(&path)).await;
+    assert_eq!(shown["status"], "running");
+    let again = revoked.get(&format!("{path}/events"));
+    assert_eq!(again.send().await.unwrap().status(), 401);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_is_in_no_log_list_or_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada", "--name", "laptop"]).await;
+    let gone = make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |command| {
+        command.env("NEURAXIS_LOG", "trace");
+    });
+    let program = program.await;
+    keys(program.folder(), &["revoke", id_of(&gone)]).await;
+    until(&Client::with_key(program.url(), &gone), 401).await;
+    let ada = Client::with_key(program.url(), &key);
+    ada.ask("s", &json!({"message": "hello"})).await;
+    let (_, shown) = answer(ada.get("/api/v1/sessions/s")).await;
+    let (code, text, _) = keys(program.folder(), &["list"]).await;
+    assert_eq!(code, 0);
+    assert!(
+        text.contains(id_of(&key)) && text.contains("laptop"),
+        "{text}"
+    );
+    assert!(text.contains("good") && text.contains("revoked"), "{text}");
+    let (_, as_json, _) = keys(program.folder(), &["list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&as_json).unwrap();
+    assert_eq!(listed[0]["owner"], "ada");
+    let file = fs::read_to_string(program.folder().join(FILE)).unwrap();
+    let log = program.log();
+    assert!(
+        log.contains("revoked") && log.contains(id_of(&gone)),
+        "which key it was is told"
+    );
+    for secret in [&key, &gone].map(|key| key.rsplit('_').next().unwrap()) {
+        for place in [&log, &text, &as_json, &file, &shown.to_string()] {
+            assert!(!place.contains(secret));
+        }
+    }
+    assert!(!as_json.contains("hash"));
+}
+
+#[tokio::test]
+async fn a_key_that_would_make_no_sense_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (&["create"][..], "--owner <OWNER>"),
+        (
+            &["create", "--owner", " "],
+            "--owner: it must be a line of 1 to",
+        ),
+        (&["create", "--owner", "a\nb"], "--owner: it must be a line"),
+        (
+            &["create", "--owner", "a", "--scope", "write"],
+            "there are turns, read, approve and admin",
+        ),
+        (
+            &["create", "--owner", "a", "--expires", "soon"],
+            "--expires: it must be a time such as 30d",
+        ),
+        (
+            &["create", "--owner", "a", "--expires", "2020-01-01"],
+            "--expires: it is over",
+        ),
+        (
+            &["create", "--owner", "a", "--max-mode", "wild"],
+            "--max-mode: there is none named \"wild\"; known: ",
+        ),
+        (
+            &["create", "--owner", "a", "--channels", "chat,fax"],
+            "--channels: there is none named \"fax\"",
+        ),
+        (
+            &["create", "--owner", "a", "--plan", "gold"],
+            "--plan: there is none named \"gold\"",
+        ),
+        (
+            &["create", "--owner", "a", "--requests-per-minute", "0"],
+            "--requests-per-minute",
+        ),
+        (&["revoke"], "<ID>"),
+    ] {
+        let (code, out, said) = keys(folder.path(), arguments).await;
+        assert_eq!((code, &*out), (2, ""), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("error: no key has this id; `neuraxis-server keys list`"),
+        "{said}"
+    );
+    assert!(!folder.path().join(FILE).exists());
+}
+
+#[tokio::test]
+async fn with_keys_an_address_for_others_needs_encryption_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    make_key(folder.path(), &["--owner", "ada"]).await;
+    let output = command(folder.path())
+        .args(["--listen", "0.0.0.0:0"])
+        .output();
+    let output = output.await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("0.0.0.0:0 is not a loopback address: without encryption"),
+        "{said}"
+    );
+    assert!(said.contains("[server] behind_proxy = true"), "{said}");
+}
+
+#[tokio::test]
+async fn behind_a_proxy_any_host_is_taken_with_a_key_and_pages_of_that_host_or_a_named_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada"]).await;
+    let proxied = |command: &mut tokio::process::Command| {
+        command
+            .env("NEURAXIS_SERVER__BEHIND_PROXY", "true")
+            .env("NEURAXIS_SERVER__ORIGINS", "[\"https://app.example\"]");
+    };
+    let program = Program::start_in(folder, proxied).await;
+    let (ada, nobody) = (Client::with_key(program.url(), &key), program.client());
+    let asked = async |client: &Client, host: &str, origin: Option<&str>| {
+        let mut request = client.get("/api/v1/sessions").header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        request.send().await.unwrap().status().as_u16()
+    };
+    let host = "chat.example";
+    for (origin, expected) in [
+        (None, 200),
+        (Some("https://chat.example"), 200),
+        (Some("https://app.example"), 200),
+        (Some("https://evil.example"), 403),
+        (Some("null"), 403),
+    ] {
+        assert_eq!(asked(&ada, host, origin).await, expected, "{origin:?}");
+    }
+    assert_eq!(asked(&nobody, host, None).await, 401);
+    // Without keys no name is taken but those of this machine, proxy or not.
+    let open = Program::start_in(tempfile::tempdir().unwrap(), proxied).await;
+    let anyone = open.client();
+    assert_eq!(asked(&anyone, host, None).await, 403);
+    let page = Some("https://app.example");
+    assert_eq!(asked(&anyone, open.address(), page).await, 403);
+}

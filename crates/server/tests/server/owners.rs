@@ -1,0 +1,191 @@
+//! What one owner has is nobody else's: on each route, foreign ids are those of nothing.
+
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::program::make_key;
+use crate::support::{Client, Program};
+
+/// A policy by which each call of the tool of the clock asks.
+const ASKS: &str =
+    "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'The time is private.'\n";
+
+/// An id that no run has.
+const NOBODY: &str = "01955f00-7a00-7000-8000-000000000001";
+
+/// What Ada has, and who asks for it.
+struct World {
+    program: Program,
+    ada: Client,
+    bob: Client,
+    admin: Client,
+    /// A run that waits, and its call.
+    run: String,
+    call: String,
+}
+
+async fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
+    let all = ["--scope", "turns,read,approve"];
+    let mut keys = Vec::new();
+    for owner in ["ada", "bob"] {
+        let arguments = [&["--owner", owner][..], &all].concat();
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let admin = ["--owner", "root", "--scope", "admin"];
+    keys.push(make_key(folder.path(), &admin).await);
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = |at: usize| Client::with_key(program.url(), &keys[at]);
+    let (ada, bob, admin) = (client(0), client(1), client(2));
+    let (status, result) = ada
+        .ask("s-ada", &json!({"message": "What time is it?"}))
+        .await;
+    assert_eq!((status, &result["status"]), (200, &json!("waiting")));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let run = text(&result["run_id"]);
+    let call = text(&result["pending"][0]["tool_call_id"]);
+    World {
+        program,
+        ada,
+        bob,
+        admin,
+        run,
+        call,
+    }
+}
+
+fn with(request: RequestBuilder, body: &Value) -> RequestBuilder {
+    let request = request.header("content-type", "application/json");
+    request.body(body.to_string())
+}
+
+/// Every route that takes the id of a session or a run, with a body that it takes.
+fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String, RequestBuilder)> {
+    let mut routes = Vec::new();
+    let mut add = |method: &str, path: String, body: Option<Value>| {
+        let request = match method {
+            "GET" => client.get(&path),
+            "DELETE" => client.delete(&path),
+            _ => client.post(&path),
+        };
+        let request = match &body {
+            Some(body) => with(request, body),
+            None => request,
+        };
+        routes.push((format!("{method} {path}"), request));
+    };
+    let of_session = format!("/api/v1/sessions/{session}");
+    let of_run = format!("/api/v1/runs/{run}");
+    add("GET", of_session.clone(), None);
+    add("DELETE", of_session, None);
+    add("GET", format!("/api/v1/sessions?after={session}"), None);
+    add("GET", of_run.clone(), None);
+    add("GET", format!("{of_run}/events"), None);
+    add("POST", format!("{of_run}/cancel"), None);
+    let message = json!({"message": "x"});
+    add("POST", format!("{of_run}/fork"), Some(message.clone()));
+    add("POST", format!("{of_run}/steer"), Some(message));
+    let result = json!({"result": 1});
+    add("POST", format!("{of_run}/tools/{call}"), Some(result));
+    let decision = json!({"decision": "approve"});
+    add("POST", format!("{of_run}/approvals/{call}"), Some(decision));
+    routes
+}
+
+#[tokio::test]
+async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
+    let world = world().await;
+    let foreign = routes(&world.bob, "s-ada", &world.run, &world.call);
+    let nothing = routes(&world.bob, "s-nix", NOBODY, &world.call);
+    for ((route, foreign), (_, nothing)) in foreign.into_iter().zip(nothing) {
+        let mut bodies = Vec::new();
+        for request in [foreign, nothing] {
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 404, "{route}");
+            let mut headers = response.headers().clone();
+            headers.remove("date");
+            let text = response.text().await.unwrap();
+            bodies.push((headers, text.replace("s-nix", "s-ada")));
+        }
+        assert_eq!(bodies[0], bodies[1], "{route}");
+    }
+    // None of it did anything.
+    let (_, shown) = answer(world.ada.get(&format!("/api/v1/runs/{}", world.run))).await;
+    assert_eq!(shown["status"], "waiting");
+}
+
+#[tokio::test]
+async fn a_turn_in_a_foreign_session_is_refused_as_if_there_were_none() {
+    let world = world().await;
+    for (key, body) in [
+        (None, json!({"message": "hello"})),
+        (Some("k"), json!({"message": "hello"})),
+    ] {
+        let mut turn = world.bob.turn("s-ada", &body);
+        if let Some(key) = key {
+            turn = turn.header("idempotency-key", key);
+        }
+        let (status, problem) = answer(turn).await;
+        let (_, nothing) = answer(world.bob.get("/api/v1/sessions/s-ada")).await;
+        assert_eq!((status, &problem), (404, &nothing));
+    }
+}
+
+#[tokio::test]
+async fn lists_show_an_owner_s_own_and_an_admin_everything() {
+    let world = world().await;
+    world.bob.ask("s-bob", &json!({"message": "hello"})).await;
+    let count = async |client: &Client, path: &str| {
+        let (status, page) = answer(client.get(&format!("/api/v1/{path}"))).await;
+        assert_eq!(status, 200, "{page}");
+        let name = path.split('?').next().unwrap();
+        page[name].as_array().unwrap().len()
+    };
+    for (path, ada, bob, admin) in [
+        ("sessions", 1, 1, 2),
+        ("sessions?prefix=s-", 1, 1, 2),
+        ("runs", 1, 1, 2),
+        ("runs?session=s-ada", 1, 0, 1),
+        ("approvals", 1, 0, 1),
+        ("approvals?session=s-ada", 1, 0, 1),
+    ] {
+        assert_eq!(count(&world.ada, path).await, ada, "{path}");
+        assert_eq!(count(&world.bob, path).await, bob, "{path}");
+        assert_eq!(count(&world.admin, path).await, admin, "{path}");
+    }
+    // The token of the machine is its user's, who sees everything, too.
+    let file = world
+        .program
+        .folder()
+        .join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(file).unwrap();
+    let local = Client::with_key(world.program.url(), token.trim());
+    assert_eq!(count(&local, "sessions").await, 2);
+}
+
+#[tokio::test]
+async fn an_owner_and_an_admin_act_on_what_they_see() {
+    let world = world().await;
+    let path = format!("/api/v1/runs/{}", world.run);
+    let steer = json!({"message": "and in Tokyo?"});
+    let (status, _) = answer(with(world.ada.post(&format!("{path}/steer")), &steer)).await;
+    assert_eq!(status, 202);
+    let decide = world
+        .admin
+        .post(&format!("{path}/approvals/{}", world.call));
+    let frames = world
+        .ada
+        .events(world.ada.get(&format!("{path}/events")))
+        .await;
+    let (status, _) = answer(with(decide, &json!({"decision": "approve"}))).await;
+    assert_eq!(status, 202);
+    assert_eq!(frames.rest().await.last().unwrap().event, "final");
+    let (status, made) = answer(world.ada.post("/api/v1/sessions")).await;
+    assert_eq!((status, &made["owner"]), (201, &json!("ada")));
+    let (_, shown) = answer(world.admin.get("/api/v1/sessions/s-ada")).await;
+    assert_eq!(shown["session"]["owner"], "ada");
+    let gone = world.ada.delete("/api/v1/sessions/s-ada").send().await;
+    assert_eq!(gone.unwrap().status(), 204);
+}
