@@ -68,10 +68,18 @@ export function fill(node, ...children) {
 
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
+/** Those of them that change the order of others. Joiners and marks, which words and faces are made of, are none. */
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** Appends a text of which only the signs that change the order of others are shown by their numbers. */
+export function appendInOrder(node, text) {
+  return appendVisible(node, text, TURNING);
+}
+
 /** Appends a text in which signs that cannot be seen, or that change the order of others, are shown by their numbers. */
-export function appendVisible(node, text) {
+export function appendVisible(node, text, signs = ODD) {
   let from = 0;
-  for (const match of text.matchAll(ODD)) {
+  for (const match of text.matchAll(signs)) {
     const number = match[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
     node.append(text.slice(from, match.index), el("span", { class: "odd", text: `U+${number}` }));
     from = match.index + match[0].length;

@@ -1,6 +1,6 @@
 // The inside of a Markdown paragraph: emphasis, code, links. Makes nodes; what is no mark stays text.
 
-import { el } from "./dom.js";
+import { appendInOrder, el } from "./dom.js";
 
 /** How deep marks may stand within others. */
 const DEEPEST = 8;
@@ -24,25 +24,23 @@ const MARKS = new RegExp([
 /** Appends a text with its marks to a node. */
 export function appendInline(node, text, depth = 0) {
   if (text.length > MOST || depth > DEEPEST) {
-    node.append(text);
-    return node;
+    return appendInOrder(node, text);
   }
   let from = 0;
   for (const match of text.matchAll(MARKS)) {
     const [whole, groups] = [match[0], match.groups];
     const made = mark(whole, groups, depth);
     if (!made) continue;
-    node.append(text.slice(from, match.index), ...made);
+    appendInOrder(node, text.slice(from, match.index)).append(...made);
     from = match.index + whole.length;
   }
-  node.append(text.slice(from));
-  return node;
+  return appendInOrder(node, text.slice(from));
 }
 
 function mark(whole, groups, depth) {
   const within = (tag, text) => [appendInline(el(tag), text, depth + 1)];
   if (groups.escaped !== undefined) return [groups.escaped];
-  if (groups.code !== undefined) return [el("code", { text: trimOnce(groups.code) })];
+  if (groups.code !== undefined) return [appendInOrder(el("code"), trimOnce(groups.code))];
   if (groups.label !== undefined) return linked(groups, depth) ?? [whole];
   if (groups.auto !== undefined) return [link(groups.auto, groups.auto) ?? whole];
   if (groups.bare !== undefined) {

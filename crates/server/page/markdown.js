@@ -3,7 +3,7 @@
 // A text that grows is laid out block by block: what is complete stays as it is, and only the last block is made anew. A long
 // one is laid out in portions, so that the page goes on answering.
 
-import { copyButton, el } from "./dom.js";
+import { appendInOrder, copyButton, el } from "./dom.js";
 import { appendInline } from "./inline.js";
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
@@ -146,7 +146,7 @@ export function codeBlock(text, language = "") {
   const label = language || "text";
   return el("figure", { class: "code" },
     el("figcaption", {}, el("span", { text: label }), copyButton(() => text, "Copy code")),
-    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, el("code", { text })));
+    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendInOrder(el("code"), text)));
 }
 
 function quotation(all, at, depth) {

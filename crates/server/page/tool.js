@@ -100,8 +100,9 @@ export class ToolView {
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
     this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words);
     if (record.status !== "done") {
-      const text = [messageOf(record.value), this.rule && `Rule ${this.rule.name} (${this.rule.source}${this.rule.line ? `:${this.rule.line}` : ""}).`];
-      this.say(isRefused ? "refused" : "error", text.filter(Boolean).join(" "));
+      const text = messageOf(record.value).replace(/^denied: /, "");
+      const rule = this.rule && !text.includes(this.rule.name) ? ` Rule ${this.rule.name} (${this.rule.source}${this.rule.line ? `:${this.rule.line}` : ""}).` : "";
+      this.say(isRefused ? "refused" : "error", text + rule);
     }
     const plan = record.signal?.type === "plan" && record.status === "done" ? parsed(record.signal.plan) : undefined;
     if (plan) this.brief.textContent = record.value?.summary ?? "";

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
-    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId, Seq,
-    SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
+    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
+    Seq, SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 

@@ -114,7 +114,9 @@ pub(crate) async fn fork(
             run_id: handle.run_id(),
         })
     });
-    let begun = begun.await.map_err(|error| internal(&with_causes(&error)))?;
+    let begun = begun
+        .await
+        .map_err(|error| internal(&with_causes(&error)))?;
     Ok((StatusCode::ACCEPTED, Json(begun.map_err(not_forked)?)))
 }
 

@@ -37,8 +37,16 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
 
     for (body, status, kind) in [
         (json!({}), 400, "invalid-field"),
-        (json!({"message": "x", "session": "s"}), 409, "session-exists"),
-        (json!({"message": "x", "mode": "exploratory"}), 403, "mode-not-allowed"),
+        (
+            json!({"message": "x", "session": "s"}),
+            409,
+            "session-exists",
+        ),
+        (
+            json!({"message": "x", "mode": "exploratory"}),
+            403,
+            "mode-not-allowed",
+        ),
         (json!({"mesage": "x"}), 400, "unknown-field"),
         (json!({"message": "a\u{0}b"}), 400, "invalid-field"),
     ] {

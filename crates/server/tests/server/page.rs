@@ -11,7 +11,8 @@ use crate::support::Program;
 /// Runs a scenario of `tests/page` in a folder of its own.
 async fn drive(scenario: &str) {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let provided = |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set"));
+    let provided =
+        |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set"));
     let folder = tempfile::tempdir().unwrap();
     let driven = Command::new("node")
         .arg(crate_folder.join("tests/page/drive.mjs"))
@@ -119,5 +120,9 @@ async fn the_token_is_printed_to_nobody_but_a_person_at_a_terminal() {
     let mut program = program;
     program.signal(rustix::process::Signal::TERM);
     assert!(program.exit().await.success());
-    assert_eq!(program.rest_of_stdout().await, "", "only the line that says where it listens");
+    assert_eq!(
+        program.rest_of_stdout().await,
+        "",
+        "only the line that says where it listens"
+    );
 }
