@@ -11,9 +11,9 @@ use crate::cargo::{program, succeed, succeeds};
 pub(super) struct Packages {
     /// Where they go, seen from the folder of the provisions.
     pub(super) folder: &'static str,
-    /// What is wanted.
+    /// The `package.json` that names them.
     pub(super) package: &'static str,
-    /// The versions and hashes of all that takes.
+    /// The `package-lock.json` with the versions and hashes of all that they need.
     pub(super) lock: &'static str,
 }
 

@@ -30,6 +30,9 @@ export async function approves_with_the_token(world) {
   await over(page, 1);
   assert.equal(world.file("notes.md"), "# Notes\n\nAn old line.\n");
   await sees(page, ".line-note", "remembered for this session");
+  // What came over two connections counts once.
+  const { used } = (await world.api("/runs")).runs[0];
+  await sees(page, ".facts", `$${(used.cost_micro_usd / 1_000_000).toFixed(5)}`);
   await ask(page, "write it again");
   assert.equal(await page.locator(".ask").count(), 0, "it was remembered");
   // Other arguments are written to the last digit.
