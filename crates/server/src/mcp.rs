@@ -26,6 +26,9 @@ use crate::problem::Problem;
 /// How long answers may take on their way before open streams end.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
+/// What answers those who show a key, made for the key as it was then.
+type Keyed = (Arc<Key>, HttpService);
+
 /// Answers MCP clients.
 #[derive(Debug, Clone)]
 pub(crate) struct McpClients {
@@ -35,7 +38,7 @@ pub(crate) struct McpClients {
     /// For all others, where there are no keys.
     others: HttpService,
     /// For those with keys, by the ids of these: what belongs to a session of the protocol belongs to one key.
-    keyed: Arc<Mutex<HashMap<String, (Arc<Key>, HttpService)>>>,
+    keyed: Arc<Mutex<HashMap<String, Keyed>>>,
     /// Ends the streams that wait for what may come.
     streams: CancellationToken,
 }

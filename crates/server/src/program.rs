@@ -234,7 +234,7 @@ pub enum Failure {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configured address must not be listened on.
-    #[error("{at:#}: server.listen: {source}")]
+    #[error("{}: {source}", listen_place(at))]
     Listen {
         /// Where it is configured.
         at: Origin,
@@ -262,6 +262,14 @@ pub enum Failure {
     /// The operating system refuses what every program needs.
     #[error("cannot start")]
     System(#[from] io::Error),
+}
+
+/// Names the place where the address stands.
+fn listen_place(at: &Origin) -> String {
+    match at {
+        Origin::Flag(name) => name.clone(),
+        at => format!("{at:#}: server.listen"),
+    }
 }
 
 impl Failure {

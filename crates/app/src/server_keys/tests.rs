@@ -1,5 +1,7 @@
 //! What the file of keys holds, and when it is not believed.
 
+use neuraxis_core::{ContentHash, Mode};
+
 use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;

@@ -16,6 +16,7 @@ mod endings;
 mod fork;
 mod framing;
 mod idempotency;
+mod key_ceilings;
 mod keyed_mcp;
 mod keys;
 mod limits;

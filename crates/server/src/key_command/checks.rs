@@ -1,0 +1,96 @@
+//! Looks whether what a key is to allow makes sense.
+
+use neuraxis::core::jiff::civil::Date;
+use neuraxis::core::jiff::tz::TimeZone;
+use neuraxis::core::jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit};
+use neuraxis::ports::MAX_OWNER_BYTES;
+
+use super::KeyCommandError;
+
+/// Refuses what no store could keep as an owner, and what would upset a list.
+pub(super) fn line(option: &'static str, text: &str) -> Result<(), KeyCommandError> {
+    let is_line = !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if is_line && text.len() <= MAX_OWNER_BYTES {
+        return Ok(());
+    }
+    let reason = format!("it must be a line of 1 to {MAX_OWNER_BYTES} bytes");
+    Err(KeyCommandError::Wrong { option, reason })
+}
+
+/// Refuses a name that the policy does not know: a key that allows what there is not would allow nothing.
+pub(super) fn known<'a>(
+    option: &'static str,
+    mut named: impl Iterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), KeyCommandError> {
+    let Some(unknown) = named.find(|name| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let unknown = unknown.escape_debug();
+    let reason = match known.is_empty() {
+        true => format!("there is none named \"{unknown}\", nor any other"),
+        false => format!(
+            "there is none named \"{unknown}\"; known: {}",
+            known.join(", ")
+        ),
+    };
+    Err(KeyCommandError::Wrong { option, reason })
+}
+
+/// Reads when a key expires.
+pub(super) fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, KeyCommandError> {
+    let wrong = |reason: &str| KeyCommandError::Wrong {
+        option: "--expires",
+        reason: reason.to_owned(),
+    };
+    let at = if let Ok(date) = text.parse::<Date>() {
+        date.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp())
+    } else {
+        let span: Option<Span> = text.parse().ok();
+        span.and_then(|span| {
+            let days = SpanRelativeTo::days_are_24_hours();
+            let seconds = span.total((Unit::Second, days)).ok()?;
+            let time = SignedDuration::try_from_secs_f64(seconds).ok()?;
+            now.checked_add(time).ok()
+        })
+    };
+    let at = at.ok_or_else(|| {
+        wrong("it must be a time such as 30d, 2w or 12h, or a day such as 2030-01-31")
+    })?;
+    match at > now {
+        true => Ok(at),
+        false => Err(wrong("it is over: the key would never be taken")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_expires_after_a_time_or_with_a_day() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        for (text, expected) in [
+            ("30d", "2026-03-31T12:00:00Z"),
+            ("2w", "2026-03-15T12:00:00Z"),
+            ("90m", "2026-03-01T13:30:00Z"),
+            ("2026-03-02", "2026-03-02T00:00:00Z"),
+        ] {
+            let at = expiry(text, now).unwrap();
+            assert_eq!(at, expected.parse().unwrap(), "{text}");
+        }
+        for text in [
+            "",
+            "soon",
+            "30",
+            "-30d",
+            "0s",
+            "2026-03-01",
+            "2026-02-30",
+            "9999999y",
+        ] {
+            let error = expiry(text, now).unwrap_err().to_string();
+            assert!(error.starts_with("--expires: it "), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a key allows, and no more: scopes, modes, channels, agents, a plan, a number of requests.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::program::make_key;
+use crate::support::{Client, Program};
+
+async fn status(client: &Client, path: &str) -> u16 {
+    client.get(path).send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_missing_scope_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let turns = make_key(folder.path(), &["--owner", "ada", "--scope", "turns"]).await;
+    let read = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = |key: &str| Client::with_key(program.url(), key);
+    let (turns, read) = (client(&turns), client(&read));
+    let refused = async |request, scope: &str| {
+        let (code, problem) = answer(request).await;
+        assert_eq!(
+            (code, &problem["type"]),
+            (403, &json!("/errors/scope-needed"))
+        );
+        assert_eq!(problem["scope"], scope, "{problem}");
+    };
+    refused(turns.get("/api/v1/sessions"), "read").await;
+    refused(read.post("/api/v1/sessions"), "turns").await;
+    refused(read.turn("s", &json!({"message": "hello"})), "turns").await;
+    refused(read.delete("/api/v1/sessions/s"), "turns").await;
+    let decide = |client: &Client| client.post("/api/v1/runs/x/approvals/y");
+    refused(decide(&turns), "approve").await;
+    refused(decide(&read), "approve").await;
+    assert_eq!(turns.ask("s", &json!({"message": "hello"})).await.0, 200);
+    let (code, shown) = answer(read.get("/api/v1/sessions/s")).await;
+    assert_eq!((code, &shown["session"]["owner"]), (200, &json!("ada")));
+}
+
+#[tokio::test]
+async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[agents.clerk]\ninstructions = 'You answer.'\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let make = async |more: &[&str]| {
+        let arguments = [&["--owner", "ada"], more].concat();
+        make_key(folder.path(), &arguments).await
+    };
+    let moderate = make(&["--max-mode", "moderate"]).await;
+    let narrow = [
+        "--modes",
+        "conservative",
+        "--channels",
+        "chat,system_health",
+        "--agents",
+        "clerk",
+    ];
+    let narrow = make(&narrow).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let client = |key: &str| Client::with_key(program.url(), key);
+    let asked = async |client: &Client, more: Value| {
+        let mut body = json!({"message": "hello", "mode": "conservative", "agent": "clerk"});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let (code, said) = client.ask("s", &body).await;
+        let post = client.post("/api/v1/policy/explain");
+        let post = post.header("content-type", "application/json");
+        let (explained, _) = answer(post.body(body.to_string())).await;
+        assert_eq!(code, explained, "what is explained is what happens");
+        (code, said)
+    };
+    let (code, said) = asked(&client(&moderate), json!({"mode": "exploratory"})).await;
+    assert_eq!(
+        (code, &said["type"]),
+        (403, &json!("/errors/mode-not-allowed"))
+    );
+    assert_eq!(
+        said["allowed"],
+        json!(["conservative", "moderate"]),
+        "{said}"
+    );
+    let narrow = client(&narrow);
+    for (more, kind, allowed) in [
+        (json!({"mode": "moderate"}), "mode", json!(["conservative"])),
+        (
+            json!({"channel": "code_task"}),
+            "channel",
+            json!(["chat", "system_health"]),
+        ),
+        (json!({"agent": "main_thread"}), "agent", json!(["clerk"])),
+        (json!({"agent": null}), "agent", json!(["clerk"])),
+    ] {
+        let (code, said) = asked(&narrow, more).await;
+        assert_eq!((code, &said["field"]), (403, &json!(kind)), "{said}");
+        assert_eq!(said["type"], format!("/errors/{kind}-not-allowed"));
+        assert_eq!(said["allowed"], allowed, "{said}");
+    }
+    assert_eq!(asked(&narrow, json!({})).await.0, 200);
+    let (code, _) = asked(&narrow, json!({"mode": "modest"})).await;
+    assert_eq!(code, 400, "there is no such mode");
+    let (_, choices) = answer(narrow.get("/api/v1/policy")).await;
+    assert_eq!(choices["scopes"], json!(["turns", "read"]));
+    assert_eq!(choices["modes"], json!(["conservative"]));
+    assert_eq!(choices["channels"], json!(["chat", "system_health"]));
+    assert_eq!(choices["agents"], json!(["clerk"]));
+    let (_, agents) = answer(narrow.get("/api/v1/agents")).await;
+    assert_eq!(agents["agents"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[plans.small.day]\nmax_tool_calls = 2\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let mut keys = Vec::new();
+    for owner in ["ada", "ada", "bob"] {
+        let arguments = [
+            "--owner",
+            owner,
+            "--plan",
+            "small",
+            "--name",
+            "\u{e9}t\u{e9}",
+        ];
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    let question = json!({"message": "What time is it?"});
+    let asked = async |at: usize, session: &str| {
+        let client = Client::with_key(program.url(), &keys[at]);
+        client.ask(session, &question).await.1["finish_reason"].clone()
+    };
+    assert_eq!(asked(0, "s1").await, "stop");
+    assert_eq!(asked(0, "s2").await["budget"], "tool_calls");
+    assert_eq!(asked(1, "s3").await["budget"], "tool_calls");
+    assert_eq!(
+        asked(2, "s4").await,
+        "stop",
+        "another owner has another day"
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_is_used_too_often_is_told_when_to_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let often = ["--owner", "ada", "--requests-per-minute", "2"];
+    let key = make_key(folder.path(), &often).await;
+    let other = make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let ada = Client::with_key(program.url(), &key);
+    for _ in 0..2 {
+        assert_eq!(status(&ada, "/api/v1/tools").await, 200);
+    }
+    let response = ada.get("/api/v1/tools").send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    let after: u64 = response.headers()["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=30).contains(&after), "{after}");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("/errors/too-many-requests"), "{text}");
+    let other = Client::with_key(program.url(), &other);
+    assert_eq!(status(&other, "/api/v1/tools").await, 200);
+}
