@@ -82,7 +82,8 @@ class App {
     fill(this.main, this.view.node);
     this.name();
     this.view.open();
-    this.view.composer?.focus();
+    if (this.view.composer) this.view.composer.focus();
+    else this.main.focus({ preventScroll: true });
   }
 }
 

@@ -84,7 +84,9 @@ export class Chat {
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
     if (this.runs.length === 0) this.showBefore(views[0]);
-    await Promise.allSettled(jobs.filter((_, at) => ENDED.has(shown[at].status)));
+    // What went wrong with one stands in its turn.
+    const settled = jobs.map((job) => job.catch(() => {}));
+    await Promise.all(settled.filter((_, at) => ENDED.has(shown[at].status)));
   }
 
   /** What a session goes on from that is no run of its own: it was branched off or brought in. */
@@ -113,7 +115,7 @@ export class Chat {
 
   view(more) {
     const view = new TurnView({ ...more, hooks: {
-      retry: (turn) => this.say(turn.message), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
+      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
       changed: (turn, node) => this.changed(turn, node), steered: () => this.pending?.remove(), isLive: () => true,
     } });
     view.sessionId = this.sessionId;

@@ -60,7 +60,9 @@ export class Composer {
     this.hint.textContent = isBusy ? "Enter adds your message to the run at work; it joins after the current tool calls" : "Enter sends, Shift+Enter begins a new line";
   }
 
+  /** Where fingers write, this would bring up a keyboard that nobody asked for. */
   focus() {
+    if (matchMedia("(pointer: coarse)").matches) return;
     this.input.focus({ preventScroll: true });
   }
 }

@@ -10,8 +10,8 @@ const SILENCE = 45_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
-/** Reads the events of one response. `each` gets each of them; returns when the response ends, is silent for too long, or
- * `signal` says so. */
+/** Reads the events of one response. `each` gets each of them and says whether it was the last; returns then, or when the
+ * response ends, is silent for too long, or `signal` says so. */
 async function read(response, each, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const stop = () => void reader.cancel().catch(() => {});
@@ -29,7 +29,7 @@ async function read(response, each, signal) {
       for (let end = buffer.indexOf("\n\n"); end >= 0; end = buffer.indexOf("\n\n", from)) {
         const event = frame(buffer.slice(from, end));
         from = end + 2;
-        if (event) each(event);
+        if (event && each(event)) return;
       }
       buffer = buffer.slice(from);
     }
@@ -112,16 +112,18 @@ export class Follower {
     if (this.isOver) this.onState("over");
   }
 
+  /** Takes an event in, and says whether it is the last. */
   hear(event) {
     this.runId ??= event.run_id;
     if (event.seq !== undefined) {
-      if (event.seq <= this.last) return;
+      if (event.seq <= this.last) return false;
       this.last = event.seq;
       this.wait = FIRST_WAIT;
       this.waits = event.type === "waiting";
     }
     if (isLast(event)) this.isOver = true;
     this.onEvent(event);
+    return this.isOver;
   }
 
   /** Waits longer each time, and no longer than until the browser has a network again. */

@@ -91,7 +91,10 @@ export class TurnView {
   setConnection(state, losses) {
     if (state === "lost") this.setState(`Connection lost; trying again (${losses})…`, "plug", "warn");
     else if (state === "live" && this.status === "running") this.setState("Working…", "spinner");
-    else if (state === "live" && this.status === "waiting") this.setState("Waiting for you", "hand", "warn");
+    else if (state === "live" && this.status === "waiting") {
+      this.setState("Waiting for you", "hand", "warn");
+      this.ask();
+    }
     if (state === "lost" && losses === 1) announce("The connection is lost; the page tries again");
   }
 
