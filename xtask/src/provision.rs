@@ -8,7 +8,9 @@ mod gguf;
 mod llama_server;
 mod mcp_client;
 mod mcp_servers;
+mod npm;
 mod openai_clients;
+mod page_driver;
 mod postgres;
 mod registries;
 mod schemathesis;
@@ -95,12 +97,24 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_OPENAI_NODE", openai_clients::NODE),
             ("TEST_NEURAXIS_OPENAI_PYTHON", openai_clients::PYTHON),
         ],
+        optional: None,
     },
     Provision {
         name: "schemathesis",
         is_ready: schemathesis::is_ready,
         install: schemathesis::install,
         variables: &[("TEST_NEURAXIS_SCHEMATHESIS", schemathesis::PROGRAM)],
+        optional: None,
+    },
+    Provision {
+        name: "a browser",
+        is_ready: page_driver::is_ready,
+        install: page_driver::install,
+        variables: &[
+            ("TEST_NEURAXIS_PAGE_DRIVER", page_driver::PACKAGES),
+            ("TEST_NEURAXIS_CHROMIUM", page_driver::CHROMIUM),
+        ],
+        optional: None,
     },
 ];
 

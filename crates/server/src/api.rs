@@ -4,6 +4,7 @@
 //! A run belongs to nobody's connection: a client that leaves leaves it at work, and anybody may follow it from any record on.
 
 mod approvals;
+mod fork;
 mod introspection;
 mod routes;
 mod runs;

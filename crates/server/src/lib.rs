@@ -1,7 +1,7 @@
 //! Neuraxis over HTTP: what the program `neuraxis-server` consists of.
 //!
 //! **For** asking an engine over a socket: a turn is a request, its answer is the run's result as JSON or the run's
-//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at `/mcp`. Errors are problem documents
+//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at `/mcp`, people a page at `/`. Errors are problem documents
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
@@ -46,6 +46,7 @@ mod mcp;
 mod metrics;
 mod openai;
 mod openapi;
+mod page;
 mod probes;
 mod problem;
 mod program;

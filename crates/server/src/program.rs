@@ -1,6 +1,6 @@
 //! The program: from the command line to a server that listens until a signal stops it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +30,7 @@ const USAGE: u8 = 2;
 
 const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
+At a terminal it also prints the address of the page with the token by which one decides there: keep it to yourself.
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
 SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
 them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
@@ -117,6 +118,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
+    let address = token.as_ref().map(|token| page(&server.url(), token));
     wiring.decisions = token.map(|token| DecisionToken::new(token.reveal()));
     let server = server
         .with_limits(wiring.limits(&config))
@@ -127,7 +129,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => server,
     };
     reload::recover_in_the_background(&app);
-    announce(&server.url());
+    announce(&server.url(), address.as_deref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
     let reloading = tokio::spawn(reloading);
@@ -195,12 +197,25 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     Ok(Some(tls))
 }
 
-/// Says where the server is, for programs that have to know: with port 0 only it does.
-fn announce(url: &str) {
+/// Returns the address of the page with the token, which the page takes out of it: no request ever holds what stands behind
+/// the `#`.
+fn page(url: &str, token: &ServerToken) -> String {
+    format!("{url}/#token={}", token.reveal())
+}
+
+/// Says where the server is, for programs that have to know: with port 0 only it does. The address of the page, which holds
+/// the token, is for a person alone.
+fn announce(url: &str, page: Option<&str>) {
     tracing::info!("listening on {url}");
     let mut stdout = io::stdout().lock();
+    let mut lines = format!("listening on {url}\n");
+    if let Some(page) = page.filter(|_| stdout.is_terminal()) {
+        lines += &format!("the page: {page}\n");
+    }
     // Nobody has to read it.
-    let _ = writeln!(stdout, "listening on {url}").and_then(|()| stdout.flush());
+    let _ = stdout
+        .write_all(lines.as_bytes())
+        .and_then(|()| stdout.flush());
 }
 
 /// Why the program ended other than by a signal.

@@ -12,7 +12,7 @@ use crate::mcp::McpClients;
 use crate::openapi::Described;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, caller, guard, metrics, openai};
+use crate::{api, caller, guard, metrics, openai, page};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> Router {
@@ -28,6 +28,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> R
         .into_router()
         .route("/metrics", get(metrics::show))
         .nest("/v1", openai::routes())
+        .merge(page::routes())
         .route(
             "/mcp",
             on(of_protocol, move |caller, request| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
-    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq,
-    SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
+    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
+    Seq, SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -33,6 +33,8 @@ pub struct ForkOptions {
     pub role: Option<Role>,
     /// What the user says now; without it the conversation goes on from where it stood.
     pub message: Option<String>,
+    /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
+    pub plan: Option<PlanName>,
 }
 
 impl ForkOptions {
@@ -46,6 +48,7 @@ impl ForkOptions {
             agent: None,
             role: None,
             message: None,
+            plan: None,
         }
     }
 
@@ -161,6 +164,7 @@ impl Runs {
         let view = RunView::of(&records);
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
+        request.plan = options.plan;
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role

@@ -6,7 +6,7 @@ use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 
-use super::{approvals, introspection, runs, sessions};
+use super::{approvals, fork, introspection, runs, sessions};
 use crate::limits::Limited;
 use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
@@ -167,6 +167,23 @@ fn of_runs() -> Described<Limited> {
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
         .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
+    let fork = of_run(
+        "fork_run",
+        "Begins a session with the conversation up to a turn of a run, which goes on differently.",
+    )
+    .body_if_any::<fork::Fork>(r#"{ "message": "Say it shorter.", "turn": 1 }"#)
+    .answers::<fork::Forked>("The run that goes on in the new session.")
+    .status(StatusCode::ACCEPTED)
+    .leads_to("show_run", &[("id", "/run_id")])
+    .problems(OF_POLICY)
+    .problems(&[
+        &SESSION_EXISTS,
+        &SESSION_BUSY,
+        &SESSION_ALTERED,
+        &AT_WORK_ELSEWHERE,
+        &TOO_MANY_RUNS,
+        &SHUTTING_DOWN,
+    ]);
     let bring = of_call(
         "bring_tool_result",
         Tag::Runs,
@@ -183,6 +200,7 @@ fn of_runs() -> Described<Limited> {
         .get("/api/v1/runs/{id}/events", runs::events, follow)
         .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)
         .post("/api/v1/runs/{id}/steer", runs::steer, steer)
+        .post("/api/v1/runs/{id}/fork", fork::fork, fork)
         .post("/api/v1/runs/{id}/tools/{call_id}", runs::bring, bring)
 }
 

@@ -77,7 +77,7 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         (_, "") => None,
         (_, "/mcp") => Some(Scope::Turns),
         (_, "/api/v1/policy/explain") => Some(Scope::Read),
-        (&Method::POST, "/api/v1/runs/{id}/approvals/{call}") => Some(Scope::Approve),
+        (&Method::POST, "/api/v1/runs/{id}/approvals/{call_id}") => Some(Scope::Approve),
         (&Method::GET | &Method::HEAD | &Method::OPTIONS, _) => Some(Scope::Read),
         _ => Some(Scope::Turns),
     }
@@ -116,7 +116,7 @@ mod tests {
             (Method::GET, "/mcp", Some(Scope::Turns)),
             (
                 Method::POST,
-                "/api/v1/runs/{id}/approvals/{call}",
+                "/api/v1/runs/{id}/approvals/{call_id}",
                 Some(Scope::Approve),
             ),
             (Method::PATCH, "/new", Some(Scope::Turns)),

@@ -21,7 +21,9 @@ use crate::metrics::Metrics;
 use crate::routes::routes;
 
 /// Routes that are answered in a protocol of somebody else's, which has its own description.
-const OTHER_PROTOCOLS: [&str; 7] = [
+const OTHER_PROTOCOLS: [&str; 9] = [
+    "/",
+    "/assets/{name}",
     "/mcp",
     "/metrics",
     "/v1/chat/completions",

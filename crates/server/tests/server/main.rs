@@ -13,6 +13,7 @@ mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
 mod endings;
+mod fork;
 mod framing;
 mod idempotency;
 mod key_ceilings;
@@ -29,6 +30,7 @@ mod openai_clients;
 mod openapi;
 mod operations;
 mod owners;
+mod page;
 mod patience;
 mod promises;
 mod real_model;

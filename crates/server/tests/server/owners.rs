@@ -85,6 +85,7 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     add("GET", format!("{of_run}/events"), None);
     add("POST", format!("{of_run}/cancel"), None);
     let message = json!({"message": "x"});
+    add("POST", format!("{of_run}/fork"), Some(message.clone()));
     add("POST", format!("{of_run}/steer"), Some(message));
     let result = json!({"result": 1});
     add("POST", format!("{of_run}/tools/{call}"), Some(result));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::Client;
@@ -16,7 +16,7 @@ pub(crate) struct Program {
     url: String,
     folder: TempDir,
     // Kept open, so that the program may write to it.
-    _stdout: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
 /// Makes a command that starts the program in a folder, with nothing around it that a test did not put there. A
@@ -82,7 +82,7 @@ impl Program {
             child,
             url: url.to_owned(),
             folder,
-            _stdout: stdout,
+            stdout,
         }
     }
 
@@ -123,6 +123,14 @@ impl Program {
 
     pub(crate) async fn exit(&mut self) -> ExitStatus {
         self.child.wait().await.unwrap()
+    }
+
+    /// Returns what it printed since it said where it listens, once it has ended.
+    #[cfg(unix)]
+    pub(crate) async fn rest_of_stdout(&mut self) -> String {
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).await.unwrap();
+        text
     }
 
     /// Stops it as its operator would, and returns its folder.

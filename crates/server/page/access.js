@@ -1,0 +1,65 @@
+// The token or key that the server is shown: read once from the address, kept for this tab alone, asked for when it is needed.
+
+import { el, button } from "./dom.js";
+
+const PLACE = "neuraxis.key";
+
+/** What is shown to the server, if there is something. */
+export function key() {
+  return sessionStorage.getItem(PLACE) ?? undefined;
+}
+
+/** Keeps what is shown from now on; nothing forgets it. */
+export function keep(text) {
+  const trimmed = (text ?? "").trim();
+  if (trimmed) sessionStorage.setItem(PLACE, trimmed);
+  else sessionStorage.removeItem(PLACE);
+  window.dispatchEvent(new Event("access"));
+}
+
+/** Takes `#token=…` out of the address. */
+export function takeFromAddress() {
+  const found = /^#token=([^&]*)/.exec(location.hash);
+  if (!found) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    keep(decodeURIComponent(found[1]));
+  } catch {
+    // What is no token is asked for.
+  }
+}
+
+/** Says where the token is, for who does not have it. */
+export function whereItIs() {
+  return el("p", { class: "hint" }, "It stands in the file ", el("code", { text: "server.token" }), " in the data folder of the user that runs the server, by default ",
+    el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. At a terminal, the server prints an address of this page that holds it.");
+}
+
+let asking;
+
+/** Asks for a key or a token and resolves with whether there is one now. Who asks meanwhile waits for the same answer. */
+export function askForKey(detail) {
+  asking ??= new Promise((resolve) => {
+    const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });
+    const form = el("form", { method: "dialog", class: "stack" },
+      el("h2", { id: "key-title", text: "This server asks who you are" }),
+      el("p", { id: "key-detail", text: detail }),
+      el("label", { for: "key-field", text: "Key or token" }), field,
+      el("p", { class: "hint" }, "A key is made by ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
+      whereItIs(),
+      el("div", { class: "row end" },
+        button({ text: "Not now", className: "quiet", onClick: () => dialog.close() }),
+        el("button", { class: "button primary", text: "Use it" })));
+    const dialog = el("dialog", { class: "dialog", "aria-labelledby": "key-title" }, form);
+    let given = false;
+    form.addEventListener("submit", () => {
+      given = field.value.trim() !== "";
+      if (given) keep(field.value);
+    });
+    dialog.addEventListener("close", () => { dialog.remove(); asking = undefined; resolve(given); });
+    document.body.append(dialog);
+    dialog.showModal();
+    field.focus();
+  });
+  return asking;
+}

@@ -1,0 +1,157 @@
+// What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
+
+import { appendVisible, el } from "./dom.js";
+import { duration, textOf, tokens } from "./format.js";
+import { codeBlock, Growing } from "./markdown.js";
+import { ToolView } from "./tool.js";
+
+/** What a reply is for, where it is not for the reader. */
+const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
+
+const bytes = new TextEncoder();
+
+/** One reply of a model, as it grows and as it is recorded. */
+class ReplyView {
+  constructor() {
+    this.text = el("div", { class: "md" });
+    this.growing = new Growing(this.text);
+    this.thought = el("div", { class: "md" });
+    this.thinking = new Growing(this.thought);
+    this.thoughts = "";
+    this.word = el("span", { text: "Thinking…" });
+    this.reasoning = el("details", { class: "reasoning", hidden: true, on: { toggle: () => this.reasoning.open && this.thinking.set(this.thoughts) } }, el("summary", {}, this.word), this.thought);
+    this.notes = el("div");
+    this.calls = el("div", { class: "calls" });
+    this.node = el("div", { class: "reply" }, this.notes, this.reasoning, this.text, this.calls);
+    this.begin(1);
+  }
+
+  begin(attempt) {
+    this.attempt = attempt;
+    /** What came live, by its block. */
+    this.blocks = new Map();
+  }
+
+  /** A piece that comes at once: it counts until the record says the same. */
+  grow(event) {
+    if (this.isRecorded || event.attempt < this.attempt) return;
+    if (event.attempt > this.attempt) this.begin(event.attempt);
+    const kind = event.type === "text_delta" ? "text" : "reasoning";
+    const block = this.blocks.get(event.block) ?? { kind, text: "", length: 0 };
+    this.blocks.set(event.block, block);
+    const size = bytes.encode(event.text).length;
+    // What was missed stands in the record.
+    if (event.offset < block.length) return;
+    if (event.offset > block.length) block.text += block.text ? " … " : "… ";
+    block.text += event.text;
+    block.length = event.offset + size;
+    this.say(this.textOf("reasoning"), this.textOf("text"));
+  }
+
+  textOf(kind) {
+    const of = [...this.blocks.entries()].filter(([, block]) => block.kind === kind).sort(([a], [b]) => a - b);
+    return of.map(([, block]) => block.text).join("\n\n");
+  }
+
+  say(reasoning, text) {
+    this.thoughts = reasoning;
+    this.reasoning.hidden = !reasoning;
+    if (this.reasoning.open) this.thinking.set(reasoning);
+    this.node.classList.toggle("thinks", Boolean(reasoning) && !text && !this.isRecorded);
+    this.growing.set(text);
+  }
+
+  retract() {
+    this.blocks.clear();
+    this.say("", "");
+  }
+
+  record(record) {
+    this.isRecorded = true;
+    const parts = record.reply?.parts ?? [];
+    const reasoning = parts.filter((part) => part.type === "reasoning").map((part) => part.text).join("\n\n").trim();
+    const text = textOf({ parts });
+    const count = record.reply?.usage?.reasoning_tokens;
+    this.word.textContent = count ? `Reasoning · ${tokens(count)} tokens` : "Reasoning";
+    const aside = ASIDE[record.purpose];
+    if (!aside) return this.say(reasoning, text);
+    this.say(reasoning, "");
+    this.aside(`${aside} · ${duration(record.duration_ms)}`, text);
+    return undefined;
+  }
+
+  aside(title, text) {
+    const body = el("div", { class: "md" });
+    this.notes.append(el("details", { class: "reasoning", on: { toggle: () => body.childNodes.length || body.append(codeBlock(text)) } }, el("summary", {}, el("span", { text: title })), body));
+  }
+
+  note(kind, text) {
+    this.notes.append(appendVisible(el("p", { class: `line-note ${kind}` }), text));
+  }
+}
+
+export class AgentView {
+  constructor(id, runId) {
+    this.id = id;
+    this.prefix = `call_${runId.replaceAll("-", "")}_${id}`;
+    this.replies = new Map();
+    this.calls = new Map();
+    this.asked = [];
+    this.node = el("div", { class: "agent" });
+  }
+
+  /** The reply to one model call. */
+  reply(index) {
+    let reply = this.replies.get(index);
+    if (!reply) {
+      reply = new ReplyView();
+      this.replies.set(index, reply);
+      this.node.append(reply.node);
+      this.newest = reply;
+    }
+    return reply;
+  }
+
+  call(id, name, args) {
+    let call = this.calls.get(id);
+    if (!call) {
+      call = new ToolView(name, args);
+      this.calls.set(id, call);
+      (this.newest ?? this.reply(-1)).calls.append(call.node);
+    }
+    return call;
+  }
+
+  /** A recorded reply: its calls get their places before any of them runs. */
+  replied(record) {
+    const reply = this.reply(record.content_index);
+    reply.record(record);
+    const calls = (record.reply?.parts ?? []).filter((part) => part.type === "tool_call");
+    this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
+    if (ASIDE[record.purpose] && record.purpose !== "gather") return;
+    if (calls.length === 0) this.answer = reply;
+    calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
+  }
+
+  /** What was found about the calls of the last reply. */
+  judged(record) {
+    record.calls.forEach((found, at) => {
+      const call = this.calls.get(this.asked[at]);
+      if (!call) return;
+      call.rule = found.rule;
+      if (found.verdict === "run" && found.grant !== undefined) call.say("", found.reason ?? "");
+    });
+  }
+
+  /** A line in the conversation that is nobody's words. */
+  note(kind, text) {
+    this.node.append(appendVisible(el("p", { class: `line-note ${kind}` }), text));
+    this.newest = undefined;
+  }
+
+  /** What the person said in the middle of it. */
+  steered(text) {
+    this.node.append(el("div", { class: "said steered" }, appendVisible(el("div", { class: "bubble" }), text)));
+    this.newest = undefined;
+  }
+}

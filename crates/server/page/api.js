@@ -1,0 +1,58 @@
+// Requests to the server's own API, and what goes wrong with them.
+
+import { askForKey, key } from "./access.js";
+
+const BASE = "/api/v1";
+
+/** A problem document of the server, or that it could not be reached at all (status 0). */
+export class Problem extends Error {
+  constructor(status, document = {}) {
+    super(document.detail || document.title || `the server answered with status ${status}`);
+    this.status = status;
+    this.kind = String(document.type ?? "").replace("/errors/", "");
+    this.title = document.title ?? "";
+    this.document = document;
+  }
+
+  /** Whether the same request may do better in a moment. */
+  get isPassing() {
+    return this.status === 0 || this.status === 429 || this.status >= 502 || this.kind === "store-failed";
+  }
+}
+
+/** A path with ids in it, whatever signs they hold. */
+export function path(strings, ...ids) {
+  return strings.reduce((all, text, at) => all + encodeURIComponent(ids[at - 1]) + text);
+}
+
+/** Sends a request and returns the response, if it is a good one. `text` is a body that is JSON already; `asks: false` leaves it to the caller to ask for a key. */
+export async function send(method, where, { body, text, headers = {}, signal, asks = true } = {}) {
+  const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const shown = key();
+  const all = { ...headers };
+  if (shown) all.authorization = `Bearer ${shown}`;
+  if (content !== undefined) all["content-type"] = "application/json";
+  const init = { method, headers: all, signal, body: content, cache: "no-store" };
+  let response;
+  try {
+    response = await fetch(BASE + where, init);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, { title: "No connection", detail: "The server cannot be reached." });
+  }
+  if (response.ok) return response;
+  const problem = new Problem(response.status, await response.json().catch(() => ({})));
+  if (problem.status !== 401 || !asks) throw problem;
+  // Somebody may have given one meanwhile.
+  const isNew = key() !== shown || (await askForKey(problem.message));
+  if (!isNew) throw problem;
+  return send(method, where, { text: content, headers, signal, asks });
+}
+
+async function json(response) {
+  return response.status === 204 ? undefined : response.json();
+}
+
+export const get = (where, more) => send("GET", where, more).then(json);
+export const post = (where, body, more) => send("POST", where, { body, ...more }).then(json);
+export const remove = (where, more) => send("DELETE", where, more).then(json);

@@ -1,0 +1,109 @@
+// The page: which view is shown, the list at the side, and the theme. The address says where one is.
+
+import { takeFromAddress } from "./access.js";
+import { button, el, fill } from "./dom.js";
+import { Chat } from "./chat.js";
+import { oneLine } from "./format.js";
+import { RunPage } from "./run.js";
+import { RunsPage } from "./runs.js";
+import { SessionList } from "./sessions.js";
+
+const THEME = "neuraxis.theme";
+
+class App {
+  constructor() {
+    this.main = document.getElementById("main");
+    this.side = document.getElementById("side");
+    this.sessions = new SessionList({ go: (id) => go(id ? `/sessions/${encodeURIComponent(id)}` : "/") });
+    const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
+      button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
+    const foot = el("div", { class: "side-foot" }, el("a", { class: "button quiet", href: "#/runs" }, "All runs"), themeButton());
+    fill(this.side, head, this.sessions.node, foot);
+    this.veil = document.getElementById("veil");
+    this.veil.addEventListener("click", () => this.fold());
+    document.getElementById("unfold").addEventListener("click", () => this.unfold());
+    addEventListener("keydown", (event) => event.key === "Escape" && this.fold());
+    // The address says which view is shown, so that the link may not change it.
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.main.focus(); });
+    addEventListener("titles", () => this.name());
+    addEventListener("hashchange", () => this.show());
+    addEventListener("access", () => this.sessions.refresh());
+  }
+
+  /** Says above the view, where that is narrow, what is shown. */
+  name() {
+    const isChat = this.view instanceof Chat;
+    const session = isChat ? this.view.sessionId : undefined;
+    document.getElementById("where").textContent = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
+    document.title = `${document.getElementById("where").textContent} · Neuraxis`;
+  }
+
+  unfold() {
+    document.body.classList.add("unfolded");
+    this.sessions.search.focus();
+  }
+
+  fold() {
+    if (!document.body.classList.contains("unfolded")) return;
+    document.body.classList.remove("unfolded");
+    document.getElementById("unfold").focus();
+  }
+
+  show() {
+    takeFromAddress();
+    const [, kind, id] = location.hash.slice(1).split("/");
+    let name;
+    try {
+      name = id === undefined ? undefined : decodeURIComponent(id);
+    } catch {
+      name = id;
+    }
+    // A session that was just made is on the screen already.
+    if (kind === "sessions" && this.view instanceof Chat && this.view.sessionId === name) return;
+    this.view?.close();
+    document.body.classList.remove("unfolded");
+    if (kind === "runs") {
+      this.view = name ? new RunPage(name) : new RunsPage();
+      this.sessions.select(undefined);
+    } else {
+      const session = kind === "sessions" ? name : undefined;
+      this.view = new Chat(session, {
+        made: (made, text) => {
+          this.sessions.titles.set(made, oneLine(text, 80));
+          history.replaceState(null, "", `#/sessions/${encodeURIComponent(made)}`);
+          this.sessions.current = made;
+          this.sessions.refresh();
+        },
+        changed: () => this.sessions.refresh(),
+        go: (other) => go(`/sessions/${encodeURIComponent(other)}`),
+      });
+      this.sessions.select(session);
+    }
+    fill(this.main, this.view.node);
+    this.name();
+    this.view.open();
+    if (this.view.composer) this.view.composer.focus();
+    else this.main.focus({ preventScroll: true });
+  }
+}
+
+function go(where) {
+  location.hash = where;
+}
+
+function themeButton() {
+  const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const node = button({ name: "theme", label: "Switch between dark and light", className: "quiet", onClick: () => {
+    const next = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    localStorage.setItem(THEME, next);
+  } });
+  return node;
+}
+
+const theme = localStorage.getItem(THEME);
+if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+takeFromAddress();
+const app = new App();
+app.show();
+app.sessions.refresh();

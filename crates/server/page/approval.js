@@ -1,0 +1,143 @@
+// A question to a person about one call: exactly what would run, why it asks, and the answer.
+
+import { keep, key, whereItIs } from "./access.js";
+import { path, post } from "./api.js";
+import { announce, appendVisible, button, codeBox, el, fill, icon } from "./dom.js";
+import { clock, spread } from "./format.js";
+import { changesOf } from "./tool.js";
+
+const CAUSES = {
+  untrusted_content: "The conversation holds what strangers wrote: look twice.",
+};
+
+let count = 0;
+
+export class ApprovalView {
+  /** `approval` is a question of the server; `reload` asks for it anew once it is another one. */
+  constructor(approval, { reload }) {
+    this.approval = approval;
+    this.reload = reload;
+    this.id = `ask-${(count += 1)}`;
+    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title` });
+    this.build();
+  }
+
+  build() {
+    const { request, altered } = this.approval;
+    const title = el("h3", { id: `${this.id}-title` }, icon("hand"), altered ? "Cannot be approved: " : "Allow ", appendVisible(el("code"), request.name), altered ? "" : " to run?");
+    const why = [appendVisible(el("p", { class: "why" }), request.reason)];
+    for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
+    if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
+    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.access(), altered ? null : this.memory(request), this.problem, this.answers(altered),
+      request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
+  }
+
+  what({ name, arguments: args }) {
+    const changes = changesOf(name, args);
+    const whole = codeBox(spread(args), { label: "Arguments, whole", className: "exact" });
+    if (!changes) return el("div", { class: "what" }, whole);
+    return el("div", { class: "what" }, changes, el("details", {}, el("summary", { text: "All arguments" }), whole));
+  }
+
+  /** Other arguments with which the call would run instead. */
+  editor({ arguments: args }) {
+    this.other = el("textarea", { class: "field mono", rows: "6", spellcheck: "false", id: `${this.id}-args`, "aria-describedby": `${this.id}-args-hint` });
+    this.editing = el("details", { class: "edit", on: { toggle: () => {
+      if (this.editing.open && !this.other.value) this.other.value = spread(args);
+      if (this.remember) this.remember.disabled = this.editing.open;
+    } } }, el("summary", { text: "Edit the arguments" }),
+    el("label", { class: "hidden", for: `${this.id}-args`, text: "Arguments as JSON" }), this.other,
+    el("p", { class: "hint", id: `${this.id}-args-hint`, text: "The call runs with these instead, once, as long as this is open." }));
+    return this.editing;
+  }
+
+  access() {
+    this.token = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false" });
+    this.tokenBox = el("form", { class: "token", hidden: Boolean(key()), on: { submit: (event) => { event.preventDefault(); this.approve?.focus(); } } }, el("label", { for: `${this.id}-token`, text: "Deciding needs the server's token" }), this.token, whereItIs());
+    return this.tokenBox;
+  }
+
+  memory({ choices, name }) {
+    if (!choices?.length) return null;
+    this.remember = el("select", { class: "field", id: `${this.id}-remember` }, el("option", { value: "", text: "This time only" }),
+      choices.map((choice, at) => el("option", { value: String(at), text: describe(choice, name) })));
+    return el("div", { class: "row remember" }, el("label", { for: `${this.id}-remember`, text: "If approved, allow" }), this.remember);
+  }
+
+  answers(altered) {
+    this.reason = el("input", { class: "field", id: `${this.id}-reason`, placeholder: "Why not? The model is told (optional)", "aria-label": "Reason for denying", on: { keydown: (event) => {
+      if (event.key === "Enter") { event.preventDefault(); this.decide("deny"); }
+    } } });
+    this.approve = altered ? null : button({ name: "check", text: "Approve", className: "primary", onClick: () => this.decide("approve") });
+    this.deny = button({ name: "cross", text: "Deny", className: "danger", onClick: () => this.decide("deny") });
+    return el("div", { class: "row answers" }, this.approve, this.deny, this.reason);
+  }
+
+  async decide(decision) {
+    const { request, run_id: run, question } = this.approval;
+    const body = { decision, question };
+    if (decision === "deny" && this.reason.value.trim()) body.reason = this.reason.value.trim();
+    if (decision === "approve" && this.editing?.open) {
+      try {
+        JSON.parse(this.other.value);
+      } catch (error) {
+        return this.complain(`The arguments are not JSON: ${error.message}`, this.other);
+      }
+    } else if (decision === "approve" && this.remember?.value) body.remember = Number(this.remember.value);
+    if (!this.tokenBox.hidden) {
+      if (!this.token.value.trim()) return this.complain("Deciding needs the token.", this.token);
+      keep(this.token.value);
+    }
+    this.setBusy(true);
+    try {
+      await post(path`/runs/${run}/approvals/${request.tool_call_id}`, undefined, { text: this.said(body), asks: false });
+      announce(decision === "approve" ? "Approved" : "Denied");
+      fill(this.node, el("p", { class: "line-note" }, icon("spinner", "spins"), decision === "approve" ? "Approved; it runs now." : "Denied; the model is told."));
+    } catch (problem) {
+      this.setBusy(false);
+      this.refused(problem);
+    }
+    return undefined;
+  }
+
+  /** The decision as JSON; other arguments go as they were written, to the last digit. */
+  said(body) {
+    const json = JSON.stringify(body);
+    if (body.decision === "deny" || !this.editing?.open) return json;
+    return `${json.slice(0, -1)},"arguments":${this.other.value}}`;
+  }
+
+  refused(problem) {
+    if (problem.status === 401) {
+      this.tokenBox.hidden = false;
+      this.complain(key() ? "The server does not accept this token or key." : problem.message, this.token);
+      return;
+    }
+    this.complain(problem.message);
+    if (["other-question", "not-asked", "run-ended", "question-expired"].includes(problem.kind)) this.reload();
+  }
+
+  complain(text, field) {
+    this.problem.hidden = false;
+    fill(this.problem, text);
+    field?.focus();
+  }
+
+  setBusy(is) {
+    for (const control of [this.approve, this.deny]) if (control) control.disabled = is;
+    this.node.setAttribute("aria-busy", String(is));
+  }
+}
+
+function describe(choice, name) {
+  const session = "in this session";
+  const access = choice.access?.length ? `, with ${choice.access.join(" and ")}` : "";
+  switch (choice.scope) {
+    case "arguments": return `The same arguments ${session}`;
+    case "command": return `Commands like ${choice.pattern}${access} ${session}`;
+    case "host": return `${name} at ${choice.pattern} ${session}`;
+    case "path": return `${name} of ${choice.pattern} ${session}`;
+    default: return `Every call of ${name} ${session}`;
+  }
+}

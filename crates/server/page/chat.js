@@ -1,0 +1,243 @@
+// The conversation of one session: its turns, the one at work, and where the person goes on.
+
+import { get, path, post } from "./api.js";
+import { announce, appendVisible, button, eachFrame, el, fill } from "./dom.js";
+import { textOf } from "./format.js";
+import { Composer } from "./composer.js";
+import { render } from "./markdown.js";
+import { PlanPanel } from "./plan.js";
+import { Follower } from "./stream.js";
+import { TurnView } from "./turn.js";
+
+/** How many turns are shown before somebody asks for earlier ones. */
+const SHOWN = 12;
+
+const ENDED = new Set(["done", "failed", "interrupted"]);
+
+export class Chat {
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `go`. */
+  constructor(sessionId, hooks) {
+    Object.assign(this, { sessionId, hooks });
+    this.followers = new Set();
+    this.turns = el("div", { class: "turns" });
+    this.earlier = el("div", { class: "earlier" });
+    this.notice = el("div", { class: "notice" });
+    this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.earlier, this.turns, this.notice));
+    this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => this.toEnd() });
+    this.plan = new PlanPanel();
+    this.composer = new Composer({ send: (text) => this.say(text), stop: () => this.stop() });
+    this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
+    this.isAtEnd = true;
+    this.top = 0;
+    this.height = 0;
+    this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
+    this.stick = eachFrame(() => {
+      if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
+      else this.look();
+    });
+    const resized = new ResizeObserver(() => this.stick());
+    resized.observe(this.turns);
+    resized.observe(this.scroller);
+  }
+
+  /** Follows the end, unless the person went back from it: what grows or shrinks meanwhile is nobody's wish. */
+  look() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    if (scrollHeight - scrollTop - clientHeight < 40) this.isAtEnd = true;
+    else if (scrollTop < this.top - 2 && scrollHeight >= this.height) this.isAtEnd = false;
+    this.top = scrollTop;
+    this.height = scrollHeight;
+    this.down.hidden = this.isAtEnd;
+  }
+
+  toEnd() {
+    this.isAtEnd = true;
+    this.stick();
+  }
+
+  /** Shows what there is, and takes up the run that is at work. */
+  async open() {
+    this.composer.choices.load().catch((problem) => this.complain(problem));
+    if (!this.sessionId) return this.welcome();
+    fill(this.notice, el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i")));
+    let overview;
+    try {
+      overview = await get(path`/sessions/${this.sessionId}`);
+    } catch (problem) {
+      return this.complain(problem);
+    }
+    fill(this.notice);
+    this.plan.set(overview.plan);
+    this.runs = overview.runs;
+    this.history = overview.history ?? [];
+    if (this.runs.length === 0 && this.history.length === 0) return this.welcome();
+    await this.showMore();
+    return undefined;
+  }
+
+  /** Shows runs that were not shown yet, the newest of them first taken. */
+  async showMore() {
+    const begin = Math.max(0, this.runs.length - SHOWN);
+    const shown = this.runs.splice(begin);
+    const views = shown.map((run) => this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }));
+    this.turns.prepend(...views.map((view) => view.node));
+    fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
+    const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
+    if (this.runs.length === 0) this.showBefore(views[0]);
+    // What went wrong with one stands in its turn.
+    const settled = jobs.map((job) => job.catch(() => {}));
+    await Promise.all(settled.filter((_, at) => ENDED.has(shown[at].status)));
+  }
+
+  /** What a session goes on from that is no run of its own: it was branched off or brought in. */
+  showBefore(first) {
+    const show = (count) => {
+      const messages = this.history.slice(0, count).filter((message) => textOf(message) && ["user", "assistant"].includes(message.role));
+      if (messages.length === 0) return;
+      fill(this.earlier, el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
+        const text = textOf(message);
+        if (message.role === "user") return el("div", { class: "said" }, appendVisible(el("div", { class: "bubble" }), text));
+        return render(el("div", { class: "md" }), text);
+      })));
+    };
+    if (first) first.whenBegun = show;
+    else show(this.history.length);
+  }
+
+  welcome() {
+    const hints = ["What can you do here?", "What time is it in Tokyo?", "Calculate 15 % of 1,249"];
+    fill(this.notice, el("div", { class: "welcome" },
+      el("h2", { text: "What should we work on?" }),
+      el("p", { text: "What tools may do is decided by policy before they run, and you are asked where a rule says so." }),
+      el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => this.say(hint) })))));
+    this.composer.focus();
+  }
+
+  view(more) {
+    const view = new TurnView({ ...more, hooks: {
+      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
+      changed: (turn, node) => this.changed(turn, node), steered: () => this.pending?.remove(), isLive: () => true,
+    } });
+    view.sessionId = this.sessionId;
+    return view;
+  }
+
+  changed(turn, node) {
+    this.stick();
+    if (node && this.isAtEnd) node.scrollIntoView({ block: "nearest" });
+    if (!turn.whenBegun || turn.before === undefined) return;
+    turn.whenBegun(turn.before);
+    turn.whenBegun = undefined;
+  }
+
+  /** Follows a run with a view, and makes it the one at work if it is. */
+  async follow(view, begin, isAtWork) {
+    const follower = new Follower({ runId: view.runId, onEvent: (event) => view.hear(event), onState: (state, losses) => view.setConnection(state, losses) });
+    this.followers.add(follower);
+    if (isAtWork) {
+      this.working = { view, follower };
+      this.composer.setBusy(true);
+    }
+    try {
+      await begin(follower);
+    } catch (problem) {
+      view.fail(problem);
+      throw problem;
+    } finally {
+      this.followers.delete(follower);
+      if (this.working?.view === view) {
+        this.working = undefined;
+        this.composer.setBusy(false);
+        this.hooks.changed();
+      }
+    }
+  }
+
+  /** What the person says: it joins the run at work, or begins one. */
+  async say(text) {
+    fill(this.notice);
+    if (this.working) return this.steer(text);
+    const isNew = !this.sessionId;
+    const view = this.view({ text, at: Date.now() });
+    this.turns.append(view.node);
+    this.toEnd();
+    this.working = { view };
+    this.composer.setBusy(true);
+    try {
+      if (isNew) {
+        this.sessionId = (await post("/sessions", {})).id;
+        this.hooks.made(this.sessionId, text);
+      }
+      view.sessionId = this.sessionId;
+      const turn = { message: text, ...this.composer.choices.chosen };
+      await this.follow(view, (follower) => follower.take(this.sessionId, turn), true);
+    } catch (problem) {
+      this.working = undefined;
+      this.composer.setBusy(false);
+      if (view.status !== "refused") view.fail(problem);
+      this.composer.restore(text);
+    }
+    return undefined;
+  }
+
+  async steer(text) {
+    const { view } = this.working;
+    if (!view.runId) return this.composer.restore(text);
+    try {
+      await post(path`/runs/${view.runId}/steer`, { message: text });
+      this.pending?.remove();
+      this.pending = el("p", { class: "line-note", text: `Joins the run: ${text}` });
+      view.state.before(this.pending);
+      announce("Your message joins the run");
+    } catch (problem) {
+      this.composer.restore(text);
+      this.complain(problem);
+    }
+    return undefined;
+  }
+
+  async stop() {
+    const run = this.working?.view.runId;
+    if (!run) return;
+    try {
+      await post(path`/runs/${run}/cancel`, { reason: "stopped on the page" });
+    } catch (problem) {
+      if (problem.kind !== "run-ended") this.complain(problem);
+    }
+  }
+
+  /** Begins a session that goes on from the end of a run. */
+  async fork(turn) {
+    const field = el("textarea", { class: "field", rows: "3", id: "fork-text" });
+    const problemLine = el("p", { class: "line-note error", role: "alert", hidden: true });
+    const form = el("form", { class: "stack" }, el("h2", { id: "fork-title", text: "Continue in a new session" }),
+      el("p", { text: "The new session begins with the conversation up to here; this one stays as it is." }),
+      el("label", { for: "fork-text", text: "What do you say there?" }), field, problemLine,
+      el("div", { class: "row end" }, button({ text: "Cancel", className: "quiet", onClick: () => dialog.close() }), el("button", { class: "button primary", text: "Continue there" })));
+    const dialog = el("dialog", { class: "dialog", "aria-labelledby": "fork-title", on: { close: () => dialog.remove() } }, form);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });
+        dialog.close();
+        this.hooks.go(session);
+      } catch (problem) {
+        problemLine.hidden = false;
+        problemLine.textContent = problem.message;
+      }
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  /** Says what went wrong beneath the conversation. */
+  complain(problem) {
+    fill(this.notice, el("div", { class: "failure", role: "alert" }, el("strong", { text: problem.title || "This did not work" }), appendVisible(el("p"), problem.message),
+      this.turns.childNodes.length === 0 && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
+    this.toEnd();
+  }
+
+  close() {
+    for (const follower of this.followers) follower.stop();
+  }
+}

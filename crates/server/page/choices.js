@@ -1,0 +1,83 @@
+// What a turn is taken with: agent, channel and mode, and what the policy makes of the choice.
+
+import { get, path, post } from "./api.js";
+import { appendVisible, button, el, fill } from "./dom.js";
+import { duration } from "./format.js";
+
+const PLACE = "neuraxis.choices";
+
+const NAMES = ["agent", "channel", "mode"];
+
+export class Choices {
+  /** `draft` returns what the user is about to say. */
+  constructor({ draft }) {
+    this.draft = draft;
+    this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
+    this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
+    this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
+    this.node = el("div", { class: "choices" }, Object.values(this.fields), this.toggle);
+  }
+
+  async load() {
+    const policy = await get("/policy");
+    const kept = JSON.parse(localStorage.getItem(PLACE) ?? "{}");
+    const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
+    const usual = { channel: "chat", mode: "moderate" };
+    for (const name of NAMES) {
+      const field = this.fields[name];
+      const first = name === "agent" ? [el("option", { value: "", text: "Usual agent" })] : [];
+      fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
+      const wanted = kept[name] ?? usual[name];
+      if (lists[name].includes(wanted)) field.value = wanted;
+      field.hidden = false;
+    }
+  }
+
+  /** What is chosen, as a turn names it. */
+  get chosen() {
+    const entries = NAMES.map((name) => [name, this.fields[name].value]).filter(([, value]) => value);
+    return Object.fromEntries(entries);
+  }
+
+  changed() {
+    localStorage.setItem(PLACE, JSON.stringify(this.chosen));
+    if (!this.panel.hidden) this.explain();
+  }
+
+  open(isOpen) {
+    this.panel.hidden = !isOpen;
+    this.toggle.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) this.explain();
+  }
+
+  async explain() {
+    const asked = (this.asked = {});
+    const message = this.draft().trim() || "Hello";
+    let shown;
+    try {
+      shown = shownDecision(await post(path`/policy/explain`, { message, ...this.chosen }));
+    } catch (problem) {
+      shown = [el("p", { class: "line-note error" }, problem.message)];
+    }
+    // A later choice may have been explained meanwhile.
+    if (asked === this.asked) fill(this.panel, shown);
+  }
+}
+
+/** A decision of the policy, for people. */
+export function shownDecision(decision) {
+  const limits = decision.limits ?? {};
+  const facts = [
+    ["Agent", decision.agent ?? decision.profile],
+    ["Model", decision.role],
+    ["Mode", decision.mode],
+    ["Channel", decision.channel],
+    ["Turns", limits.max_turns],
+    ["Time", limits.deadline_ms && duration(limits.deadline_ms)],
+    ["Plan", limits.plan],
+  ].filter(([, value]) => value !== undefined && value !== null);
+  return [
+    el("dl", { class: "facts-list" }, facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value))))),
+    el("ul", { class: "reasons" }, (decision.reasons ?? []).map((reason) => appendVisible(el("li"), reason))),
+  ];
+}

@@ -1,0 +1,68 @@
+// Where the person writes: sends, steers while a run works, and stops it.
+
+import { button, el } from "./dom.js";
+import { Choices } from "./choices.js";
+
+export class Composer {
+  /** `send` gets the text, `stop` nothing. */
+  constructor({ send, stop }) {
+    this.send = send;
+    this.input = el("textarea", { id: "message", rows: "1", class: "message", placeholder: "Ask something…", "aria-label": "Message", "aria-describedby": "message-hint", autocomplete: "off", maxlength: "500000", on: {
+      keydown: (event) => this.key(event), input: () => this.fit(),
+    } });
+    this.choices = new Choices({ draft: () => this.input.value });
+    this.sendButton = button({ name: "up", label: "Send", className: "primary round", onClick: () => this.submit() });
+    this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
+    this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
+    this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); } } },
+      this.choices.panel,
+      el("div", { class: "composer-box" }, this.input, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.stopButton, this.sendButton))),
+      this.hint);
+  }
+
+  key(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.submit();
+    }
+    if (event.key === "Escape" && !this.choices.panel.hidden) {
+      event.stopPropagation();
+      this.choices.open(false);
+    }
+  }
+
+  submit() {
+    const text = this.input.value.trim();
+    if (!text) return;
+    this.input.value = "";
+    this.fit();
+    this.choices.open(false);
+    this.send(text);
+  }
+
+  /** Puts a text back that could not be sent, unless there is another one by now. */
+  restore(text) {
+    if (this.input.value) return;
+    this.input.value = text;
+    this.fit();
+  }
+
+  fit() {
+    this.input.style.height = "auto";
+    this.input.style.height = `${Math.min(this.input.scrollHeight, 240)}px`;
+  }
+
+  /** Whether a run is at work: then what is written joins it. */
+  setBusy(isBusy) {
+    this.stopButton.hidden = !isBusy;
+    this.input.placeholder = isBusy ? "Add something while it works…" : "Ask something…";
+    this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
+    this.hint.textContent = isBusy ? "Enter adds your message to the run at work; it joins after the current tool calls" : "Enter sends, Shift+Enter begins a new line";
+  }
+
+  /** Where fingers write, this would bring up a keyboard that nobody asked for. */
+  focus() {
+    if (matchMedia("(pointer: coarse)").matches) return;
+    this.input.focus({ preventScroll: true });
+  }
+}

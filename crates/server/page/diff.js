@@ -1,0 +1,51 @@
+// Changes of files as people read them: a unified diff, or the whole of a file that is written.
+
+import { appendVisible, button, el } from "./dom.js";
+
+/** How many lines are shown before somebody asks for more. */
+const MOST = 400;
+
+/** Shows a unified diff, a file at a time. */
+export function showDiff(text) {
+  const files = [];
+  for (const line of text.split("\n")) {
+    if (/^(diff |--- )/.test(line) && !(files.at(-1)?.isHead)) files.push({ lines: [], isHead: true, name: "" });
+    if (files.length === 0) files.push({ lines: [], isHead: true, name: "" });
+    const file = files.at(-1);
+    const named = /^(?:\+\+\+|---) (?:[ab]\/)?(.*?)(?:\t.*)?$/.exec(line);
+    if (file.isHead && named && named[1] !== "/dev/null") file.name = named[1];
+    if (line.startsWith("@@")) file.isHead = false;
+    file.lines.push(line);
+  }
+  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf))));
+}
+
+function kindOf(line) {
+  if (/^(diff |index |--- |\+\+\+ |new file|deleted file|similarity|rename )/.test(line)) return ["head", line];
+  if (line.startsWith("@@")) return ["place", line];
+  if (line.startsWith("+")) return ["added", line];
+  if (line.startsWith("-")) return ["removed", line];
+  return ["", line];
+}
+
+/** Shows the content that a file gets. */
+export function showContent(path, content) {
+  return el("div", { class: "diffs" }, shown(path, content.split("\n").filter((line, at, all) => line || at < all.length - 1).map((line) => ["added", `+${line}`])));
+}
+
+function shown(name, lines) {
+  const count = (kind) => lines.filter(([it]) => it === kind).length;
+  const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, MOST).map(line));
+  const figure = el("figure", { class: "diff" },
+    el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
+      el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })), body);
+  if (lines.length > MOST) {
+    const more = button({ text: `Show the other ${lines.length - MOST} lines`, className: "quiet small", onClick: () => { more.remove(); body.append(...lines.slice(MOST).map(line)); } });
+    figure.append(more);
+  }
+  return figure;
+}
+
+function line([kind, text]) {
+  return appendVisible(el("span", { class: `line ${kind}` }), text || " ");
+}

@@ -1,0 +1,116 @@
+// Makes elements. Texts become text nodes and nothing else: nothing that a model or a tool wrote is ever read as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Makes an element. `props`: `class`, `text`, `on` (listeners by event), `data`, and other attributes or properties. */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") node.className = value;
+    else if (name === "text") node.textContent = value;
+    else if (name === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+    else if (name === "data") Object.assign(node.dataset, value);
+    else if (PROPERTIES.has(name)) node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "max", "min", "step"]);
+
+/** An icon of the sheet in the page; decoration alone. */
+export function icon(name, className = "") {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", `icon ${className}`);
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#icon-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/** A button with an icon, a text, or both. `label` is what it is called where no text is shown. */
+export function button({ name, text, label, className = "", onClick, ...rest }) {
+  const props = { type: "button", class: `button ${className}`, "aria-label": text ? undefined : label, title: label, ...rest };
+  return el("button", { ...props, on: { click: onClick } }, name && icon(name), text && el("span", { text }));
+}
+
+/** A button that copies what `read` returns, and says so. */
+export function copyButton(read, label = "Copy", className = "quiet small") {
+  const node = button({ name: "copy", label, className });
+  node.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(read());
+      node.classList.add("done");
+      announce("Copied");
+      setTimeout(() => node.classList.remove("done"), 1500);
+    } catch {
+      announce("The browser does not let this page copy");
+    }
+  });
+  return node;
+}
+
+/** Says something to who cannot see the page. */
+export function announce(text) {
+  const region = document.getElementById("announcements");
+  region.textContent = "";
+  requestAnimationFrame(() => (region.textContent = text));
+}
+
+/** Replaces what an element holds. */
+export function fill(node, ...children) {
+  node.replaceChildren(...children.flat().filter(Boolean));
+  return node;
+}
+
+const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]/gu;
+
+/** Those of them that change the order of others. Joiners and marks, which words and faces are made of, are none. */
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** Appends a text of which only the signs that change the order of others are shown by their numbers. */
+export function appendInOrder(node, text) {
+  return appendVisible(node, text, TURNING);
+}
+
+/** Appends a text in which signs that cannot be seen, or that change the order of others, are shown by their numbers. */
+export function appendVisible(node, text, signs = ODD) {
+  let from = 0;
+  for (const match of text.matchAll(signs)) {
+    const number = match[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    node.append(text.slice(from, match.index), el("span", { class: "odd", text: `U+${number}` }));
+    from = match.index + match[0].length;
+  }
+  node.append(text.slice(from));
+  return node;
+}
+
+/** A text as it is, in a box that scrolls, with a button that copies it. */
+export function codeBox(text, { label = "", className = "" } = {}) {
+  const pre = el("pre", { tabindex: "0", "aria-label": label || "Text" });
+  appendVisible(pre, text.length > MOST ? text.slice(0, MOST) : text);
+  const rest = text.length - MOST;
+  if (rest > 0) {
+    const more = button({ text: `Show the other ${rest.toLocaleString("en")} characters`, className: "quiet small" });
+    more.addEventListener("click", () => { more.remove(); appendVisible(pre, text.slice(MOST)); });
+    pre.after(more);
+    return el("div", { class: `box ${className}` }, copyButton(() => text), pre, more);
+  }
+  return el("div", { class: `box ${className}` }, copyButton(() => text), pre);
+}
+
+/** How much of a text is laid out before somebody asks for more. */
+const MOST = 50_000;
+
+/** Runs `work` with the newest arguments at most once in each frame. */
+export function eachFrame(work) {
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    requestAnimationFrame(() => { waits = false; work(); });
+  };
+}

@@ -1,0 +1,121 @@
+// Numbers and times as people read them.
+
+/** A duration in milliseconds. */
+export function duration(ms) {
+  if (ms === undefined || ms === null) return "";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A number of tokens. */
+export function tokens(count) {
+  if (count < 10_000) return count.toLocaleString("en");
+  return count < 1_000_000 ? `${(count / 1000).toFixed(1)}k` : `${(count / 1_000_000).toFixed(2)}M`;
+}
+
+/** Money in millionths of a US dollar. */
+export function money(micro) {
+  if (micro === undefined || micro === null) return "";
+  const dollars = micro / 1_000_000;
+  if (dollars === 0) return "$0";
+  return dollars < 0.01 ? `$${dollars.toFixed(5)}` : `$${dollars.toFixed(dollars < 1 ? 4 : 2)}`;
+}
+
+/** A time of day, with the day if it is another one. */
+export function clock(at) {
+  const date = new Date(at);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return isToday ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, ${time}`;
+}
+
+/** The name of the group in which a list shows a time. */
+export function day(at) {
+  const days = Math.floor((startOfDay(new Date()) - startOfDay(new Date(at))) / 86_400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days < 7) return "Previous 7 days";
+  return days < 30 ? "Previous 30 days" : "Older";
+}
+
+function startOfDay(date) {
+  return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
+}
+
+/** JSON as people read it, or the text itself if it is none. */
+export function pretty(json) {
+  try {
+    return JSON.stringify(typeof json === "string" ? JSON.parse(json) : json, null, 2);
+  } catch {
+    return String(json);
+  }
+}
+
+/** JSON as a value, or nothing if it is none. */
+export function parsed(json) {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first line of a text, of bounded length. */
+export function oneLine(text, most = 120) {
+  const line = String(text).trim().split("\n", 1)[0].replace(/\s+/g, " ");
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** Why a run ended, in words. */
+export function reasonOf(reason) {
+  if (typeof reason === "string") return reason.replaceAll("_", " ");
+  const [kind, what] = Object.entries(reason ?? {})[0] ?? [];
+  if (!kind) return "";
+  const text = typeof what === "string" ? what.replaceAll("_", kind === "budget" ? " " : "_") : pretty(what);
+  return kind === "budget" ? `${text} used up` : `${kind.replaceAll("_", " ")}: ${text}`;
+}
+
+/** The text of a message's parts. */
+export function textOf(message) {
+  if (typeof message?.text === "string") return message.text;
+  const texts = (message?.parts ?? []).filter((part) => part.type === "text").map((part) => part.text);
+  return texts.join("\n\n");
+}
+
+/** JSON with line breaks and blanks put in and nothing else changed: no number, no key that stands there twice, no escape. */
+export function spread(json) {
+  let out = "";
+  let depth = 0;
+  let at = 0;
+  const fresh = () => `\n${"  ".repeat(depth)}`;
+  while (at < json.length) {
+    const sign = json[at];
+    if (sign === '"') {
+      let end = at + 1;
+      while (end < json.length && json[end] !== '"') end += json[end] === "\\" ? 2 : 1;
+      out += json.slice(at, end + 1);
+      at = end + 1;
+      continue;
+    }
+    if (sign === "{" || sign === "[") {
+      const close = /^[{[]\s*[}\]]/.exec(json.slice(at, at + 64));
+      if (close) {
+        out += sign + (sign === "{" ? "}" : "]");
+        at += close[0].length;
+        continue;
+      }
+      depth += 1;
+      out += sign + fresh();
+    } else if (sign === "}" || sign === "]") {
+      depth = Math.max(0, depth - 1);
+      out += fresh() + sign;
+    } else if (sign === ",") out += sign + fresh();
+    else if (sign === ":") out += ": ";
+    else if (!/\s/.test(sign)) out += sign;
+    at += 1;
+  }
+  return out;
+}

@@ -1,0 +1,88 @@
+// The inside of a Markdown paragraph: emphasis, code, links. Makes nodes; what is no mark stays text.
+
+import { appendInOrder, el } from "./dom.js";
+
+/** How deep marks may stand within others. */
+const DEEPEST = 8;
+/** Longer texts are shown as they are. */
+const MOST = 30_000;
+
+/** One alternative after another, each bounded so that no text takes long. */
+const MARKS = new RegExp([
+  "\\\\(?<escaped>[!-/:-@\\[-`{-~])",
+  "(?<ticks>`{1,3})(?<code>[^`]|[^`][^]{0,2000}?[^`])\\k<ticks>(?!`)",
+  "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?)(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",
+  "<(?<auto>(?:https?:\\/\\/|mailto:)[^\\s<>]{1,2000})>",
+  "(?<bare>https?:\\/\\/[^\\s<>\"'`\\]]{1,2000})",
+  "(?<strong>\\*\\*|__)(?=\\S)(?<bold>[^]{1,2000}?\\S)\\k<strong>",
+  "(?<em>\\*)(?=[^\\s*])(?<italic>[^*\\n]{1,1000}?[^\\s*]|[^\\s*])\\*(?!\\*)",
+  "(?<![\\w_])_(?=[^\\s_])(?<under>[^_\\n]{1,1000}?[^\\s_]|[^\\s_])_(?![\\w_])",
+  "~~(?=\\S)(?<gone>[^~\\n]{1,1000})~~",
+  "(?<hard> {2,}\\n|\\\\\\n)",
+].join("|"), "g");
+
+/** Appends a text with its marks to a node. */
+export function appendInline(node, text, depth = 0) {
+  if (text.length > MOST || depth > DEEPEST) {
+    return appendInOrder(node, text);
+  }
+  let from = 0;
+  for (const match of text.matchAll(MARKS)) {
+    const [whole, groups] = [match[0], match.groups];
+    const made = mark(whole, groups, depth);
+    if (!made) continue;
+    appendInOrder(node, text.slice(from, match.index)).append(...made);
+    from = match.index + whole.length;
+  }
+  return appendInOrder(node, text.slice(from));
+}
+
+function mark(whole, groups, depth) {
+  const within = (tag, text) => [appendInline(el(tag), text, depth + 1)];
+  if (groups.escaped !== undefined) return [groups.escaped];
+  if (groups.code !== undefined) return [appendInOrder(el("code"), trimOnce(groups.code))];
+  if (groups.label !== undefined) return linked(groups, depth) ?? [whole];
+  if (groups.auto !== undefined) return [link(groups.auto, groups.auto) ?? whole];
+  if (groups.bare !== undefined) {
+    const address = withoutEnd(groups.bare);
+    return [link(address, address) ?? address, groups.bare.slice(address.length)];
+  }
+  if (groups.bold !== undefined) return within("strong", groups.bold);
+  if (groups.italic !== undefined) return within("em", groups.italic);
+  if (groups.under !== undefined) return within("em", groups.under);
+  if (groups.gone !== undefined) return within("del", groups.gone);
+  if (groups.hard !== undefined) return [el("br")];
+  return undefined;
+}
+
+/** A link, or an image as a link to it: nothing is loaded from elsewhere. */
+function linked(groups, depth) {
+  const made = link(groups.target);
+  if (!made) return undefined;
+  if (groups.bang) made.append("image: ");
+  return [appendInline(made, groups.label, depth + 1)];
+}
+
+/** Makes a link to an address, or nothing if it has another scheme than these three. */
+export function link(address, text) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return undefined;
+  }
+  if (!["http:", "https:", "mailto:"].includes(url.protocol)) return undefined;
+  return el("a", { href: url.href, rel: "noopener noreferrer", target: "_blank", title: url.href, text });
+}
+
+/** An address that stands in a sentence ends before the sentence does. */
+function withoutEnd(address) {
+  let end = address.replace(/[.,;:!?*_~]+$/, "");
+  while (end.endsWith(")") && end.split(")").length > end.split("(").length) end = end.slice(0, -1);
+  return end;
+}
+
+function trimOnce(code) {
+  const flat = code.replaceAll("\n", " ");
+  return flat.startsWith(" ") && flat.endsWith(" ") && flat.trim() ? flat.slice(1, -1) : flat;
+}

@@ -1,0 +1,226 @@
+// Markdown as models write it, made into nodes: paragraphs, headings, lists, tables, quotations, code.
+//
+// A text that grows is laid out block by block: what is complete stays as it is, and only the last block is made anew. A long
+// one is laid out in portions, so that the page goes on answering.
+
+import { appendInOrder, copyButton, el } from "./dom.js";
+import { appendInline } from "./inline.js";
+
+const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*$/;
+const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+(.*))?$/;
+const QUOTE = /^ {0,3}> ?/;
+const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const DEEPEST = 6;
+
+/** Lays out a whole text in a node. */
+export function render(node, text) {
+  node.replaceChildren(...blocks(text.split(/\r\n?|\n/)));
+  return node;
+}
+
+/** How many characters are laid out at a time. */
+const PORTION = 20_000;
+
+/** A text that grows in a node. */
+export class Growing {
+  constructor(node) {
+    this.node = node;
+    this.text = "";
+    /** How much of the text is laid out for good. */
+    this.settled = 0;
+    this.kept = 0;
+    this.timer = undefined;
+    /** How long to wait before the next time: the more it takes, the less often it is done. */
+    this.wait = 30;
+  }
+
+  /** Sets the whole text. */
+  set(text) {
+    if (text === this.text) return;
+    if (!text.startsWith(this.text.slice(0, this.settled))) {
+      this.settled = 0;
+      this.kept = 0;
+      this.node.replaceChildren();
+    }
+    this.text = text;
+    this.timer ??= setTimeout(() => this.layOut(), this.wait);
+  }
+
+  /** Lays out what came last without waiting. */
+  flush() {
+    if (this.timer === undefined) return;
+    clearTimeout(this.timer);
+    this.layOut();
+  }
+
+  layOut() {
+    this.timer = undefined;
+    const began = performance.now();
+    const rest = this.text.slice(this.settled);
+    const end = border(rest);
+    while (this.node.childNodes.length > this.kept) this.node.lastChild.remove();
+    if (end > 0) {
+      this.node.append(...blocks(lines(rest.slice(0, end))));
+      this.settled += end;
+      this.kept = this.node.childNodes.length;
+    }
+    const tail = rest.slice(end);
+    const isMore = tail.length > PORTION && border(tail) > 0;
+    if (!isMore) this.node.append(...blocks(lines(tail)));
+    this.wait = Math.min(1000, 30 + (performance.now() - began) * 4);
+    if (isMore) this.timer = setTimeout(() => this.layOut(), 0);
+  }
+}
+
+const lines = (text) => text.split(/\r\n?|\n/);
+
+/** Where the last complete block of the first portion ends: behind an empty line that is in no code, list or quotation. */
+function border(text) {
+  let fence = "";
+  let at = 0;
+  let last = 0;
+  let isInList = false;
+  while (at < text.length && (at < PORTION || last === 0)) {
+    const next = text.indexOf("\n", at);
+    if (next < 0) break;
+    const line = text.slice(at, next);
+    const mark = FENCE.exec(line)?.[2];
+    if (mark && !fence) fence = mark[0].repeat(3);
+    else if (fence && closes(line, fence)) fence = "";
+    else if (!fence && line.trim() === "") {
+      // What follows may still belong to a list.
+      if (!isInList) last = next + 1;
+    } else if (!fence && !/^\s/.test(line)) {
+      const isItem = ITEM.test(line);
+      if (isInList && !isItem && text[at - 2] === "\n") last = at;
+      isInList = isItem || (isInList && text[at - 2] !== "\n");
+    }
+    at = next + 1;
+  }
+  return last;
+}
+
+const closes = (line, fence) => new RegExp(`^ {0,3}${fence[0]}{${fence.length},}\\s*$`).test(line);
+
+function blocks(all, depth = 0) {
+  const made = [];
+  let at = 0;
+  while (at < all.length) {
+    if (all[at].trim() === "") {
+      at += 1;
+      continue;
+    }
+    const [node, next] = depth > DEEPEST ? paragraph(all, at, depth) : block(all, at, depth);
+    made.push(node);
+    at = next;
+  }
+  return made;
+}
+
+function block(all, at, depth) {
+  const line = all[at];
+  const fence = FENCE.exec(line);
+  if (fence) return code(all, at, fence);
+  const heading = HEADING.exec(line);
+  if (heading) return [appendInline(el(`h${Math.min(6, heading[1].length + 2)}`), heading[2] ?? ""), at + 1];
+  if (RULE.test(line)) return [el("hr"), at + 1];
+  if (QUOTE.test(line)) return quotation(all, at, depth);
+  if (ITEM.test(line)) return list(all, at, depth);
+  if (line.includes("|") && DIVIDER.test(all[at + 1] ?? "") && cells(line).length === cells(all[at + 1]).length) return table(all, at);
+  return paragraph(all, at, depth);
+}
+
+function code(all, at, [, indent, mark, language]) {
+  const begin = at + 1;
+  let end = begin;
+  while (end < all.length && !closes(all[end], mark)) end += 1;
+  const strip = new RegExp(`^ {0,${indent.length}}`);
+  const text = all.slice(begin, end).map((line) => (indent ? line.replace(strip, "") : line)).join("\n");
+  return [codeBlock(text, language), end + 1];
+}
+
+/** Code with the name of its language and a button that copies it. */
+export function codeBlock(text, language = "") {
+  const label = language || "text";
+  return el("figure", { class: "code" },
+    el("figcaption", {}, el("span", { text: label }), copyButton(() => text, "Copy code")),
+    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendInOrder(el("code"), text)));
+}
+
+function quotation(all, at, depth) {
+  let end = at;
+  while (end < all.length && (QUOTE.test(all[end]) || (all[end].trim() !== "" && !starts(all[end])))) end += 1;
+  const inner = all.slice(at, end).map((line) => line.replace(QUOTE, ""));
+  return [el("blockquote", {}, blocks(inner, depth + 1)), end];
+}
+
+function list(all, at, depth) {
+  const [, indent, mark] = ITEM.exec(all[at]);
+  const isOrdered = /\d/.test(mark);
+  const begin = isOrdered ? Number.parseInt(mark, 10) : 1;
+  const node = el(isOrdered ? "ol" : "ul", isOrdered && begin !== 1 ? { start: begin } : {});
+  let next = at;
+  while (next < all.length) {
+    const item = ITEM.exec(all[next]);
+    if (!item || item[1].length > indent.length + 1 || item[1].length < indent.length || /\d/.test(item[2]) !== isOrdered) break;
+    const width = item[1].length + item[2].length + 1;
+    const inner = [item[3] ?? ""];
+    next += 1;
+    while (next < all.length && belongs(all, next, width, inner)) {
+      inner.push(all[next].replace(new RegExp(`^\\s{0,${width}}`), ""));
+      next += 1;
+    }
+    node.append(listItem(inner, depth));
+    while (next < all.length && all[next].trim() === "" && ITEM.test(all[next + 1] ?? "")) next += 1;
+  }
+  return [node, next];
+}
+
+/** Whether a line goes on with an item: it is indented, or the paragraph before has not ended. */
+function belongs(all, at, width, inner) {
+  const line = all[at];
+  if (line.trim() === "") return indentOf(all[at + 1] ?? "") >= Math.min(width, 2) && (all[at + 1] ?? "").trim() !== "";
+  return indentOf(line) >= Math.min(width, 2) || (!starts(line) && inner.at(-1).trim() !== "");
+}
+
+const indentOf = (line) => line.length - line.trimStart().length;
+
+function listItem(inner, depth) {
+  const task = /^\[([ xX])\]\s+/.exec(inner[0]);
+  if (task) inner[0] = inner[0].slice(task[0].length);
+  const made = blocks(inner, depth + 1);
+  // A list of single lines stands close together.
+  const flat = made.map((node, place) => (place === 0 && node.tagName === "P" ? [...node.childNodes] : [node])).flat();
+  if (!task) return el("li", {}, flat);
+  const isDone = task[1] !== " ";
+  return el("li", { class: "task" }, el("span", { class: `tick ${isDone ? "done" : ""}`, role: "img", "aria-label": isDone ? "done" : "open" }), flat);
+}
+
+/** Whether a line begins another block than a paragraph. */
+function starts(line) {
+  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
+}
+
+function cells(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+function table(all, at) {
+  const sides = cells(all[at + 1]).map((cell) => (/^:-+:$/.test(cell) ? "center" : /-:$/.test(cell) ? "right" : ""));
+  const row = (line, tag) => el("tr", {}, sides.map((side, place) => appendInline(el(tag, { class: side || undefined, scope: tag === "th" ? "col" : undefined }), cells(line)[place] ?? "")));
+  const head = row(all[at], "th");
+  const body = [];
+  let next = at + 2;
+  while (next < all.length && all[next].includes("|") && all[next].trim() !== "") body.push(row(all[next++], "td"));
+  const node = el("table", {}, el("thead", {}, head), el("tbody", {}, body));
+  return [el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, node), next];
+}
+
+function paragraph(all, at, depth) {
+  let end = at + 1;
+  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && starts(all[end]))) end += 1;
+  return [appendInline(el("p"), all.slice(at, end).map((line) => line.trimStart()).join("\n")), end];
+}

@@ -1,0 +1,112 @@
+// One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
+
+import { get, path } from "./api.js";
+import { appendVisible, button, eachFrame, el, fill } from "./dom.js";
+import { shownDecision } from "./choices.js";
+import { clock, duration, money, tokens } from "./format.js";
+import { EventLog } from "./log.js";
+import { Replay } from "./replay.js";
+import { statusTag } from "./runs.js";
+import { Follower } from "./stream.js";
+import { MOST_BARS, waterfall } from "./timeline.js";
+
+const TABS = [["timeline", "Waterfall"], ["log", "Events"], ["replay", "Replay"], ["decision", "Decision"]];
+
+export class RunPage {
+  constructor(runId) {
+    this.runId = runId;
+    this.title = "Run";
+    this.records = [];
+    this.shownBars = MOST_BARS;
+    this.head = el("header", { class: "run-head" });
+    this.notice = el("div");
+    this.log = new EventLog();
+    this.replay = new Replay();
+    this.panels = { timeline: el("div"), log: this.log.node, replay: this.replay.node, decision: el("div", { class: "explained still" }) };
+    this.tabs = TABS.map(([name, text]) => el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`, text, on: { click: () => this.choose(name), keydown: (event) => this.move(event, name) } }));
+    for (const [name, panel] of Object.entries(this.panels)) Object.assign(panel, { id: `panel-${name}` }).setAttribute("role", "tabpanel");
+    for (const [name, panel] of Object.entries(this.panels)) panel.setAttribute("aria-labelledby", `tab-${name}`);
+    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels)));
+    this.draw = eachFrame(() => this.show());
+    this.choose("timeline");
+  }
+
+  async open() {
+    await this.summarize();
+    this.follower = new Follower({ runId: this.runId, onEvent: (event) => {
+      if (event.seq === undefined) return;
+      this.records.push(event);
+      this.draw();
+    }, onState: (state) => state === "over" && this.summarize() });
+    await this.follower.follow().catch((problem) => this.complain(problem));
+  }
+
+  async summarize() {
+    try {
+      this.summary = await get(path`/runs/${this.runId}`);
+    } catch (problem) {
+      return this.complain(problem);
+    }
+    const run = this.summary;
+    const used = run.used ?? {};
+    const end = run.ended_at ?? run.last_at;
+    const facts = [
+      ["Begun", run.started_at && clock(run.started_at)],
+      ["Took", run.started_at && end && duration(new Date(end) - new Date(run.started_at))],
+      ["Worked", duration(used.worked_ms)],
+      ["Model calls", `${used.llm_calls ?? 0}${used.llm_failures ? ` + ${used.llm_failures} failed` : ""}`],
+      ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
+      ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
+      ["Cost", money(used.cost_micro_usd)],
+    ];
+    fill(this.head,
+      el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" })),
+      appendVisible(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })),
+      el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
+    return undefined;
+  }
+
+  complain(problem) {
+    fill(this.notice, el("div", { class: "failure", role: "alert" }, el("strong", { text: problem.title || "This did not work" }), appendVisible(el("p"), problem.message)));
+  }
+
+  show() {
+    if (this.chosen === "timeline") {
+      const more = this.records.length && this.shownBars < this.records.length;
+      fill(this.panels.timeline, waterfall(this.records, { choose: (seq) => { this.choose("log"); this.log.reveal(seq); }, shown: this.shownBars }),
+        more && button({ text: "Show all", className: "small", onClick: () => { this.shownBars = this.records.length; this.show(); } }));
+    }
+    if (this.chosen === "log") this.log.set(this.records);
+    if (this.chosen === "replay") this.replay.set(this.records);
+    if (this.chosen === "decision") {
+      const decision = this.records.find((record) => record.type === "decision");
+      fill(this.panels.decision, decision ? shownDecision(decision) : el("p", { class: "empty", text: "Nothing governed this run." }));
+    }
+  }
+
+  choose(name) {
+    this.chosen = name;
+    this.replay.pause();
+    this.tabs.forEach((tab, at) => {
+      const is = TABS[at][0] === name;
+      tab.setAttribute("aria-selected", String(is));
+      tab.tabIndex = is ? 0 : -1;
+      this.panels[TABS[at][0]].hidden = !is;
+    });
+    this.show();
+  }
+
+  move(event, name) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = TABS.findIndex(([it]) => it === name);
+    const next = (at + step + TABS.length) % TABS.length;
+    this.choose(TABS[next][0]);
+    this.tabs[next].focus();
+  }
+
+  close() {
+    this.follower?.stop();
+    this.replay.pause();
+  }
+}

@@ -1,0 +1,59 @@
+// All runs, the newest first: what each was about, how it ended, what it took.
+
+import { get } from "./api.js";
+import { appendVisible, button, el, fill } from "./dom.js";
+import { clock, duration, money, reasonOf, tokens } from "./format.js";
+
+const PAGE = 50;
+
+const HEADS = ["Message", "Status", "Begun", "Took", "Model calls", "Tools", "Tokens", "Cost"];
+
+export class RunsPage {
+  constructor() {
+    this.title = "Runs";
+    this.body = el("tbody");
+    this.notice = el("div");
+    this.more = button({ text: "Show more", className: "small", hidden: true, onClick: () => this.load() });
+    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("h1", { text: "Runs" }),
+      el("div", { class: "table runs", tabindex: "0", role: "region", "aria-label": "Runs" }, el("table", {}, el("thead", {}, el("tr", {}, HEADS.map((head, at) => el("th", { scope: "col", text: head, class: at > 2 ? "right" : undefined })))), this.body)),
+      this.notice, this.more));
+  }
+
+  open() {
+    return this.load();
+  }
+
+  async load() {
+    try {
+      const page = await get(`/runs?limit=${PAGE}${this.next ? `&after=${this.next}` : ""}`);
+      this.next = page.next;
+      this.body.append(...page.runs.map(row));
+      this.more.hidden = !page.next;
+      fill(this.notice, this.body.childNodes.length === 0 && el("p", { class: "empty", text: "No runs yet." }));
+    } catch (problem) {
+      fill(this.notice, el("p", { class: "line-note error", role: "alert", text: problem.message }));
+    }
+  }
+
+  close() {}
+}
+
+/** What a run's status is called, with the reason where there is one to tell. */
+export function statusTag(run) {
+  const reason = run.finish_reason && run.finish_reason !== "stop" ? reasonOf(run.finish_reason) : "";
+  return el("span", { class: `tag status ${run.status}`, text: run.status, title: reason || undefined });
+}
+
+function row(run) {
+  const used = run.used ?? {};
+  const end = run.ended_at ?? run.last_at;
+  return el("tr", {},
+    el("td", {}, appendVisible(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
+    el("td", {}, statusTag(run)),
+    el("td", { text: run.started_at ? clock(run.started_at) : "" }),
+    el("td", { class: "right", text: run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : "" }),
+    el("td", { class: "right", text: `${used.llm_calls ?? 0}${used.llm_failures ? ` (${used.llm_failures} failed)` : ""}` }),
+    el("td", { class: "right", text: `${used.tool_calls ?? 0}${used.tool_errors ? ` (${used.tool_errors} failed)` : ""}` }),
+    el("td", { class: "right", text: tokens(used.usage?.total_tokens ?? 0) }),
+    el("td", { class: "right", text: money(used.cost_micro_usd) }));
+}

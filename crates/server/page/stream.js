@@ -1,0 +1,139 @@
+// The events of a run, from its first to its last, over as many connections as it takes.
+//
+// EventSource can neither send a body nor headers, so that events are read from the body of a response. Who loses the
+// connection comes back with the last record it had; a record that comes twice counts once.
+
+import { Problem, path, send } from "./api.js";
+
+/** How long nothing may come, not even a comment, before the connection counts as lost. The server sends one every 15 s. */
+const SILENCE = 45_000;
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+
+/** Reads the events of one response. `each` gets each of them and says whether it was the last; returns then, or when the
+ * response ends, is silent for too long, or `signal` says so. */
+async function read(response, each, signal) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const stop = () => void reader.cancel().catch(() => {});
+  let buffer = "";
+  let timer = setTimeout(stop, SILENCE);
+  signal.addEventListener("abort", stop);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(timer);
+      timer = setTimeout(stop, SILENCE);
+      buffer += value;
+      let from = 0;
+      for (let end = buffer.indexOf("\n\n"); end >= 0; end = buffer.indexOf("\n\n", from)) {
+        const event = frame(buffer.slice(from, end));
+        from = end + 2;
+        if (event && each(event)) return;
+      }
+      buffer = buffer.slice(from);
+    }
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", stop);
+    stop();
+  }
+}
+
+function frame(text) {
+  const data = [];
+  for (const line of text.split("\n")) {
+    if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+  }
+  try {
+    return data.length ? JSON.parse(data.join("\n")) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether an event is the last one of its run. */
+export function isLast(event) {
+  return (event.type === "final" || event.type === "run_failed") && event.agent === "a0";
+}
+
+/** One run that is followed to its end. `onEvent` gets each event once, `onState` gets `live`, `lost` or `over`. */
+export class Follower {
+  constructor({ runId, after = 0, onEvent, onState = () => {} }) {
+    Object.assign(this, { runId, last: after, onEvent, onState });
+    this.stopped = new AbortController();
+    this.isOver = false;
+    this.wait = FIRST_WAIT;
+  }
+
+  stop() {
+    this.stopped.abort();
+    this.wake?.();
+  }
+
+  /** Follows a run that is there. Resolves when it is over or `stop` was called; throws what no patience helps against. */
+  async follow() {
+    await this.persist(() => send("GET", path`/runs/${this.runId}/events`, this.options({ accept: "text/event-stream" })));
+  }
+
+  /** Takes a turn and follows the run that it begins. The same key lets the request be sent again. */
+  async take(session, body) {
+    const idempotency = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+    const headers = { accept: "text/event-stream", "idempotency-key": idempotency };
+    await this.persist(() => (this.runId
+      ? send("GET", path`/runs/${this.runId}/events`, this.options({ accept: "text/event-stream" }))
+      : send("POST", path`/sessions/${session}/turns`, { ...this.options(headers), body })));
+  }
+
+  options(headers) {
+    return { headers: { ...headers, ...(this.last ? { "last-event-id": String(this.last) } : {}) }, signal: this.stopped.signal };
+  }
+
+  async persist(open) {
+    let losses = 0;
+    while (!this.isOver && !this.stopped.signal.aborted) {
+      try {
+        const response = await open();
+        this.onState("live");
+        await read(response, (event) => this.hear(event), this.stopped.signal);
+        // An answer that waits ends here and goes on in the run's events.
+        if (this.isOver || this.waits) { this.waits = false; losses = 0; continue; }
+      } catch (error) {
+        if (this.stopped.signal.aborted) return;
+        if (error instanceof Problem && !error.isPassing) throw error;
+        // A first request that never got through is the user's to send again.
+        if (error instanceof Problem && error.status && !this.runId) throw error;
+      }
+      if (this.isOver || this.stopped.signal.aborted) break;
+      losses += 1;
+      this.onState("lost", losses);
+      await this.pause();
+    }
+    if (this.isOver) this.onState("over");
+  }
+
+  /** Takes an event in, and says whether it is the last. */
+  hear(event) {
+    this.runId ??= event.run_id;
+    if (event.seq !== undefined) {
+      if (event.seq <= this.last) return false;
+      this.last = event.seq;
+      this.wait = FIRST_WAIT;
+      this.waits = event.type === "waiting";
+    }
+    if (isLast(event)) this.isOver = true;
+    this.onEvent(event);
+    return this.isOver;
+  }
+
+  /** Waits longer each time, and no longer than until the browser has a network again. */
+  async pause() {
+    const ms = this.wait * (0.75 + Math.random() / 2);
+    this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
+    await new Promise((done) => {
+      const timer = setTimeout(done, ms);
+      this.wake = () => { clearTimeout(timer); done(); };
+      addEventListener("online", this.wake, { once: true });
+    });
+  }
+}

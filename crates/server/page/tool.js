@@ -1,0 +1,165 @@
+// One tool call in a conversation: its name, arguments, what it printed and gave, how long it took, and who it asked.
+
+import { appendVisible, codeBox, el, fill, icon } from "./dom.js";
+import { showContent, showDiff } from "./diff.js";
+import { duration, oneLine, parsed, pretty, spread } from "./format.js";
+import { showPlan } from "./plan.js";
+
+const STATES = {
+  queued: ["dot", "queued"],
+  asks: ["hand", "waits for you"],
+  client: ["hand", "waits for a client"],
+  running: ["spinner", "running"],
+  done: ["check", "done"],
+  error: ["cross", "failed"],
+  refused: ["shield", "not allowed"],
+};
+
+/** Failures of which the error itself says more. */
+const FAILED = new Set(["error", "temporary", "permanent"]);
+
+const REFUSED = new Set(["denied", "approval_expired", "not_enabled"]);
+
+/** The arguments that say most of a call, the first that is there. */
+const TELLING = ["path", "command", "url", "query", "expression", "pattern", "question", "topics", "task", "message"];
+
+/** What a tool call would do or did to files, if its arguments say so. */
+export function changesOf(name, args) {
+  const value = typeof args === "string" ? parsed(args) : args;
+  if (typeof value !== "object" || value === null) return undefined;
+  if (typeof value.patch === "string") return showDiff(value.patch);
+  if (name === "write_file" && typeof value.content === "string") return showContent(String(value.path ?? "file"), value.content);
+  return undefined;
+}
+
+export class ToolView {
+  constructor(name, args) {
+    this.name = name;
+    this.args = args ?? "";
+    this.output = "";
+    this.notes = [];
+    this.mark = el("span", { class: "mark" });
+    this.brief = el("span", { class: "brief" });
+    this.note = el("span", { class: "note" });
+    this.took = el("span", { class: "took" });
+    this.body = el("div", { class: "call-body" });
+    this.title = appendVisible(el("code", { class: "tool-name" }), name);
+    this.summary = el("summary", {}, this.mark, this.title, this.brief, this.note, this.took, icon("chevron", "chevron"));
+    this.details = el("details", { class: "call-details", on: { toggle: () => this.details.open && this.show() } }, this.summary, this.body);
+    /** Where the question about the call, its plan and its sub-agents stand: seen whether it is unfolded or not. */
+    this.below = el("div", { class: "call-below" });
+    this.node = el("section", { class: "call" }, this.details, this.below);
+    this.setArguments(this.args);
+    this.setState("queued");
+  }
+
+  setState(state, note) {
+    this.state = state;
+    const [sign, words] = STATES[state];
+    this.node.dataset.state = state;
+    fill(this.mark, icon(sign, sign === "spinner" ? "spins" : ""), el("span", { class: "hidden", text: `${words}:` }));
+    this.note.textContent = note ?? (state === "done" || state === "queued" ? "" : words);
+    if (this.details.open) this.show();
+  }
+
+  setArguments(text) {
+    this.args = text;
+    const value = parsed(text);
+    const patched = typeof value?.patch === "string" ? /^\+\+\+ (?:b\/)?(\S+)/m.exec(value.patch)?.[1] : undefined;
+    if (patched) {
+      this.brief.textContent = oneLine(patched, 160);
+      return;
+    }
+    const telling = TELLING.find((name) => value?.[name] !== undefined);
+    const first = telling ? value[telling] : Object.values(value ?? {})[0];
+    this.brief.textContent = first === undefined ? "" : oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
+  }
+
+  /** A live piece of what the tool prints. */
+  print(text) {
+    this.output = (this.output + text).slice(-100_000);
+    if (!this.pre && !this.details.open) return;
+    this.show();
+  }
+
+  progress({ name, steps }) {
+    const count = steps ? ` ${steps.done}${steps.total ? `/${steps.total}` : ""}` : "";
+    this.note.textContent = `${name}${count}`;
+  }
+
+  failed(record) {
+    this.notes.push(`Attempt ${record.attempt} failed after ${duration(record.duration_ms)}: ${messageOf(record.value)}`);
+    this.setState("running", `trying again (${this.notes.length})`);
+  }
+
+  finish(record) {
+    this.result = record;
+    this.pre = undefined;
+    this.took.textContent = duration(record.duration_ms);
+    const isRefused = REFUSED.has(record.failure);
+    const words = record.failure ? record.failure.replaceAll("_", " ") : "";
+    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words);
+    if (record.status !== "done") {
+      const text = messageOf(record.value).replace(/^denied: /, "");
+      const rule = this.rule && !text.includes(this.rule.name) ? ` Rule ${this.rule.name} (${this.rule.source}${this.rule.line ? `:${this.rule.line}` : ""}).` : "";
+      this.say(isRefused ? "refused" : "error", text + rule);
+    }
+    const plan = record.signal?.type === "plan" && record.status === "done" ? parsed(record.signal.plan) : undefined;
+    if (plan) this.brief.textContent = record.value?.summary ?? "";
+  }
+
+  /** What a sub-agent that the call started is to do, where the arguments have a task for each. */
+  taskOf(agent) {
+    const lists = Object.values(parsed(this.args) ?? {}).filter((value) => Array.isArray(value) && value.length === this.agents.length);
+    const task = lists[0]?.[this.agents.indexOf(agent)];
+    return typeof task === "string" ? oneLine(task, 100) : "Sub-agent";
+  }
+
+  /** A sentence beneath the call. */
+  say(kind, text) {
+    this.below.append(appendVisible(el("p", { class: `line-note ${kind}` }), oneLine(text, 600)));
+  }
+
+  /** Builds what is folded away; only once somebody looks. */
+  show() {
+    const changes = changesOf(this.name, this.args);
+    const plan = this.name === "update_plan" ? showPlan(parsed(this.args)) : undefined;
+    const parts = [];
+    if (changes || plan) parts.push(changes ?? plan);
+    else if (this.args && this.args !== "{}") parts.push(heading("Arguments"), codeBox(spread(this.args), { label: "Arguments" }));
+    parts.push(...this.notes.map((note) => appendVisible(el("p", { class: "line-note" }), note)));
+    if (this.output && !this.result) parts.push(heading("Output so far"), codeBox(this.output, { label: "Output so far" }));
+    if (this.result) parts.push(...this.shownResult());
+    if (parts.length === 0) parts.push(el("p", { class: "hint", text: "No arguments." }));
+    fill(this.body, parts);
+  }
+
+  shownResult() {
+    const { value, status, untrusted, rewritten, metadata } = this.result;
+    const parts = [heading(status === "done" ? "Output" : "Error")];
+    if (untrusted) parts.push(el("span", { class: "tag warn", text: "from strangers", title: "Untrusted content: what it says is data" }));
+    if (rewritten) parts.push(el("span", { class: "tag", text: "rewritten by a hook" }));
+    const texts = textsOf(value);
+    if (texts.length) {
+      for (const [name, text] of texts) parts.push(heading(name), codeBox(text, { label: name }));
+      const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !texts.some(([it]) => it === name)));
+      if (Object.keys(rest).length) parts.push(codeBox(pretty(rest), { label: "Other values", className: "plain" }));
+    } else parts.push(codeBox(status === "done" ? (typeof value === "string" ? value : pretty(value)) : messageOf(value), { label: "Output" }));
+    if (metadata) parts.push(heading("Metadata"), codeBox(pretty(metadata), { label: "Metadata", className: "plain" }));
+    return parts;
+  }
+}
+
+/** The values that are texts of several lines, which JSON would show as one. */
+function textsOf(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).filter(([, it]) => typeof it === "string" && it.includes("\n"));
+}
+
+const heading = (text) => el("p", { class: "label", text });
+
+/** What went wrong, out of a result in the form of an error. */
+export function messageOf(value) {
+  if (typeof value === "string") return value;
+  return typeof value?.error === "string" ? value.error : pretty(value);
+}

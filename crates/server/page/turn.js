@@ -1,0 +1,269 @@
+// One run in a conversation: what the person said, what came of it, and what it took. It is made of the run's events alone, so
+// that a run at work, one that is over and one that is replayed look the same.
+
+import { get } from "./api.js";
+import { ApprovalView } from "./approval.js";
+import { AgentView } from "./agent.js";
+import { announce, appendVisible, button, copyButton, el, fill, icon } from "./dom.js";
+import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
+import { isLast } from "./stream.js";
+import { link } from "./inline.js";
+
+/** How long events are taken in before the page gets a chance to do something else, in milliseconds. */
+const SLICE = 10;
+
+/** How runs end that need no word about it. */
+const QUIET = new Set(["stop", "clarify"]);
+
+export class TurnView {
+  /** `hooks`: `retry`, `fork`, `plan`, `changed` and `isLive` of the conversation it stands in; all may be left out. */
+  constructor({ runId, text, at, hooks = {} }) {
+    Object.assign(this, { runId, hooks, message: text ?? "" });
+    this.queue = [];
+    this.agents = new Map();
+    this.asks = new Map();
+    this.cost = 0;
+    this.hasCost = false;
+    this.status = "running";
+    this.bubble = el("div", { class: "bubble" });
+    this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
+    this.said = el("div", { class: "said", hidden: !text }, this.bubble);
+    this.body = el("div", { class: "did" });
+    this.state = el("div", { class: "turn-state" });
+    this.foot = el("footer", { class: "turn-foot" });
+    this.node = el("article", { class: "turn", "aria-label": `Turn${at ? ` of ${clock(at)}` : ""}` }, this.title, this.said, this.body, this.state, this.foot);
+    if (text) appendVisible(this.bubble, text);
+    this.setState("Sending…", "spinner");
+  }
+
+  /** Takes an event in, soon. */
+  hear(event) {
+    this.queue.push(event);
+    this.timer ??= setTimeout(() => this.work(), 0);
+  }
+
+  work() {
+    const end = performance.now() + SLICE;
+    let at = 0;
+    while (at < this.queue.length && performance.now() < end) {
+      try {
+        this.apply(this.queue[at]);
+      } catch (error) {
+        console.error("an event could not be shown", error);
+      }
+      at += 1;
+    }
+    this.queue.splice(0, at);
+    this.timer = this.queue.length ? setTimeout(() => this.work(), 0) : undefined;
+    this.hooks.changed?.(this);
+  }
+
+  apply(event) {
+    this.runId ??= event.run_id;
+    const handle = HANDLERS[event.type];
+    if (handle) handle(this, this.agent(event.agent), event);
+    if (event.seq !== undefined && isLast(event)) this.end(event);
+  }
+
+  agent(id) {
+    let agent = this.agents.get(id);
+    if (!agent) {
+      agent = new AgentView(id, this.runId);
+      this.agents.set(id, agent);
+      const parent = this.parentOf(id);
+      if (id === "a0" || !parent) this.body.append(agent.node);
+      else parent.below.append(el("details", { class: "sub-agent", open: true }, el("summary", {}, icon("agent"), appendVisible(el("span"), parent.taskOf(id)), el("code", { text: id }), icon("chevron", "chevron")), agent.node));
+    }
+    return agent;
+  }
+
+  parentOf(id) {
+    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (call.agents?.includes(id)) return call;
+    return undefined;
+  }
+
+  setState(text, sign, kind = "") {
+    fill(this.state, text ? [sign && icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text })] : []);
+    this.state.dataset.kind = kind;
+  }
+
+  /** The connection: whether events come. */
+  setConnection(state, losses) {
+    if (state === "lost") this.setState(`Connection lost; trying again (${losses})…`, "plug", "warn");
+    else if (state === "live" && this.status === "running") this.setState("Working…", "spinner");
+    else if (state === "live" && this.status === "waiting") {
+      this.setState("Waiting for you", "hand", "warn");
+      this.ask();
+    }
+    if (state === "lost" && losses === 1) announce("The connection is lost; the page tries again");
+  }
+
+  /** The turn could not be taken at all. */
+  fail(problem) {
+    this.status = "refused";
+    this.setState("");
+    const title = problem.title || "This did not work";
+    const again = this.hooks.retry && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
+    this.body.append(el("div", { class: "failure", role: "alert" }, el("strong", { text: title }), appendVisible(el("p"), problem.message), el("div", { class: "row" }, again)));
+  }
+
+  /** Shows the questions that the run waits with. */
+  async ask() {
+    if (!this.hooks.isLive?.() || !this.sessionId) return;
+    const { approvals } = await get(`/approvals?session=${encodeURIComponent(this.sessionId)}`).catch(() => ({ approvals: [] }));
+    for (const approval of approvals) {
+      const id = approval.request.tool_call_id;
+      if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
+      const view = new ApprovalView(approval, { reload: () => { this.dismiss(id); this.ask(); } });
+      this.dismiss(id);
+      this.asks.set(id, view);
+      this.agent(approval.agent).call(id, approval.request.name, approval.request.arguments).below.append(view.node);
+      announce(`${approval.request.name} waits for your approval`);
+      this.hooks.changed?.(this, view.node);
+    }
+  }
+
+  dismiss(id) {
+    this.asks.get(id)?.node.remove();
+    this.asks.delete(id);
+  }
+
+  pay(cost) {
+    if (cost === undefined) return;
+    this.cost += cost;
+    this.hasCost = true;
+  }
+
+  end(event) {
+    this.status = event.type === "final" ? "done" : "failed";
+    this.setState("");
+    for (const id of [...this.asks.keys()]) this.dismiss(id);
+    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
+    const root = this.agent("a0");
+    const text = event.content ?? "";
+    // It may have been corrected after the model gave it.
+    if (text) (root.answer ?? root.reply(-2)).growing.set(text);
+    for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
+    this.answer = text;
+    const reason = event.finish_reason;
+    if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", `Ended: ${reasonOf(reason)}`);
+    if (event.sources?.length) this.body.append(sourcesOf(event.sources));
+    this.finish(event);
+    announce(event.type === "final" ? "The answer is complete" : "The run failed");
+  }
+
+  finish(event) {
+    const usage = event.usage ?? {};
+    const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
+    const parts = [
+      this.model && el("span", { text: this.model, title: "Model" }),
+      el("span", { text: duration(took), title: "From beginning to end" }),
+      el("span", { text: `${tokens(usage.total_tokens ?? 0)} tokens`, title: `${tokens(usage.prompt_tokens ?? 0)} sent, of them ${tokens(usage.cached_tokens ?? 0)} cached; ${tokens(usage.completion_tokens ?? 0)} received` }),
+      this.hasCost && el("span", { text: money(this.cost), title: "Cost" }),
+    ];
+    const actions = [
+      copyButton(() => this.answer, "Copy the answer"),
+      this.hooks.retry && button({ name: "retry", label: "Send the message again", className: "quiet small", onClick: () => this.hooks.retry(this) }),
+      this.hooks.fork && button({ name: "fork", label: "Continue in a new session from here", className: "quiet small", onClick: () => this.hooks.fork(this) }),
+      el("a", { class: "button quiet small", href: `#/runs/${encodeURIComponent(this.runId)}` }, icon("chart"), el("span", { text: "Run" })),
+    ];
+    fill(this.foot, el("div", { class: "facts" }, parts), el("div", { class: "row actions" }, actions));
+  }
+}
+
+function sourcesOf(sources) {
+  const items = sources.map((source) => el("li", {}, link(source.url, source.title || source.url) ?? source.url));
+  return el("section", { class: "sources" }, el("h3", { text: "Sources" }), el("ol", {}, items));
+}
+
+/** What each kind of event does. Those that are not here stand in the run's log alone. */
+const HANDLERS = {
+  run_started(turn, agent, event) {
+    turn.began = event.at;
+    turn.sessionId = event.session_id;
+    turn.before = event.history?.count ?? 0;
+    const text = (event.spec?.messages ?? []).filter((message) => message.role === "user").map(textOf).join("\n\n");
+    if (text && !turn.message) {
+      turn.message = text;
+      turn.said.hidden = false;
+      turn.title.textContent = oneLine(text, 80);
+      appendVisible(fill(turn.bubble), text);
+    }
+    turn.setState("Working…", "spinner");
+  },
+  reasoning_delta: (turn, agent, event) => agent.reply(event.content_index).grow(event),
+  text_delta: (turn, agent, event) => agent.reply(event.content_index).grow(event),
+  text_retracted: (turn, agent, event) => agent.reply(event.content_index).retract(),
+  tool_call_delta: (turn, agent, event) => event.name && turn.setState(`Calling ${oneLine(event.name, 60)}…`, "spinner"),
+  llm_call(turn, agent, event) {
+    agent.replied(event);
+    turn.pay(event.cost_micro_usd);
+    const model = event.reply?.model;
+    if (model && event.agent === "a0") turn.model = model.model;
+  },
+  llm_failed(turn, agent, event) {
+    turn.pay(event.cost_micro_usd);
+    const next = event.next === "follows" ? "trying again" : event.next === "none" ? "" : reasonOf(event.next);
+    agent.reply(event.content_index).note("warn", `Attempt ${event.attempt} failed: ${event.error?.message ?? event.error?.kind}${next ? `; ${next}` : ""}`);
+  },
+  verdict: (turn, agent, event) => agent.judged(event),
+  approval_requested(turn, agent, event) {
+    agent.call(event.tool_call_id, event.name, event.arguments).setState("asks");
+  },
+  waiting(turn, agent, event) {
+    turn.status = "waiting";
+    turn.setState("Waiting for you", "hand", "warn");
+    for (const pending of event.pending) if (pending.kind === "client_tool") agent.calls.get(pending.tool_call_id)?.setState("client");
+    turn.ask();
+  },
+  approval_decided(turn, agent, event) {
+    turn.dismiss(event.tool_call_id);
+    const call = agent.calls.get(event.tool_call_id);
+    const words = { approve: "Approved by a person", deny: `Denied by a person${event.reason ? `: ${event.reason}` : ""}`, expired: "Nobody decided in time" };
+    call?.say("", `${words[event.decision] ?? event.decision}${event.arguments !== undefined && event.arguments !== null ? ", with other arguments" : ""}${event.remember ? ", remembered for this session" : ""}`);
+    call?.setState("queued");
+    turn.status = "running";
+    turn.setState("Working…", "spinner");
+  },
+  tool_call(turn, agent, event) {
+    const call = agent.call(event.tool_call_id, event.name, event.arguments);
+    if (call.args !== event.arguments) call.setArguments(event.arguments);
+    call.agents = event.agents;
+    call.setState("running", event.origin === "policy" ? "asked for by policy" : undefined);
+    turn.setState("Working…", "spinner");
+  },
+  tool_progress: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.progress(event),
+  tool_output: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.print(event.text),
+  tool_failed: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.failed(event),
+  tool_result(turn, agent, event) {
+    turn.dismiss(event.tool_call_id);
+    agent.call(event.tool_call_id, event.name, "").finish(event);
+  },
+  plan: (turn, agent, event) => turn.hooks.plan?.(event.plan),
+  steered(turn, agent, event) {
+    agent.steered(textOf(event.message));
+    turn.hooks.steered?.(turn);
+  },
+  cancelled: (turn, agent, event) => agent.note("warn", `Stopped${event.reason ? `: ${event.reason}` : ""}`),
+  resumed(turn, agent, event) {
+    if (turn.status === "waiting") return;
+    agent.note("", `Taken up again: ${event.reason}`);
+  },
+  warning: (turn, agent, event) => agent.note("warn", event.message),
+  role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}: ${event.reason}`),
+  escalated: (turn, agent, event) => agent.note("warn", event.question ?? `After ${event.failures} failures, role ${event.role} takes over`),
+  limit_reached: (turn, agent, event) => agent.note("warn", `A limit was reached: ${reasonOf(event.limit)}`),
+  max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; the last answer was asked for.`),
+  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were left out to make room`),
+  final(turn, agent, event) {
+    if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", `Ended: ${reasonOf(event.finish_reason)}`);
+  },
+  run_failed(turn, agent, event) {
+    if (event.agent !== "a0") agent.note("error", `Ended: ${reasonOf(event.finish_reason)}`);
+  },
+  decision(turn, agent, event) {
+    turn.decision = event;
+    if (event.clarify) agent.note("", `A question first: ${event.clarify.reason ?? ""}`);
+  },
+};
+

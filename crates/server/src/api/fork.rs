@@ -1,0 +1,141 @@
+//! `POST /api/v1/runs/{id}/fork`: a new session that begins with the conversation up to a turn of a run, and goes on differently.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use neuraxis::core::log::RunView;
+use neuraxis::core::{AgentName, RunId, Turn};
+use neuraxis::engine::{ForkError, ForkOptions, UuidV7};
+use neuraxis::ports::Ids as _;
+use neuraxis::{Channel, Mode, SessionId, UserRequest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::run_id;
+use crate::body;
+use crate::caller::Caller;
+use crate::limits::Limited;
+use crate::problem::{INVALID_FIELD, Problem, SESSION_EXISTS};
+use crate::refusal::{internal, with_causes};
+use crate::said::{self, Said};
+
+/// What a client says to branch off.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object that may have the field message"
+)]
+pub(super) struct Fork {
+    /// What the user says now; without it the conversation goes on from where it stood.
+    message: Option<String>,
+    /// After which turn of the run; 0 is before the model said anything. After the last one, if left out.
+    turn: Option<u32>,
+    /// The id of the new session; the server makes one, if left out.
+    session: Option<SessionId>,
+    /// Where the request comes from.
+    channel: Option<Channel>,
+    /// How much freedom it has.
+    mode: Option<Mode>,
+    /// The agent that answers; that of the run, if left out.
+    agent: Option<AgentName>,
+}
+
+impl Said for Fork {
+    const FIELDS: &'static [&'static str] =
+        &["message", "turn", "session", "channel", "mode", "agent"];
+}
+
+impl Fork {
+    fn options(&self, session: SessionId) -> ForkOptions {
+        let mut options = ForkOptions::new(session);
+        options.mode = self.mode.clone().unwrap_or(options.mode);
+        options.channel = self.channel.clone().unwrap_or(options.channel);
+        options.agent.clone_from(&self.agent);
+        options.message.clone_from(&self.message);
+        options
+    }
+}
+
+/// The run that goes on in the new session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Forked {
+    /// The new session.
+    session_id: SessionId,
+    /// Its run.
+    run_id: RunId,
+}
+
+/// `POST /api/v1/runs/{id}/fork`
+pub(crate) async fn fork(
+    State(limited): State<Limited>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Forked>), Problem> {
+    let id = run_id(id)?;
+    let said: Fork = match body::json_if_any(&headers, body).await? {
+        Some(bytes) => said::parse(&bytes)?,
+        None => Fork::default(),
+    };
+    said::without_nul("message", said.message.as_deref().unwrap_or_default())?;
+    let session = match &said.session {
+        Some(session) => session.clone(),
+        None => UuidV7
+            .new_id()
+            .to_string()
+            .parse()
+            .map_err(|error| internal(&error))?,
+    };
+    let orchestrator = limited.orchestrator().clone();
+    caller.run(&orchestrator, id).await?;
+    let mut options = said.options(session);
+    if options.agent.is_none() {
+        let records = orchestrator.sessions().records(id).await?;
+        let view = RunView::of(&records);
+        options.agent = view.decision().and_then(|decision| decision.agent.clone());
+    }
+    // What the caller may not choose for a turn, it may not choose here.
+    let mut turn = UserRequest::new(options.session_id.clone(), "");
+    turn.channel.clone_from(&options.channel);
+    turn.mode.clone_from(&options.mode);
+    turn.agent.clone_from(&options.agent);
+    options.plan = caller.apply(&limited, turn)?.plan;
+    let place = limited.place()?;
+    let turn = Turn(said.turn.unwrap_or(u32::MAX));
+    // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.
+    let begun = tokio::spawn(async move {
+        let handle = orchestrator.runs().fork(id, turn, options).await?;
+        let run = handle.clone();
+        tokio::spawn(async move {
+            // However it ended, it needs its place no longer.
+            let _ = run.result().await;
+            drop(place);
+        });
+        Ok(Forked {
+            session_id: handle.session_id().clone(),
+            run_id: handle.run_id(),
+        })
+    });
+    let begun = begun
+        .await
+        .map_err(|error| internal(&with_causes(&error)))?;
+    Ok((StatusCode::ACCEPTED, Json(begun.map_err(not_forked)?)))
+}
+
+fn not_forked(error: ForkError) -> Problem {
+    let text = error.to_string();
+    match error {
+        ForkError::SessionExists(session) => {
+            Problem::new(&SESSION_EXISTS, text).with("session_id", session.as_str())
+        }
+        ForkError::NothingToAnswer => {
+            Problem::new(&INVALID_FIELD, format!("message: {text}")).with("field", "message")
+        }
+        ForkError::Store(error) => error.into(),
+        ForkError::Request(error) => error.into(),
+        other => internal(&with_causes(&other)),
+    }
+}

@@ -1,0 +1,199 @@
+//! The page at `/`: a person chats, decides about calls and looks at runs. It is a client of the server's own API and nothing
+//! more.
+//!
+//! All of it is compiled in and nothing is loaded from elsewhere. What models and tools say reaches it as text alone; should
+//! some of it ever become more, the browser still runs nothing but these files.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use neuraxis::core::ContentHash;
+
+use crate::problem::{NOT_FOUND, Problem};
+
+/// What the browser may do with the page: nothing but what these files are for, and in nobody's frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page names its files without their versions: a browser asks each time whether it has the newest.
+const CACHING: &str = "no-cache";
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+/// A file of the page.
+struct Asset {
+    name: &'static str,
+    content_type: &'static str,
+    content: &'static str,
+}
+
+/// Lists files: the name and the type of each.
+macro_rules! assets {
+    ($($name:literal: $content_type:ident,)*) => {
+        [$(Asset {
+            name: $name,
+            content_type: $content_type,
+            content: include_str!(concat!("../page/", $name)),
+        }),*]
+    };
+}
+
+const INDEX: &str = "index.html";
+
+static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
+    let assets = assets! {
+        "index.html": HTML,
+        "icon.svg": IMAGE,
+        "base.css": STYLE,
+        "chat.css": STYLE,
+        "run.css": STYLE,
+        "access.js": SCRIPT,
+        "agent.js": SCRIPT,
+        "api.js": SCRIPT,
+        "app.js": SCRIPT,
+        "approval.js": SCRIPT,
+        "chat.js": SCRIPT,
+        "choices.js": SCRIPT,
+        "composer.js": SCRIPT,
+        "diff.js": SCRIPT,
+        "dom.js": SCRIPT,
+        "format.js": SCRIPT,
+        "inline.js": SCRIPT,
+        "log.js": SCRIPT,
+        "markdown.js": SCRIPT,
+        "plan.js": SCRIPT,
+        "replay.js": SCRIPT,
+        "run.js": SCRIPT,
+        "runs.js": SCRIPT,
+        "sessions.js": SCRIPT,
+        "stream.js": SCRIPT,
+        "timeline.js": SCRIPT,
+        "tool.js": SCRIPT,
+        "turn.js": SCRIPT,
+    };
+    let tagged = assets.into_iter().map(|asset| {
+        let tag = format!("\"{}\"", ContentHash::of(asset.content.as_bytes()));
+        (asset, tag)
+    });
+    tagged.collect()
+});
+
+/// Returns the routes of the page.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route("/", get(index))
+        .route("/assets/{name}", get(asset))
+}
+
+/// `GET /`
+async fn index(headers: HeaderMap) -> Result<Response, Problem> {
+    file(INDEX, &headers)
+}
+
+/// `GET /assets/{name}`
+async fn asset(
+    name: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    match name {
+        Ok(Path(name)) if name != INDEX => file(&name, &headers),
+        _ => Err(nothing_here()),
+    }
+}
+
+fn nothing_here() -> Problem {
+    Problem::new(&NOT_FOUND, "there is nothing at this address")
+}
+
+fn file(name: &str, headers: &HeaderMap) -> Result<Response, Problem> {
+    let mut all = ASSETS.iter();
+    let (asset, tag) = all
+        .find(|(asset, _)| asset.name == name)
+        .ok_or_else(nothing_here)?;
+    let always = [
+        (header::ETAG, tag.as_str()),
+        (header::CACHE_CONTROL, CACHING),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (OPENER_POLICY, "same-origin"),
+        (RESOURCE_POLICY, "same-origin"),
+    ];
+    if headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .any(|known| names(known, tag))
+    {
+        return Ok((StatusCode::NOT_MODIFIED, always).into_response());
+    }
+    let content_type = [(header::CONTENT_TYPE, asset.content_type)];
+    Ok((always, content_type, asset.content).into_response())
+}
+
+/// Keeps windows that the page opens from reaching back to it.
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// Keeps pages of other origins from loading the files.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Tells whether a header names a tag, which a proxy may have made a weak one.
+fn names(known: &HeaderValue, tag: &str) -> bool {
+    let mut tags = known.to_str().unwrap_or_default().split(',').map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served_and_loads_nothing_from_elsewhere() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/page");
+        let files = fs::read_dir(folder).unwrap();
+        let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let served = ASSETS.iter().map(|(asset, _)| asset.name.to_owned());
+        assert_eq!(
+            served.collect::<BTreeSet<_>>(),
+            files.collect::<BTreeSet<_>>()
+        );
+        for (asset, _) in ASSETS.iter() {
+            let known = ["http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"];
+            let rest = known.iter().fold(asset.content.to_owned(), |text, known| {
+                text.replace(known, "")
+            });
+            for elsewhere in [
+                "http://",
+                "https://",
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+            ] {
+                assert!(
+                    !rest.contains(elsewhere),
+                    "{} holds {elsewhere}",
+                    asset.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_known_again_alone_in_a_list_and_weakened() {
+        let names = |known: &'static str| names(&HeaderValue::from_static(known), "\"a\"");
+        assert!(names("\"a\"") && names("W/\"a\"") && names("\"b\", \"a\"") && names("*"));
+        assert!(!names("\"b\"") && !names("a") && !names(""));
+    }
+}

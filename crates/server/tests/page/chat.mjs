@@ -1,0 +1,174 @@
+// Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
+
+import assert from "node:assert/strict";
+import { ask, over, PHONE, say, sees, WIDE } from "./world.mjs";
+
+const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
+
+/** The last answer on the page. */
+const answer = (page) => page.locator(".turn:last-child .reply:last-child > .md").innerText();
+
+export async function sends_and_streams(world) {
+  for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
+    const page = await world.open({ viewport, colorScheme });
+    assert.equal(new URL(page.url()).hash, "", "the token left the address");
+    await world.picture(page, `welcome-${name}`);
+    await world.accessible(page, `welcome ${name}`);
+    await ask(page, "markdown please");
+    const shown = page.locator(".turn .md");
+    for (const element of ["h4", "strong", "em", "del", "ol li ul li", "table thead th", "figure.code pre code", "blockquote a[rel~=noopener]", ".tick.done"]) assert.ok(await shown.locator(element).count(), `${element} in ${name}`);
+    await page.click(".code .button");
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn main\(\) \{/);
+    assert.match(await page.locator(".facts").innerText(), /scripted[^]*tokens[^]*\$0\.0/);
+    await page.click(".reasoning summary");
+    await sees(page, ".reasoning .md strong", "everything");
+    await world.picture(page, `answer-${name}`);
+    await world.accessible(page, `answer ${name}`);
+    await page.context().close();
+  }
+  const page = await world.open();
+  await say(page, "slow please");
+  await sees(page, ".reply .md", "word5");
+  assert.ok(!(await answer(page)).includes("word119"), "it is shown as it comes");
+  await over(page, 1);
+  assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
+  await sees(page, "#announcements", "The answer is complete");
+}
+
+export async function reloads_in_mid_stream(world) {
+  const page = await world.open();
+  await say(page, "slow please");
+  await sees(page, ".reply .md", "word3");
+  await page.reload();
+  await sees(page, ".reply .md", "word40");
+  assert.equal(await page.locator(".turn-foot .facts").count(), 0, "the run is still at work");
+  await over(page, 1);
+  assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
+  assert.equal((await world.api("/runs")).runs.length, 1);
+  await page.reload();
+  await over(page, 1);
+  assert.deepEqual((await answer(page)).split(/\s+/), WORDS, "and it is there when it is over");
+}
+
+export async function survives_a_lost_connection(world) {
+  const page = await world.open();
+  await say(page, "slow please");
+  await sees(page, ".reply .md", "word3");
+  world.cut();
+  await sees(page, ".turn-state", "Connection lost");
+  await world.picture(page, "connection-lost");
+  world.mend();
+  await over(page, 1);
+  assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
+  const { runs } = await world.api("/runs");
+  assert.equal(runs.length, 1, "the message was not sent twice");
+}
+
+export async function stops_steers_and_goes_on_by_keyboard(world) {
+  const page = await world.open();
+  await page.focus("#message");
+  await page.keyboard.type("slow");
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("please");
+  assert.equal(await page.inputValue("#message"), "slow\nplease");
+  await page.keyboard.press("Enter");
+  await sees(page, ".reply .md", "word3");
+  await page.keyboard.type("and this");
+  await page.keyboard.press("Enter");
+  await sees(page, ".line-note", "Joins the run: and this");
+  await page.click("[aria-label='Stop the run']");
+  await sees(page, ".line-note", "stopped on the page");
+  await over(page, 1);
+  assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
+  await page.click("[aria-label='Send the message again']");
+  await sees(page, ".turn:nth-child(2) .md", "word3");
+  await over(page, 2);
+  // From the top of the page, everything is reached by Tab, and what has the focus is outlined.
+  await page.evaluate(() => document.activeElement.blur());
+  const reached = new Set();
+  for (let step = 0; step < 40; step += 1) {
+    await page.keyboard.press("Tab");
+    const [name, isSeen] = await page.evaluate(() => {
+      const node = document.activeElement;
+      // Behind the last one comes the browser itself.
+      if (node === document.body) return ["the browser", true];
+      const outlined = node.classList.contains("message") ? node.closest(".composer-box") : node;
+      const style = getComputedStyle(outlined);
+      return [node.id || node.ariaLabel || node.textContent.trim(), style.outlineStyle !== "none" || style.boxShadow !== "none"];
+    });
+    assert.ok(isSeen, `${name} shows that it has the focus`);
+    reached.add(name);
+  }
+  for (const name of ["Skip to the content", "New session", "message", "Agent", "Channel", "Mode", "Why?", "Send"]) assert.ok(reached.has(name), `${name} is reached: ${[...reached]}`);
+}
+
+export async function explains_the_choice(world) {
+  const page = await world.open();
+  await page.selectOption("[aria-label=Mode]", "conservative");
+  await page.click("text=Why?");
+  await sees(page, ".explained dd", "conservative");
+  await sees(page, ".explained li", "Mode conservative");
+  await page.selectOption("[aria-label=Channel]", "code_task");
+  await sees(page, ".explained dd", "code_task");
+  await world.accessible(page, "the explained decision");
+  await world.picture(page, "decision");
+  await page.focus("#message");
+  await page.keyboard.press("Escape");
+  assert.ok(await page.isHidden(".explained"));
+  await page.selectOption("[aria-label=Mode]", "moderate");
+  await ask(page, "private please");
+  await sees(page, ".line-note.refused", "That folder is private.");
+  await sees(page, ".line-note.refused", "Rule private (neuraxis.toml");
+  await world.picture(page, "refused");
+  await ask(page, "plan it");
+  await page.click(".plan-panel summary");
+  assert.equal(await page.locator(".plan-panel [data-status=done]").count(), 2);
+  await ask(page, "break it");
+  await sees(page, ".line-note.error", "failed");
+  await world.picture(page, "failed-model");
+}
+
+export async function finds_and_deletes_sessions(world) {
+  for (let at = 0; at < 45; at += 1) await world.api("/sessions", { id: `many-${String(at).padStart(2, "0")}` });
+  await world.api("/sessions/talk/turns", { message: "markdown please" });
+  const page = await world.open({ viewport: PHONE });
+  await page.click("#unfold");
+  const entries = page.locator(".session-list li");
+  await sees(page, ".session-list", "markdown please");
+  assert.equal(await entries.count(), 40);
+  await page.click("text=Show more");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 46);
+  await page.fill(".sessions [type=search]", "MARKDOWN");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 1);
+  await world.accessible(page, "the list of sessions");
+  await world.picture(page, "sessions-phone-light");
+  await page.fill(".sessions [type=search]", "many-0");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 10);
+  await page.click("[aria-label='Delete many-03']");
+  await world.accessible(page, "the question before deleting");
+  await page.click("dialog >> text=Keep it");
+  assert.equal(await entries.count(), 10);
+  await page.click("[aria-label='Delete many-03']");
+  await page.click("dialog .danger");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
+  assert.equal((await world.api("/sessions/many-03")).status, 404);
+}
+
+export async function goes_on_in_a_new_session(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  const old = new URL(page.url()).hash;
+  await page.click("[aria-label='Continue in a new session from here']");
+  await world.accessible(page, "the question before a fork");
+  await page.fill("#fork-text", "slow please");
+  await page.keyboard.press("Tab");
+  await page.click("dialog .primary");
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await over(page, 1);
+  await sees(page, ".before .bubble", "markdown please");
+  await sees(page, ".before .md", "what I found");
+  await sees(page, ".turn .bubble", "slow please");
+  assert.equal(await page.locator(".turn").count(), 1);
+  await world.picture(page, "fork");
+  assert.equal((await world.api("/sessions")).sessions.length, 2);
+}

@@ -1,0 +1,93 @@
+// Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; and keys.
+
+import assert from "node:assert/strict";
+import { ask, over, PHONE, say, sees, WIDE } from "./world.mjs";
+
+const question = async (page, text) => {
+  await say(page, text);
+  await page.waitForSelector(".ask .answers");
+};
+
+export async function approves_with_the_token(world) {
+  const page = await world.open({ token: false });
+  await page.selectOption("[aria-label=Channel]", "code_task");
+  await question(page, "write a note");
+  await sees(page, ".ask .diff .added", "+An old line.");
+  await page.click("text=All arguments");
+  assert.equal(JSON.parse(await page.locator(".ask .exact pre").innerText()).content, "# Notes\n\nAn old line.\n");
+  await sees(page, ".ask .token", "server.token");
+  await world.accessible(page, "a question");
+  await page.click(".ask .primary");
+  await sees(page, ".ask [role=alert]", "needs the token");
+  await page.fill(".ask [type=password]", "wrong");
+  await page.click(".ask .primary");
+  await sees(page, ".ask [role=alert]", "does not accept");
+  assert.equal(world.file("notes.md"), undefined, "nothing ran");
+  await world.picture(page, "question-wide-light");
+  await page.fill(".ask [type=password]", world.token);
+  await page.selectOption(".ask .remember select", { label: "Every call of write_file in this session" });
+  await page.click(".ask .primary");
+  await over(page, 1);
+  assert.equal(world.file("notes.md"), "# Notes\n\nAn old line.\n");
+  await sees(page, ".line-note", "remembered for this session");
+  // What came over two connections counts once.
+  const { used } = (await world.api("/runs")).runs[0];
+  await sees(page, ".facts", `$${(used.cost_micro_usd / 1_000_000).toFixed(5)}`);
+  await ask(page, "write it again");
+  assert.equal(await page.locator(".ask").count(), 0, "it was remembered");
+  // Other arguments are written to the last digit.
+  await question(page, "patch it");
+  await sees(page, ".ask .diff .removed", "-An old line.");
+  await page.click("text=Edit the arguments");
+  const patch = await page.inputValue(".ask textarea");
+  await page.fill(".ask textarea", "{");
+  await page.click(".ask .primary");
+  await sees(page, ".ask [role=alert]", "not JSON");
+  await page.fill(".ask textarea", patch.replace("A new line.", "Another line."));
+  await page.click(".ask .primary");
+  await over(page, 3);
+  assert.match(world.file("notes.md"), /Another line\.\nAnd one more\./);
+  await page.click(".turn:last-child .call summary");
+  await sees(page, ".call-body .diff .added", "Another line.");
+  await world.picture(page, "changed-wide-light");
+}
+
+export async function denies_with_a_reason(world) {
+  for (const [name, viewport, colorScheme] of [["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"]]) {
+    const page = await world.open({ viewport, colorScheme });
+    await page.selectOption("[aria-label=Channel]", "code_task");
+    await question(page, "write a note");
+    // A question is there again after the page was loaded anew.
+    await page.reload();
+    await page.waitForSelector(".ask .answers");
+    await world.picture(page, `question-${name}`);
+    await world.accessible(page, `a question ${name}`);
+    await page.fill(".ask [aria-label='Reason for denying']", "not today");
+    await page.click(".ask .danger");
+    await over(page, 1);
+    await sees(page, ".line-note", "Denied by a person: not today");
+    await sees(page, ".line-note.refused", "not today");
+    assert.equal(world.file("notes.md"), undefined);
+    await page.context().close();
+  }
+}
+
+export async function asks_for_a_key(world) {
+  const page = await world.open({ token: false });
+  const key = world.key("--owner", "ada", "--scope", "turns,read");
+  while ((await world.api("/policy")).status !== 401);
+  await page.reload();
+  await page.waitForSelector("dialog[open]");
+  await world.accessible(page, "the question for a key");
+  await world.picture(page, "key-wide-light");
+  await page.fill("#key-field", key);
+  await page.press("#key-field", "Enter");
+  await page.selectOption("[aria-label=Channel]", "code_task");
+  await question(page, "write a note");
+  assert.equal(await page.locator("dialog").count(), 0);
+  // What the key does not allow, the page says.
+  await page.click(".ask .primary");
+  await sees(page, ".ask [role=alert]", "scope approve");
+  assert.equal(world.file("notes.md"), undefined);
+  assert.ok(!(await page.content()).includes(key));
+}

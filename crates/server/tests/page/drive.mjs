@@ -1,0 +1,25 @@
+// Runs one scenario, named on the command line, in a real browser against the real server. Says what went wrong and exits with 1.
+
+import * as chat from "./chat.mjs";
+import * as decisions from "./decisions.mjs";
+import * as hostile from "./hostile.mjs";
+import * as runs from "./runs.mjs";
+import { World } from "./world.mjs";
+
+const scenarios = { ...chat, ...decisions, ...hostile, ...runs };
+const name = process.argv[2];
+const world = await World.start();
+let code = 0;
+try {
+  if (!scenarios[name]) throw new Error(`there is no scenario ${name}`);
+  await scenarios[name](world);
+  await world.close();
+} catch (error) {
+  console.error(error);
+  for (const context of world.browser.contexts()) for (const page of context.pages()) await world.picture(page, `failed-${name}`);
+  console.error(world.faults.join("\n"));
+  code = 1;
+} finally {
+  await world.stop();
+}
+process.exit(code);

@@ -1,0 +1,174 @@
+// What models, tools and ids may hold: none of it becomes more than text, and however much it is, the page goes on answering.
+
+import assert from "node:assert/strict";
+import http from "node:http";
+import { HOSTILE } from "./model.mjs";
+import { over, REBOUND, say, sees } from "./world.mjs";
+
+/** What there is on the page that must not be. */
+function intruders(page) {
+  return page.evaluate(() => {
+    const odd = [...document.querySelectorAll("#main script, #main img, #main iframe, #main style, #main object, #main [onclick], #main [onerror], #main [onload], #side script, #side img")];
+    const links = [...document.querySelectorAll("a[href]")].filter((link) => !["http:", "https:", "mailto:"].includes(new URL(link.href).protocol));
+    return { pwned: window.pwned, odd: odd.map((node) => node.outerHTML), links: links.map((link) => link.href) };
+  });
+}
+
+const NOTHING = { pwned: undefined, odd: [], links: [] };
+
+export async function runs_nothing_of_what_models_say(world) {
+  const page = await world.open();
+  await page.selectOption("[aria-label=Channel]", "code_task");
+  await say(page, `hostile ${HOSTILE}`);
+  await page.waitForSelector(".ask .answers");
+  await sees(page, ".ask .exact pre", "window.pwned = 1");
+  assert.deepEqual(await intruders(page), NOTHING);
+  await world.picture(page, "hostile-question");
+  await page.click(".ask .primary");
+  await over(page, 1);
+  await page.click(".reasoning >> nth=0");
+  await page.click(".call summary >> nth=0");
+  await sees(page, ".md", "window.pwned = 1");
+  await sees(page, ".odd", "U+202E");
+  assert.deepEqual(await intruders(page), NOTHING);
+  await world.picture(page, "hostile");
+  await page.click(".actions a");
+  await page.waitForSelector(".bar-row");
+  assert.deepEqual(await intruders(page), NOTHING);
+  for (const tab of ["Events", "Replay", "Decision"]) {
+    await page.click(`[role=tab] >> text=${tab}`);
+    assert.deepEqual(await intruders(page), NOTHING);
+  }
+  for (const hash of ["#/sessions/<img src=x onerror=window.pwned=1>", "#/runs/javascript:window.pwned=2", "#/sessions/%E0%A4%A", "#/sessions/..%2F..%2Fhealthz"]) {
+    await page.goto(`${world.url}/${hash}`);
+    await page.reload();
+    await page.waitForSelector(".failure");
+    assert.deepEqual(await intruders(page), NOTHING);
+  }
+  await page.goto(`${world.url}/`);
+}
+
+export async function goes_on_answering_whatever_its_length(world) {
+  const page = await world.open();
+  await page.evaluate(() => {
+    let last = performance.now();
+    window.longest = 0;
+    setInterval(() => { window.longest = Math.max(window.longest, performance.now() - last); last = performance.now(); }, 20);
+  });
+  await say(page, "big please");
+  await page.waitForSelector(".turn-foot .facts", { timeout: 60_000 });
+  await page.waitForFunction(() => document.querySelectorAll(".md > p").length === 1000, null, { timeout: 60_000 });
+  assert.ok((await page.evaluate(() => document.querySelector(".reply > .md").textContent.length)) > 900_000);
+  const longest = await page.evaluate(() => window.longest);
+  assert.ok(longest < 3000, `the page did not answer for ${longest} ms`);
+
+  // A run of five thousand records, as the server would tell it.
+  const { runs } = await world.api("/runs");
+  const run = runs[0].run_id;
+  const at = (seq) => new Date(Date.UTC(2026, 0, 1) + seq * 10).toISOString();
+  const base = (seq) => ({ seq, run_id: run, agent: "a0", turn: 1, at: at(seq) });
+  const records = [{ ...base(1), type: "run_started", session_id: "s", spec: { messages: [] }, history: { count: 0 } }];
+  while (records.length < 4999) {
+    const seq = records.length + 1;
+    const call = `call_${Math.floor(seq / 2)}`;
+    records.push(seq % 2 ? { ...base(seq), type: "tool_result", tool_call_id: call, name: "calculate", status: "done", value: { result: "42" }, duration_ms: 5 }
+      : { ...base(seq), type: "tool_call", tool_call_id: call, name: "calculate", arguments: "{\"expression\":\"6 * 7\"}", attempt: 1, class: "read_only" });
+  }
+  records.push({ ...base(5000), type: "final", content: "Done.", finish_reason: "stop", turns: 1, usage: { total_tokens: 1 } });
+  const body = records.map((record) => `id: ${record.seq}\nevent: ${record.type}\ndata: ${JSON.stringify(record)}\n\n`).join("");
+  await page.route(`**/runs/${run}/events`, (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await page.evaluate(() => { window.longest = 0; });
+  await page.click(".actions a");
+  await page.waitForSelector(".bar-row");
+  await page.click("[role=tab] >> text=Events");
+  await sees(page, ".filters", "5,000 of 5,000");
+  assert.equal(await page.locator(".log > li").count(), 200);
+  await page.click("[role=tab] >> text=Replay");
+  await sees(page, ".replay-word", "5000 of 5000");
+  await sees(page, ".stage .md", "Done.");
+  const again = await page.evaluate(() => window.longest);
+  assert.ok(again < 3000, `the page did not answer for ${again} ms`);
+}
+
+/** A page of another origin that tries what a browser lets it try. */
+const ATTACK = (url) => `<!doctype html><title>attack</title><iframe id="frame" src="${url}/"></iframe><script>
+const tries = [
+  fetch("${url}/api/v1/sessions", { method: "POST", headers: { "content-type": "application/json" }, body: "{\\"id\\":\\"a\\"}" }),
+  fetch("${url}/api/v1/sessions", { method: "POST", mode: "no-cors", body: "{\\"id\\":\\"b\\"}" }),
+  fetch("${url}/api/v1/policy"),
+];
+Promise.allSettled(tries).then((all) => { document.title = all.map((one) => (one.status === "fulfilled" ? one.value.type : "refused")).join(" "); });
+</script><form id="form" action="${url}/api/v1/sessions" method="post" enctype="text/plain"><input name='{"id":"c","x":"' value='"}'></form>`;
+
+export async function keeps_pages_of_other_origins_out(world) {
+  const attacker = http.createServer((request, response) => response.writeHead(200, { "content-type": "text/html" }).end(ATTACK(world.server)));
+  await new Promise((done) => attacker.listen(0, "127.0.0.1", done));
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`http://127.0.0.1:${attacker.address().port}/`);
+  await page.waitForFunction(() => document.title !== "attack");
+  assert.equal(await page.title(), "refused opaque refused");
+  const framed = page.frames().find((frame) => frame !== page.mainFrame());
+  assert.equal(await framed.evaluate(() => document.querySelector("#message")), null, "it stands in nobody's frame");
+  await page.evaluate(() => document.getElementById("form").submit());
+  await page.waitForURL(`${world.server}/**`);
+  assert.match(await page.content(), /foreign-origin/);
+  // A name that its owner made lead here.
+  const rebound = await page.goto(`${world.server.replace("127.0.0.1", REBOUND)}/`);
+  assert.equal(rebound.status(), 403);
+  assert.match(await page.content(), /foreign-host/);
+  assert.deepEqual((await world.api("/sessions")).sessions, []);
+  await context.close();
+  attacker.close();
+}
+
+/** The Markdown renderer by itself: what goes in, and the HTML that its nodes amount to. */
+const MARKDOWN = [
+  ["plain <b>text</b> & more", "<p>plain &lt;b&gt;text&lt;/b&gt; &amp; more</p>"],
+  ["**a *b* c**", "<p><strong>a <em>b</em> c</strong></p>"],
+  ["snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"],
+  ["`` a ` b `` \\*no\\*", "<p><code>a ` b</code> *no*</p>"],
+  ["# One\n## Two", "<h3>One</h3><h4>Two</h4>"],
+  ["- a\n- b\n  1. c\n\nd", "<ul><li>a</li><li>b<ol><li>c</li></ol></li></ul><p>d</p>"],
+  ["3. a\n4. b", "<ol start=\"3\"><li>a</li><li>b</li></ol>"],
+  ["> a\n> > b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"],
+  ["---", "<hr>"],
+  ["a\nb  \nc", "<p>a\nb<br>c</p>"],
+  ["[a](javascript:alert(1))", "<p>[a](javascript:alert(1))</p>"],
+  ["[a](/relative) [b](//elsewhere)", "<p>[a](/relative) [b](//elsewhere)</p>"],
+  ["see https://a.example/b_c_(d), and", "<p>see <a href=\"https://a.example/b_c_(d)\">https://a.example/b_c_(d)</a>, and</p>"],
+  ["| a | b |\n| - | -: |\n| 1 | 2 \\| 3 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2 | 3</td></tr></tbody></table>"],
+  ["```js\nlet a = \"<b>\";\n```", "<pre><code>let a = \"&lt;b&gt;\";</code></pre>"],
+  ["```\nopen", "<pre><code>open</code></pre>"],
+  ["", ""],
+];
+
+export async function renders_markdown(world) {
+  const page = await world.open();
+  const made = await page.evaluate(async (cases) => {
+    const { Growing, render } = await import("/assets/markdown.js");
+    /** The HTML without what is only for looks. */
+    const bare = (node) => {
+      const copy = node.cloneNode(true);
+      copy.querySelectorAll("figcaption").forEach((it) => it.remove());
+      for (const it of [...copy.querySelectorAll("figure, div.table")]) it.replaceWith(...it.childNodes);
+      for (const it of copy.querySelectorAll("*")) for (const { name } of [...it.attributes]) if (!["href", "start"].includes(name)) it.removeAttribute(name);
+      return copy.innerHTML;
+    };
+    const whole = cases.map(([text]) => bare(render(document.createElement("div"), text)));
+    // A text that grows by one sign at a time ends as it would be at once.
+    const all = cases.map(([text]) => text).join("\n\n");
+    const at = document.createElement("div");
+    const growing = new Growing(at);
+    for (let end = 1; end <= all.length; end += 1) {
+      growing.set(all.slice(0, end));
+      growing.layOut();
+    }
+    const slow = ["*".repeat(50_000), "[".repeat(50_000), "`".repeat(50_000), "_a ".repeat(20_000), "> ".repeat(5_000), "- ".repeat(5_000), "|".repeat(50_000), `${"a ".repeat(10_000)}**`];
+    const took = slow.map((text) => { const begun = performance.now(); render(document.createElement("div"), text); return Math.round(performance.now() - begun); });
+    return { whole, grown: bare(at), once: bare(render(document.createElement("div"), all)), took };
+  }, MARKDOWN);
+  MARKDOWN.forEach(([text, expected], at) => assert.equal(made.whole[at], expected, text));
+  assert.equal(made.grown, made.once);
+  assert.ok(made.took.every((ms) => ms < 3000), `some text takes too long: ${made.took}`);
+}

@@ -1,0 +1,163 @@
+// A model server on loopback that follows a script: it speaks Chat Completions, streamed. What the user's last message
+// begins with chooses the script, and how many results of tools came since then chooses its step.
+
+import http from "node:http";
+
+const MARKDOWN = `## What the plan is
+
+Here is **what I found**, with *some* emphasis, ~~nothing~~ and \`inline code\`.
+
+1. Read the configuration
+2. Change the two values
+   - \`port\` becomes 8080
+   - \`host\` stays
+3. Run the tests
+
+| file | lines | changed |
+| :--- | ---: | :---: |
+| \`src/main.rs\` | 120 | yes |
+| \`src/lib.rs\` | 64 | no |
+
+\`\`\`rust
+fn main() {
+    // A greeting.
+    println!("Hello, {}!", "world");
+}
+\`\`\`
+
+> A quotation with a [link](https://example.com/docs) in it.
+
+- [x] Done already
+- [ ] Still to do
+`;
+
+/** What would run if any of it became more than text. */
+export const HOSTILE = [
+  "<script>window.pwned = 1</script>",
+  "<img src=x onerror=\"window.pwned = 2\">",
+  "[click](javascript:window.pwned=3)",
+  "[data](data:text/html,<script>window.pwned=4</script>)",
+  "![image](https://evil.example/pixel.png)",
+  "<a href=\"javascript:window.pwned=5\">here</a>",
+  "[odd](java\tscript:window.pwned=6) [vb](vbscript:x) <javascript:window.pwned=7>",
+  "```<img src=x onerror=window.pwned=8>\n</code></pre><svg onload=window.pwned=9>\n```",
+  "<style>body{display:none}</style>",
+  "| <b onmouseover=window.pwned=10>x</b> |\n| --- |\n| <iframe srcdoc='<script>parent.pwned=11</script>'> |",
+  "__proto__ [constructor][prototype] \u202egnp.exe",
+].join("\n\n");
+
+const say = (text, more = {}) => ({ text, ...more });
+const call = (name, args, more = {}) => ({ calls: [[name, args]], ...more });
+
+const PLAN = (states) => ({
+  steps: ["Look at the project", "Write the note", "Check it"].map((step, at) => ({ step, status: states[at] })),
+});
+
+const PATCH = `--- a/notes.md
++++ b/notes.md
+@@ -1,3 +1,4 @@
+ # Notes
+ 
+-An old line.
++A new line.
++And one more.
+`;
+
+/** The scripts: what each step says or calls. */
+const SCRIPTS = {
+  markdown: [say(MARKDOWN, { reasoning: "The user wants to see **everything** that can be shown.\n\nLet me think about it." })],
+  private: [call("read_file", { path: "private/diary.txt" }, { reasoning: "A file is needed." }), say("I may not read that.")],
+  write: [
+    call("write_file", { path: "notes.md", content: "# Notes\n\nAn old line.\n" }, { text: "I write the note first." }),
+    say("The note is **written**."),
+  ],
+  patch: [call("apply_patch", { patch: PATCH }), say("The note is changed.")],
+  plan: [
+    call("update_plan", PLAN(["in_progress", "pending", "pending"])),
+    { calls: [["list_files", {}], ["calculate", { expression: "6 * 7" }], ["read_file", { path: "missing.txt" }]] },
+    call("update_plan", PLAN(["done", "done", "in_progress"])),
+    say("The first two steps are done: 6 × 7 is **42**, and `missing.txt` is not there."),
+  ],
+  slow: [say("word ".repeat(120).trim().split(" ").map((word, at) => `${word}${at}`).join(" "), { pace: 40 })],
+  hostile: [call("read_file", { path: HOSTILE.slice(0, 300) }, { reasoning: HOSTILE, text: HOSTILE }), say(HOSTILE)],
+  big: [say(`${"A paragraph of an answer that is far too long for anybody to read, with `code` in it. ".repeat(12)}\n\n`.repeat(1000))],
+  many: [...Array.from({ length: 12 }, (_, at) => call("calculate", { expression: `${at} + 1` })), say("Counted.")],
+  research: [
+    call("research", { topics: ["The first half", "The second half"] }, { agent: "root" }),
+    say("Both halves are known."),
+  ],
+  break: [{ status: 500 }],
+};
+
+/** Starts the server; resolves with its base URL and a function that ends it. */
+export async function startModel() {
+  const server = http.createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += chunk));
+    request.on("end", () => answer(body, response).catch(() => response.destroy()));
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, close: () => server.close() };
+}
+
+async function answer(body, response) {
+  if (!body) {
+    response.writeHead(404).end();
+    return;
+  }
+  const asked = JSON.parse(body);
+  const step = stepFor(asked);
+  if (step.status) {
+    response.writeHead(step.status, { "content-type": "application/json" });
+    response.end(JSON.stringify({ error: { message: "out of luck" } }));
+    return;
+  }
+  if (!asked.stream) {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify(whole(asked, step)));
+    return;
+  }
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const send = (delta, finish = null, more = {}) => {
+    const chunk = { id: "c", object: "chat.completion.chunk", model: asked.model, choices: [{ index: 0, delta, finish_reason: finish }], ...more };
+    response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+  };
+  const pace = step.pace ?? 3;
+  const pieces = async (text, name) => {
+    const size = text.length > 20_000 ? 4_000 : 24;
+    for (let at = 0; at < text.length && !response.destroyed; at += size) {
+      send({ [name]: text.slice(at, at + size) });
+      await new Promise((done) => setTimeout(done, text.length > 20_000 ? 0 : pace));
+    }
+  };
+  send({ role: "assistant", content: "" });
+  if (step.reasoning) await pieces(step.reasoning, "reasoning_content");
+  if (step.text) await pieces(step.text, "content");
+  for (const [index, [name, args]] of (step.calls ?? []).entries()) {
+    send({ tool_calls: [{ index, id: `p${Math.random()}`, type: "function", function: { name, arguments: "" } }] });
+    send({ tool_calls: [{ index, function: { arguments: JSON.stringify(args) } }] });
+  }
+  send({}, step.calls ? "tool_calls" : "stop", { usage: usageOf(step) });
+  response.end("data: [DONE]\n\n");
+}
+
+function usageOf(step) {
+  const completion = Math.ceil((step.text ?? "").length / 4) + 20;
+  return { prompt_tokens: 1200, completion_tokens: completion, total_tokens: 1200 + completion };
+}
+
+/** A reply that is not streamed. */
+function whole(asked, step) {
+  const calls = (step.calls ?? []).map(([name, args], at) => ({ id: `p${at}`, type: "function", function: { name, arguments: JSON.stringify(args) } }));
+  const message = { role: "assistant", content: step.text ?? "", ...(calls.length ? { tool_calls: calls } : {}) };
+  return { id: "c", object: "chat.completion", model: asked.model, choices: [{ index: 0, message, finish_reason: calls.length ? "tool_calls" : "stop" }], usage: usageOf(step) };
+}
+
+function stepFor(asked) {
+  const texts = (message) => (typeof message.content === "string" ? message.content : (message.content ?? []).map((part) => part.text ?? "").join(""));
+  const last = asked.messages.findLastIndex((message) => message.role === "user" && SCRIPTS[texts(message).trim().split(/\W/)[0].toLowerCase()]);
+  if (last < 0) return say("I know nothing of that.");
+  const script = SCRIPTS[texts(asked.messages[last]).trim().split(/\W/)[0].toLowerCase()];
+  const results = asked.messages.slice(last).filter((message) => message.role === "assistant" && message.tool_calls?.length).length;
+  return script[Math.min(results, script.length - 1)];
+}

@@ -1,0 +1,64 @@
+// Looking at runs: the list, the waterfall, the log with its filters, the replay.
+
+import assert from "node:assert/strict";
+import { ask, PHONE, sees, WIDE } from "./world.mjs";
+
+export async function shows_what_a_run_did(world) {
+  for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
+    const page = await world.open({ viewport, colorScheme });
+    await page.selectOption("[aria-label=Channel]", "code_task");
+    await ask(page, "plan it");
+    await world.picture(page, `calls-${name}`);
+    await world.accessible(page, `calls ${name}`);
+    await page.click(".actions a");
+    await page.waitForFunction(() => document.querySelectorAll(".bar-row").length === 9);
+    assert.equal(await page.locator(".bar.model").count(), 4);
+    assert.equal(await page.locator(".bar.failed").count(), 1);
+    await sees(page, ".bar-facts", "1,200 → ");
+    await sees(page, ".facts-list", "$0.0");
+    await world.picture(page, `waterfall-${name}`);
+    await world.accessible(page, `waterfall ${name}`);
+    // A bar leads to its record.
+    await page.click(".bar-row >> nth=1");
+    await page.waitForSelector(".log details[open]");
+    await sees(page, ".log details[open] pre", "\"type\": \"tool_call\"");
+    await page.selectOption("[aria-label=Kind]", "tool_result");
+    assert.equal(await page.locator(".log > li").count(), 5);
+    await page.fill(".filters [type=search]", "missing.txt");
+    await page.waitForFunction(() => document.querySelectorAll(".log > li").length === 1);
+    await world.accessible(page, `events ${name}`);
+    await world.picture(page, `events-${name}`);
+    await page.focus("[role=tab][aria-selected=true]");
+    await page.keyboard.press("ArrowRight");
+    await sees(page, ".stage .md", "The first two steps are done");
+    await page.fill(".slider", "1");
+    await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 0);
+    await page.click("[aria-label='Step on']");
+    await page.click("[aria-label='Step on']");
+    await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 1);
+    await world.accessible(page, `replay ${name}`);
+    await world.picture(page, `replay-${name}`);
+    await page.goto(`${world.url}/#/runs`);
+    await page.waitForSelector(".runs tbody tr");
+    await world.accessible(page, `runs ${name}`);
+    await world.picture(page, `runs-${name}`);
+    await page.context().close();
+  }
+}
+
+export async function shows_agents_within_agents(world) {
+  const page = await world.open({ colorScheme: "dark" });
+  await page.selectOption("[aria-label=Mode]", "exploratory");
+  await page.selectOption("[aria-label=Channel]", "deep_research");
+  await ask(page, "research it");
+  await sees(page, ".sub-agent summary", "The first half");
+  assert.equal(await page.locator(".sub-agent").count(), 2);
+  await sees(page, ".turn .md", "Both halves are known.");
+  await world.accessible(page, "agents within agents");
+  await world.picture(page, "agents-wide-dark");
+  await page.click(".actions a");
+  await page.waitForSelector(".bar.tool");
+  const indents = await page.locator(".bar-name").evaluateAll((names) => names.map((name) => name.style.paddingInlineStart));
+  assert.ok(new Set(indents).size > 1, "what sub-agents do is indented");
+  await world.picture(page, "agents-waterfall-wide-dark");
+}

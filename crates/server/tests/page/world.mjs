@@ -1,0 +1,208 @@
+// What the scenarios have in common: a server with a scripted model in a folder of its own, a way to cut its connections, and a
+// browser whose pages are watched for errors, for violations of their policy and for requests to elsewhere.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import net from "node:net";
+import path from "node:path";
+import readline from "node:readline";
+import { startModel } from "./model.mjs";
+
+const { SERVER, PACKAGES, CHROMIUM, FOLDER, SCREENSHOTS } = process.env;
+const require = createRequire(path.join(PACKAGES, "x"));
+const { chromium } = require("playwright-core");
+const AXE = fs.readFileSync(path.join(PACKAGES, "axe-core/axe.min.js"), "utf8");
+
+const FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split(" ");
+
+/** A name of somebody else's that leads to this machine. */
+export const REBOUND = "rebound.example";
+
+export const WIDE = { width: 1360, height: 860 };
+export const PHONE = { width: 390, height: 844 };
+
+/** How long anything may take, in milliseconds. */
+const PATIENCE = 20_000;
+
+const CONFIG = (model) => `[server]
+modes = ["conservative", "moderate", "exploratory"]
+
+[models.reasoning]
+provider = "openai"
+api = "chat"
+base_url = "${model}"
+model = "scripted"
+
+[prices."openai/*"]
+prompt = 0.25
+completion = 2.0
+
+[rules.writes]
+answer = "ask"
+tools = ["write_file", "apply_patch"]
+reason = "Changes of files are looked at first."
+
+[rules.private]
+answer = "deny"
+tools = ["read_file"]
+paths = ["private/**"]
+reason = "That folder is private."
+`;
+
+const AROUND = { cwd: FOLDER, env: { HOME: FOLDER, NEURAXIS_TOOLS__ROOT: FOLDER, PATH: "/usr/bin:/bin" } };
+
+export class World {
+  static async start() {
+    const world = new World();
+    world.model = await startModel();
+    fs.writeFileSync(path.join(FOLDER, "neuraxis.toml"), CONFIG(world.model.url));
+    const log = fs.openSync(path.join(FOLDER, "log"), "w");
+    world.child = spawn(SERVER, ["--config", "neuraxis.toml", "--listen", "127.0.0.1:0"], { ...AROUND, stdio: ["ignore", "pipe", log] });
+    const [line] = await Promise.race([once(readline.createInterface({ input: world.child.stdout }), "line"), once(world.child, "exit").then(() => [""])]);
+    world.server = line.replace("listening on ", "");
+    assert.match(world.server, /^http:/, `the server did not start: ${world.log()}`);
+    await world.interpose();
+    world.browser = await chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, `--host-resolver-rules=MAP ${REBOUND} 127.0.0.1`] });
+    world.faults = [];
+    return world;
+  }
+
+  /** Puts a connection in between that can be cut. */
+  async interpose() {
+    const { hostname, port } = new URL(this.server);
+    this.pipes = new Set();
+    this.proxy = net.createServer((client) => {
+      if (this.isCut) return client.destroy();
+      const server = net.connect(Number(port), hostname);
+      for (const [one, other] of [[client, server], [server, client]]) {
+        one.pipe(other);
+        one.on("error", () => other.destroy());
+        one.on("close", () => other.destroy());
+        this.pipes.add(one);
+      }
+      return undefined;
+    });
+    await new Promise((done) => this.proxy.listen(0, "127.0.0.1", done));
+    this.url = `http://127.0.0.1:${this.proxy.address().port}`;
+  }
+
+  cut() {
+    this.isCut = true;
+    for (const pipe of this.pipes) pipe.destroy();
+    this.pipes.clear();
+  }
+
+  mend() {
+    this.isCut = false;
+  }
+
+  get token() {
+    return fs.readFileSync(path.join(FOLDER, ".local/share/neuraxis/server.token"), "utf8").trim();
+  }
+
+  /** Makes a key; from then on the server wants one. */
+  key(...options) {
+    return execFileSync(SERVER, ["--config", "neuraxis.toml", "keys", "create", ...options], { ...AROUND, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  }
+
+  file(name) {
+    try {
+      return fs.readFileSync(path.join(FOLDER, name), "utf8");
+    } catch {
+      return undefined;
+    }
+  }
+
+  log() {
+    return this.file("log");
+  }
+
+  /** Asks the server itself. */
+  async api(where, body) {
+    const init = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    return (await fetch(`${this.server}/api/v1${where}`, init)).json();
+  }
+
+  /** Opens the page in a browser of its own. `token: false` leaves the token out of the address. */
+  async open({ viewport = WIDE, colorScheme = "light", token = true, hash = "" } = {}) {
+    const isPhone = viewport === PHONE;
+    const context = await this.browser.newContext({ viewport, colorScheme, isMobile: isPhone, hasTouch: isPhone, permissions: ["clipboard-read", "clipboard-write"] });
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE);
+    page.on("pageerror", (error) => this.faults.push(`error on the page: ${error.stack}`));
+    page.on("console", (message) => {
+      const text = message.text();
+      // That a request failed, the page says itself.
+      if (message.type() === "error" && !text.startsWith("Failed to load resource")) this.faults.push(`console: ${text}`);
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(`${this.url}/`) && !request.url().startsWith("data:")) this.faults.push(`a request to elsewhere: ${request.url()}`);
+    });
+    await page.addInitScript(() => {
+      window.violations = [];
+      addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+    });
+    await page.goto(`${this.url}/${token ? `#token=${this.token}` : hash}`);
+    await page.waitForSelector(".choice option, .page", { state: "attached" });
+    return page;
+  }
+
+  /** Fails if accessibility suffers anywhere seriously. */
+  async accessible(page, what) {
+    await page.evaluate(AXE);
+    const { violations } = await page.evaluate(() => window.axe.run());
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    assert.deepEqual(serious.map(({ id, nodes }) => `${what}: ${id}: ${nodes.map((node) => node.html.slice(0, 200)).join(" ")}`), []);
+    const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(tooWide <= 0, `${what} is wider than the screen`);
+  }
+
+  async picture(page, name) {
+    fs.mkdirSync(SCREENSHOTS, { recursive: true });
+    await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+  }
+
+  async close() {
+    for (const context of this.browser.contexts()) {
+      for (const page of context.pages()) this.faults.push(...(await page.evaluate(() => window.violations ?? [])).map((it) => `a violation of the policy: ${it}`));
+    }
+    assert.deepEqual(this.faults, []);
+    assert.ok(!this.log().includes(this.token), "the log holds the token");
+  }
+
+  async stop() {
+    await this.browser?.close();
+    this.proxy?.close();
+    this.model?.close();
+    this.child?.kill("SIGKILL");
+  }
+}
+
+function once(emitter, name) {
+  return new Promise((done) => emitter.once(name, (...all) => done(all)));
+}
+
+/** Says something on the page. */
+export async function say(page, text) {
+  await page.fill("#message", text);
+  await page.press("#message", "Enter");
+}
+
+/** Waits until so many turns are over. */
+export async function over(page, count) {
+  await page.waitForFunction((wanted) => document.querySelectorAll(".turn-foot .facts").length >= wanted, count, { timeout: PATIENCE });
+}
+
+/** Says something and waits for the end of its turn. */
+export async function ask(page, text) {
+  const before = await page.locator(".turn-foot .facts").count();
+  await say(page, text);
+  await over(page, before + 1);
+}
+
+/** Waits for a text somewhere on the page. */
+export async function sees(page, selector, text) {
+  await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(what)), [selector, text], { timeout: PATIENCE });
+}

@@ -1,0 +1,101 @@
+//! Sessions that go on from a run differently.
+
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::program::make_key;
+use crate::support::{Client, Program};
+
+async fn fork(client: &Client, run: &str, body: Value) -> (u16, Value) {
+    let request = client.post(&format!("/api/v1/runs/{run}/fork"));
+    let request = request.header("content-type", "application/json");
+    answer(request.body(body.to_string())).await
+}
+
+#[tokio::test]
+async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as_it_is() {
+    let program = Program::start().await;
+    let client = program.client();
+    let (_, first) = client
+        .ask("s", &json!({"message": "What time is it?"}))
+        .await;
+    let run = first["run_id"].as_str().unwrap();
+    let (status, forked) = fork(&client, run, json!({"message": "calculate 6 * 7"})).await;
+    assert_eq!(status, 202, "{forked}");
+    let session = forked["session_id"].as_str().unwrap();
+    let events = format!("/api/v1/runs/{}/events", forked["run_id"].as_str().unwrap());
+    let frames = client.events(client.get(&events)).await.rest().await;
+    assert_eq!(frames.last().unwrap().event, "final");
+    let (_, shown) = answer(client.get(&format!("/api/v1/sessions/{session}"))).await;
+    let history = shown["history"].to_string();
+    for said in ["What time is it?", "calculate 6 * 7"] {
+        assert!(history.contains(said), "{history}");
+    }
+    let (_, old) = answer(client.get("/api/v1/sessions/s")).await;
+    assert_eq!(old["runs"].as_array().unwrap().len(), 1);
+    assert!(!old["history"].to_string().contains("6 * 7"));
+
+    for (body, status, kind) in [
+        (json!({}), 400, "invalid-field"),
+        (
+            json!({"message": "x", "session": "s"}),
+            409,
+            "session-exists",
+        ),
+        (
+            json!({"message": "x", "mode": "exploratory"}),
+            403,
+            "mode-not-allowed",
+        ),
+        (json!({"mesage": "x"}), 400, "unknown-field"),
+        (json!({"message": "a\u{0}b"}), 400, "invalid-field"),
+    ] {
+        let (got, problem) = fork(&client, run, body).await;
+        assert_eq!(
+            (got, &problem["type"]),
+            (status, &json!(format!("/errors/{kind}"))),
+            "{problem}"
+        );
+    }
+    for nobody in ["01955f00-7a00-7000-8000-000000000001", "nobody"] {
+        let (status, problem) = fork(&client, nobody, json!({"message": "x"})).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (404, &json!("/errors/no-such-run"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keys = Vec::new();
+    for narrower in [
+        &[][..],
+        &["--max-mode", "conservative"],
+        &["--channels", "system_health"],
+        &["--agents", "researcher"],
+    ] {
+        let arguments = [&["--owner", "ada"], narrower].concat();
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    let ada = Client::with_key(program.url(), &keys[0]);
+    let (_, first) = ada.ask("s", &json!({"message": "What time is it?"})).await;
+    let run = first["run_id"].as_str().unwrap();
+    for (key, kind) in [
+        (&keys[1], "mode-not-allowed"),
+        (&keys[2], "channel-not-allowed"),
+        (&keys[3], "agent-not-allowed"),
+    ] {
+        let client = Client::with_key(program.url(), key);
+        let (status, problem) = fork(&client, run, json!({"message": "and now?"})).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (403, &json!(format!("/errors/{kind}"))),
+            "{problem}"
+        );
+    }
+    let (status, forked) = fork(&ada, run, json!({"message": "and now?"})).await;
+    assert_eq!(status, 202, "{forked}");
+}

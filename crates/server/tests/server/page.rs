@@ -1,0 +1,128 @@
+//! The page at `/`: what it is sent with, and what a person does with it in a real browser. The scenarios are in `tests/page`; each
+//! drives a headless Chromium against the program, with a scripted model, and leaves pictures in `target/screenshots`.
+
+use std::path::Path;
+
+use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use tokio::process::Command;
+
+use crate::support::Program;
+
+/// Runs a scenario of `tests/page` in a folder of its own.
+async fn drive(scenario: &str) {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let provided =
+        |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set"));
+    let folder = tempfile::tempdir().unwrap();
+    let driven = Command::new("node")
+        .arg(crate_folder.join("tests/page/drive.mjs"))
+        .arg(scenario)
+        .env("SERVER", env!("CARGO_BIN_EXE_neuraxis-server"))
+        .env("PACKAGES", provided("TEST_NEURAXIS_PAGE_DRIVER"))
+        .env("CHROMIUM", provided("TEST_NEURAXIS_CHROMIUM"))
+        .env("FOLDER", folder.path())
+        .env("SCREENSHOTS", crate_folder.join("../../target/screenshots"))
+        .kill_on_drop(true)
+        .output();
+    let driven = driven.await.unwrap();
+    let said = String::from_utf8_lossy(&driven.stderr);
+    assert!(driven.status.success(), "{scenario}: {said}");
+}
+
+macro_rules! scenarios {
+    ($($name:ident: $scenario:literal,)*) => {$(
+        #[tokio::test]
+        #[ignore = "needs a browser: cargo xtask test provides it"]
+        async fn $name() {
+            drive($scenario).await;
+        }
+    )*};
+}
+
+scenarios! {
+    a_message_is_sent_and_its_answer_shown_as_it_comes: "sends_and_streams",
+    a_page_that_is_loaded_anew_in_mid_stream_takes_the_run_up_again: "reloads_in_mid_stream",
+    a_lost_connection_is_told_and_nothing_is_lost_with_it: "survives_a_lost_connection",
+    a_run_is_stopped_steered_and_asked_again_by_keyboard: "stops_steers_and_goes_on_by_keyboard",
+    a_conversation_goes_on_in_a_new_session_from_any_answer: "goes_on_in_a_new_session",
+    a_choice_is_explained_and_a_refusal_names_its_rule: "explains_the_choice",
+    sessions_are_found_by_title_and_id_and_deleted_after_a_question: "finds_and_deletes_sessions",
+    a_person_who_has_the_token_approves_exactly_what_is_shown: "approves_with_the_token",
+    a_person_denies_a_call_with_a_reason_after_a_reload_too: "denies_with_a_reason",
+    a_server_that_wants_a_key_is_shown_one_and_asked_again: "asks_for_a_key",
+    nothing_of_what_models_and_tools_say_runs_on_the_page: "runs_nothing_of_what_models_say",
+    a_page_of_another_origin_reaches_nothing_and_frames_nothing: "keeps_pages_of_other_origins_out",
+    a_megabyte_of_answer_and_five_thousand_records_leave_the_page_answering: "goes_on_answering_whatever_its_length",
+    markdown_becomes_nodes_and_takes_no_time_whatever_it_is: "renders_markdown",
+    a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step: "shows_what_a_run_did",
+    what_agents_of_agents_do_stands_within_their_call: "shows_agents_within_agents",
+}
+
+#[tokio::test]
+async fn the_page_comes_with_a_policy_under_which_nothing_else_runs_and_is_kept_until_it_changes() {
+    let program = Program::start().await;
+    let client = program.client();
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/assets/app.js", "text/javascript; charset=utf-8"),
+        ("/assets/base.css", "text/css; charset=utf-8"),
+        ("/assets/icon.svg", "image/svg+xml"),
+    ] {
+        let response = client.get(path).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        let headers = response.headers().clone();
+        assert_eq!(headers[CONTENT_TYPE], content_type);
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        let parts: Vec<&str> = policy.split(';').map(str::trim).collect();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(parts.contains(&part), "{part}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        assert_eq!(headers["referrer-policy"], "no-referrer");
+        assert_eq!(headers["cache-control"], "no-cache");
+        let known = client.get(path).header(IF_NONE_MATCH, &headers[ETAG]);
+        assert_eq!(known.send().await.unwrap().status(), 304, "{path}");
+        let other = client.get(path).header(IF_NONE_MATCH, "\"other\"");
+        assert_eq!(other.send().await.unwrap().status(), 200, "{path}");
+    }
+    for path in [
+        "/assets/nothing.js",
+        "/assets/index.html",
+        "/assets/",
+        "/assets/..%2Fsrc%2Fmain.rs",
+        "/assets/%00",
+        "/assets/%FF",
+    ] {
+        let response = client.get(path).send().await.unwrap();
+        assert_eq!(response.status(), 404, "{path}");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_token_is_printed_to_nobody_but_a_person_at_a_terminal() {
+    let program = Program::start().await;
+    let file = program.folder().join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(file).unwrap();
+    let log = program.log();
+    assert!(log.contains("server.token"), "{log}");
+    assert!(!log.contains(token.trim()), "{log}");
+    let mut program = program;
+    program.signal(rustix::process::Signal::TERM);
+    assert!(program.exit().await.success());
+    assert_eq!(
+        program.rest_of_stdout().await,
+        "",
+        "only the line that says where it listens"
+    );
+}
