@@ -102,7 +102,7 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
         let request = nobody
             .get("/api/v1/sessions")
             .header("authorization", &value);
-        assert_eq!(request.send().await.unwrap().status(), 401, "{:.40}", value);
+        assert_eq!(request.send().await.unwrap().status(), 401, "{value:.40}");
     }
     let shown = format!("bearer {key}");
     let once = nobody
