@@ -164,7 +164,7 @@ export async function renders_markdown(world) {
       growing.set(all.slice(0, end));
       growing.layOut();
     }
-    const slow = ["*".repeat(50_000), "[".repeat(50_000), "`".repeat(50_000), "_a ".repeat(20_000), "> ".repeat(5_000), "- ".repeat(5_000), "|".repeat(50_000), `${"a ".repeat(10_000)}**`];
+    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "  \n", "1. "].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
     const took = slow.map((text) => { const begun = performance.now(); render(document.createElement("div"), text); return Math.round(performance.now() - begun); });
     return { whole, grown: bare(at), once: bare(render(document.createElement("div"), all)), took };
   }, MARKDOWN);
