@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::Context;
 
 use super::npm;
-use crate::cargo::{program, succeeds};
+use crate::cargo::{program, succeed, succeeds};
 
 /// Where programs find the packages, seen from the folder of the provisions.
 pub(super) const PACKAGES: &str = "page-driver/node_modules";
@@ -27,12 +27,15 @@ pub(super) fn is_ready(folder: &Path) -> bool {
 
 /// Installs the pinned versions, in place of whatever is there.
 pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
-    ensure!(
-        has_browser(),
-        "it takes {CHROMIUM} (Debian: `apt-get install chromium`)"
-    );
+    if !has_browser() {
+        succeed(program("apt-get", "update")).context(NEEDS)?;
+        let install = "install --yes --no-install-recommends chromium";
+        succeed(program("apt-get", install)).context(NEEDS)?;
+    }
     DRIVER.install(folder)
 }
+
+const NEEDS: &str = "it takes Chromium (Debian: `apt-get install chromium`), and root to install it";
 
 fn has_browser() -> bool {
     succeeds(program(CHROMIUM, "--version"))
