@@ -5,7 +5,7 @@
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
-//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone. Its figures are in [`Metrics`], its certificate in [`Tls`].
+//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone.
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
