@@ -192,7 +192,7 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     let tls = Tls::read(&files.certificate, &files.key);
     let tls = tls.map_err(|source| Failure::Tls {
         at: config.origin("server.tls"),
-        source,
+        source: Box::new(source),
     })?;
     Ok(Some(tls))
 }
@@ -246,7 +246,7 @@ pub enum Failure {
         at: Origin,
         /// What is wrong with them.
         #[source]
-        source: TlsError,
+        source: Box<TlsError>,
     },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]

@@ -197,7 +197,8 @@ fn is_exposed(_path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs::{File, Permissions};
     use std::os::unix::fs::PermissionsExt;

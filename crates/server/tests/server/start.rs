@@ -109,6 +109,16 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
             &[("NEURAXIS_LOG", "neuraxis=loud")],
             "error: NEURAXIS_LOG must say what is logged",
         ),
+        (
+            &[],
+            &[("NEURAXIS_SERVER__ACCESS_LOG", "xml")],
+            "error: NEURAXIS_SERVER__ACCESS_LOG: server.access_log: ",
+        ),
+        (
+            &[],
+            &[("NEURAXIS_SERVER__TLS__CERTIFICATE", "server.pem")],
+            "server.tls",
+        ),
     ] {
         let (code, said) = refusal(folder.path(), arguments, variables).await;
         assert_eq!(code, 2, "{said}");
