@@ -157,7 +157,7 @@ struct Shown<'a> {
     run_id: RunId,
     /// Its session.
     session_id: &'a SessionId,
-    /// Where it stands.
+    /// Whether it is at work, waits, or how it ended.
     status: RunStatus,
     /// Why it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,7 +179,7 @@ struct Shown<'a> {
     turns: u32,
     /// How many records it has.
     records: u64,
-    /// What it used.
+    /// Its calls, tokens, money and time.
     used: &'a SessionMetrics,
     /// Whether its records come from elsewhere.
     imported: bool,

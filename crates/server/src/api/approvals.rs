@@ -91,9 +91,9 @@ pub(crate) struct Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verb {
-    /// It may.
+    /// The call runs.
     Approve,
-    /// It may not.
+    /// The call does not run, and the model is told why.
     Deny,
 }
 

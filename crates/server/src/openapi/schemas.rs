@@ -201,14 +201,19 @@ fn plain(comment: &str) -> String {
             rest = link;
             continue;
         };
-        plain.push_str(name);
         let target = after
             .strip_prefix('(')
             .and_then(|after| after.split_once(')'));
+        if target.is_some() || name.starts_with('`') {
+            plain.push_str(name);
+        } else {
+            plain.extend(["[", name, "]"]);
+        }
         rest = target.map_or(after, |(_, after)| after);
     }
     plain.push_str(rest);
-    plain
+    // In JSON it has no name: it is left out, or null.
+    plain.replace("`None`", "none")
 }
 
 #[cfg(test)]
@@ -220,7 +225,8 @@ mod tests {
         for (comment, expected) in [
             ("As [`X`](crate::X), or\n[`Y`].", "As `X`, or `Y`."),
             ("One.\n\nTwo\nlines.", "One.\n\nTwo lines."),
-            ("from [0, 1) on", "from [0, 1) on"),
+            ("`[agents.NAME]`, from [0 on", "`[agents.NAME]`, from [0 on"),
+            ("Whose; `None` if nobody's.", "Whose; none if nobody's."),
         ] {
             assert_eq!(plain(comment), expected);
         }
