@@ -32,7 +32,13 @@ done
 /// `text TEXT` (the result of a call) and `changed` (says that the list of tools is another one).
 ///
 /// ```
-/// let server = neuraxis_testkit::mcp_script(r#"call() { text "seen $WORD"; }"#);
+/// let server = neuraxis_testkit::mcp_script(
+///     r#"
+///     list() { answer '{"tools":[{"name":"shout","inputSchema":{"type":"object"}}]}'; }
+///     call() { text "seen $WORD"; }
+///     "#,
+/// );
+/// // To be started as `sh -c SERVER`, with the variable WORD.
 /// assert!(server.contains("tools/list"));
 /// ```
 #[must_use]

@@ -13,7 +13,7 @@ use neuraxis::core::{
 };
 
 #[cfg(target_os = "linux")]
-use neuraxis::tools::sandbox_features;
+use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
 use super::subject::{self, Mark, Row};
@@ -126,12 +126,18 @@ fn gaps(tool: &str) -> Option<String> {
     if tool != "run_command" {
         return None;
     }
-    let Ok(features) = sandbox_features() else {
+    match sandbox_features() {
+        Ok(features) => {
+            let gaps: Vec<&str> = features.gaps().collect();
+            (!gaps.is_empty()).then(|| gaps.join("; "))
+        }
         // There is such a tool only where its user lets commands run so.
-        return Some("nothing confines it: it can do whatever you can".to_owned());
-    };
-    let gaps: Vec<&str> = features.gaps().collect();
-    (!gaps.is_empty()).then(|| gaps.join("; "))
+        Err(NoSandbox::Missing(_)) => {
+            Some("nothing confines it: it can do whatever you can".to_owned())
+        }
+        // Nor is there one where nobody knows what confines it.
+        Err(_) => None,
+    }
 }
 
 /// Says which calls a remembered answer is about.

@@ -219,6 +219,31 @@ fn an_unconfined_command_is_asked_about_in_every_mode_unless_a_rule_gives_it_all
 }
 
 #[test]
+fn whoever_is_asked_reads_that_nothing_confines_the_command_and_it_runs_once_approved() {
+    let calls = Turn::Calls(&[("run_command", EVERYTHING)]);
+    let model = Scripted::start([calls, Turn::Says(&["Built."])]);
+    let machine = model.machine();
+    let unconfined = ["--set", "tools.commands=unconfined"];
+    let ask = ["ask", "Build it.", "--channel", "code_task", "--wait"];
+    let waits = run(&machine, &[&ask[..], &unconfined].concat());
+    assert_eq!(waits.code, Some(1), "{waits:?}");
+    let list = run(&machine, &["approvals", "list", "--format", "json"]);
+    let list: Value = serde_json::from_str(&list.stdout_of(0)).unwrap();
+    let (id, question) = (list[0]["run_id"].as_str(), list[0]["question"].as_str());
+    let (id, question) = (id.unwrap(), question.unwrap());
+    let shown = run(&machine, &["approvals", "show", id]).stdout_of(0);
+    assert!(
+        shown.contains("on this machine nothing confines it"),
+        "{shown}"
+    );
+    assert!(!machine.path("ran").exists());
+    let approve = ["approvals", "approve", id, question];
+    let done = run(&machine, &[&approve[..], &unconfined].concat());
+    assert_eq!(done.stdout, "Built.\n", "{done:?}");
+    assert!(machine.path("ran").exists());
+}
+
+#[test]
 fn the_folder_of_a_stranger_opens_nothing() {
     let machine = Machine::new().with_untrusted("[tools]\ncommands = 'unconfined'\n");
     let done = run(&machine, &["tools", "call", "run_command", EVERYTHING]);

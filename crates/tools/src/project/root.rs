@@ -22,7 +22,7 @@ const MAX_COMPARED_NAMES: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct ProjectRoot {
     dir: Dir,
-    /// Where it was when it was opened, absolute and without links.
+    /// Where it was when it was opened, absolute. On Windows not every program starts in a path that was resolved.
     #[cfg(feature = "commands")]
     path: PathBuf,
     /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
@@ -69,7 +69,7 @@ impl ProjectRoot {
         Ok(Self {
             dir,
             #[cfg(feature = "commands")]
-            path: path.canonicalize()?,
+            path: std::path::absolute(path)?,
             known_as,
             own,
         })

@@ -1,4 +1,7 @@
 //! Tavily: `POST /search`.
+//!
+//! It could answer the question itself, or return whole pages. Neither is asked for: what is cited has to have been read,
+//! by `web_fetch`, which looks at where it connects to and at what comes back.
 
 use std::num::NonZeroU32;
 
