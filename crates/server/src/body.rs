@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, INVALID_BODY, NOT_JSON, Problem};
 
-/// The most bytes of a body.
+/// The most bytes of a body, unless a route says otherwise.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// How long a client may take to send a body.
@@ -17,6 +17,15 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the body of a request that has to be JSON.
 pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    json_up_to(MAX_BYTES, headers, body).await
+}
+
+/// As [`json`], of other bounds: for what holds whole conversations.
+pub(crate) async fn json_up_to(
+    most: usize,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Vec<u8>, Problem> {
     if !headers.get(header::CONTENT_TYPE).is_some_and(is_json) {
         return Err(Problem::new(
             &NOT_JSON,
@@ -24,10 +33,10 @@ pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Pro
         ));
     }
     // Whoever waits for leave to send it gets none, and nobody waits for what is not read.
-    if length(headers).is_some_and(|length| length > MAX_BYTES) {
-        return Err(too_large());
+    if length(headers).is_some_and(|length| length > most) {
+        return Err(too_large(most));
     }
-    let bytes = timeout(TIMEOUT, read(body)).await;
+    let bytes = timeout(TIMEOUT, read(most, body)).await;
     bytes.unwrap_or_else(|_| {
         let seconds = TIMEOUT.as_secs();
         Err(Problem::new(
@@ -56,7 +65,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, Problem> {
+async fn read(most: usize, body: Body) -> Result<Vec<u8>, Problem> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -66,8 +75,8 @@ async fn read(body: Body) -> Result<Vec<u8>, Problem> {
                 "the body ended early, or its chunks are not framed as HTTP demands",
             )
         })?;
-        if bytes.len() + chunk.len() > MAX_BYTES {
-            return Err(too_large());
+        if bytes.len() + chunk.len() > most {
+            return Err(too_large(most));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -80,7 +89,8 @@ fn length(headers: &HeaderMap) -> Option<usize> {
     Some(length.trim().parse().unwrap_or(usize::MAX))
 }
 
-fn too_large() -> Problem {
-    let detail = format!("the body may have {MAX_BYTES} bytes (1 MiB) at most");
-    Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", MAX_BYTES)
+fn too_large(most: usize) -> Problem {
+    let mebibytes = most / (1024 * 1024);
+    let detail = format!("the body may have {most} bytes ({mebibytes} MiB) at most");
+    Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", most)
 }

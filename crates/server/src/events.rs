@@ -15,7 +15,7 @@ use neuraxis::{Event, Events};
 use crate::problem::{INVALID_LAST_EVENT_ID, Problem};
 
 /// Tells proxies to pass events on as they come.
-const DO_NOT_BUFFER: (HeaderName, HeaderValue) = (
+pub(crate) const DO_NOT_BUFFER: (HeaderName, HeaderValue) = (
     HeaderName::from_static("x-accel-buffering"),
     HeaderValue::from_static("no"),
 );

@@ -1,7 +1,8 @@
 //! Neuraxis over HTTP: what the program `neuraxis-server` consists of.
 //!
 //! **For** asking an engine over a socket: a turn is a request, its answer is the run's result as JSON or the run's
-//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at `/mcp`. Errors are problem documents
+//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at `/mcp`, and AG-UI
+//! front ends at `/agui`. Errors are problem documents
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
@@ -28,6 +29,7 @@
 //! ```
 
 mod address;
+mod agui;
 mod api;
 mod body;
 mod events;

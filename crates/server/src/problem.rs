@@ -92,6 +92,21 @@ impl Problem {
         }
     }
 
+    /// Returns the name of its kind.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// Tells whether it is of a kind.
+    pub(crate) fn is(&self, kind: &Kind) -> bool {
+        self.kind.name == kind.name
+    }
+
+    /// Returns what is wrong, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Says in how many seconds the client may try again.
     #[must_use]
     pub(crate) const fn retry_after(mut self, seconds: u32) -> Self {

@@ -7,13 +7,13 @@ use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, get, on, post};
 
 use crate::limits::Limited;
 use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, guard};
+use crate::{agui, api, guard};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
@@ -25,6 +25,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
         .nest("/api/v1", api::routes())
+        .route("/agui", post(agui::run))
         .route(
             "/mcp",
             on(of_protocol, move |request| clients.clone().answer(request)),

@@ -73,7 +73,7 @@ pub(crate) async fn take(
 
 /// Begins a run. In a task of its own: a client that leaves in the middle must not leave half a beginning behind, which
 /// would keep the session busy for good. The run has its place until it is over, whoever listens.
-async fn begin(
+pub(crate) async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
@@ -97,7 +97,7 @@ async fn begin(
 }
 
 /// Says why a run that began has no result. The store's own words went into the log.
-fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
+pub(crate) fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
     let problem = match why {
         NoResult::Unrecorded(_) => {
             let detail = "the run began, and what it did next could not be recorded; it has not ended, and goes on once the \

@@ -1,0 +1,142 @@
+//! The messages that a client has: what it sent, and what it was told since. For when something of it is taken back.
+
+use serde_json::{Value, json};
+
+/// The messages of a client.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// As the client sent them.
+    said: Vec<Value>,
+    since: Vec<ShownMessage>,
+}
+
+#[derive(Debug)]
+struct ShownMessage {
+    id: String,
+    subagent: Option<String>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Assistant { text: String, calls: Vec<Value> },
+    Tool { call: String, text: String },
+}
+
+impl Shown {
+    /// Begins with what the client sent. Of activities and thoughts it keeps its own (docs.ag-ui.com/concepts/events,
+    /// `MESSAGES_SNAPSHOT`).
+    pub(super) fn after(mut said: Vec<Value>) -> Self {
+        said.retain(|message| {
+            let role = message.get("role").and_then(Value::as_str);
+            !matches!(role, Some("activity" | "reasoning"))
+        });
+        let since = Vec::new();
+        Self { said, since }
+    }
+
+    /// Forgets what was told since: the client sent it.
+    pub(super) fn forget(&mut self) {
+        self.since.clear();
+    }
+
+    pub(super) fn begin(&mut self, id: &str, subagent: Option<String>) {
+        let content = Content::Assistant {
+            text: String::new(),
+            calls: Vec::new(),
+        };
+        self.since.push(ShownMessage {
+            id: id.to_owned(),
+            subagent,
+            content,
+        });
+    }
+
+    pub(super) fn say(&mut self, id: &str, more: &str) {
+        if let Some(Content::Assistant { text, .. }) = self.content(id) {
+            text.push_str(more);
+        }
+    }
+
+    /// Adds a call to its message, which a client makes if there is none.
+    pub(super) fn call(
+        &mut self,
+        id: &str,
+        (name, arguments): (&str, &str),
+        parent: Option<&str>,
+        subagent: Option<String>,
+    ) {
+        let parent = parent.unwrap_or(id);
+        if self.content(parent).is_none() {
+            self.begin(parent, subagent);
+        }
+        let function = json!({"name": name, "arguments": arguments});
+        if let Some(Content::Assistant { calls, .. }) = self.content(parent) {
+            calls.push(json!({"id": id, "type": "function", "function": function}));
+        }
+    }
+
+    pub(super) fn result(&mut self, id: &str, call: &str, text: &str, subagent: Option<String>) {
+        self.since.push(ShownMessage {
+            id: id.to_owned(),
+            subagent,
+            content: Content::Tool {
+                call: call.to_owned(),
+                text: text.to_owned(),
+            },
+        });
+    }
+
+    pub(super) fn remove(&mut self, ids: &[String]) {
+        self.since.retain(|message| !ids.contains(&message.id));
+    }
+
+    /// Returns the text that the root agent said since.
+    pub(super) fn texts(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.since
+            .iter()
+            .filter_map(|message| match &message.content {
+                Content::Assistant { text, .. }
+                    if message.subagent.is_none() && !text.is_empty() =>
+                {
+                    Some(text.as_str())
+                }
+                _ => None,
+            })
+    }
+
+    /// Returns all messages that stand.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        let since = self.since.iter().map(ShownMessage::to_json);
+        self.said.iter().cloned().chain(since).collect()
+    }
+
+    fn content(&mut self, id: &str) -> Option<&mut Content> {
+        let found = self.since.iter_mut().rfind(|message| message.id == id);
+        found.map(|message| &mut message.content)
+    }
+}
+
+impl ShownMessage {
+    fn to_json(&self) -> Value {
+        let mut json = match &self.content {
+            Content::Assistant { text, calls } => {
+                let mut json = json!({"id": self.id, "role": "assistant"});
+                if !text.is_empty() {
+                    json["content"] = text.as_str().into();
+                }
+                if !calls.is_empty() {
+                    json["toolCalls"] = calls.as_slice().into();
+                }
+                json
+            }
+            Content::Tool { call, text } => {
+                json!({"id": self.id, "role": "tool", "toolCallId": call, "content": text})
+            }
+        };
+        if let Some(subagent) = &self.subagent {
+            json["subagentRunId"] = subagent.as_str().into();
+        }
+        json
+    }
+}
