@@ -250,6 +250,22 @@ impl ToolCallId {
         Self(text.into())
     }
 
+    /// Returns the run whose call it is; `None` for an id that came from outside.
+    ///
+    /// ```
+    /// use neuraxis_core::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
+    ///
+    /// let run = RunId(neuraxis_core::uuid::Uuid::nil());
+    /// let call = ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(0));
+    /// assert_eq!(call.run(), Some(run));
+    /// assert_eq!(ToolCallId::from_text("call_1").run(), None);
+    /// ```
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        let (run, _) = self.0.strip_prefix("call_")?.split_once('_')?;
+        run.parse().ok().map(RunId)
+    }
+
     /// Wraps an id that came from outside, such as the one in a history that a client sent.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())

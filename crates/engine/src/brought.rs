@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ClientTools, ContentHash, JsonText, Message, RunSpec, Taint, ToolChoice, ToolKind, ToolName,
-    ToolSpec,
+    ClientTools, ContentHash, Decision, JsonText, Message, Role, RunSpec, Taint, ToolChoice,
+    ToolKind, ToolName, ToolSpec,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -46,6 +46,8 @@ pub struct Brought {
     pub conversation: Vec<Arc<Message>>,
     /// What the agent that answers is told besides its own instructions, after them.
     pub instructions: Option<String>,
+    /// The role whose model serves; one that policy allows for such a request.
+    pub role: Option<Role>,
     /// The tools that the client runs. One that has the name of a tool here takes its place.
     pub tools: Vec<ToolSpec>,
     /// Whether the run waits for their results, or ends with the calls: [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
@@ -77,6 +79,14 @@ pub enum BroughtError {
     /// The parameters of a tool are no JSON Schema of an object.
     #[error("the parameters of tool {0} are no JSON Schema of an object")]
     Parameters(ToolName),
+    /// Policy does not let this role serve such a request.
+    #[error("policy does not allow role {asked} here; it allows: {allowed}")]
+    RoleNotAllowed {
+        /// The role that was asked for.
+        asked: Role,
+        /// The roles that may serve.
+        allowed: String,
+    },
     /// The tool that is to be called first is not offered.
     #[error("tool {0} is to be called, and is not offered")]
     NoSuchTool(ToolName),
@@ -97,6 +107,13 @@ impl Brought {
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
+        self
+    }
+
+    /// Sets whose model serves.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = Some(role);
         self
     }
 
@@ -246,6 +263,23 @@ impl UserRequest {
         Ok(())
     }
 
+    /// Lets the role serve that the request names, if it names one.
+    pub(crate) fn choose_role(&self, decision: &mut Arc<Decision>) -> Result<(), BroughtError> {
+        match self
+            .brought
+            .as_ref()
+            .and_then(|brought| brought.role.as_ref())
+        {
+            Some(role) => serve_by(Arc::make_mut(decision), role).map_err(|allowed| {
+                BroughtError::RoleNotAllowed {
+                    asked: role.clone(),
+                    allowed,
+                }
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Adds to the description of its run what the request says and brings. Returns the messages that the run cannot do without.
     ///
     /// # Errors
@@ -274,4 +308,16 @@ impl UserRequest {
             brought.join(spec);
         }
     }
+}
+
+/// Lets a role serve that whoever asks has named; if policy does not allow it, returns those that it does allow.
+pub(crate) fn serve_by(decision: &mut Decision, role: &Role) -> Result<(), String> {
+    if !decision.allowed_roles.contains(role) {
+        let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();
+        return Err(allowed.join(", "));
+    }
+    decision.role = role.clone();
+    // Whoever names the role needs nobody to choose one.
+    decision.routing = None;
+    Ok(())
 }

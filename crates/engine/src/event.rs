@@ -35,7 +35,7 @@ impl Event {
 /// The events of one run, from its first to its last record, then the end.
 ///
 /// A slow listener misses no record and no text: it reads merged text later. Of a call that was over before it looked, it
-/// hears the text in one piece and no progress. Dropping it disturbs nobody.
+/// hears thoughts and text in one piece each, and no progress. Dropping it disturbs nobody.
 pub struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
 
 impl Events {

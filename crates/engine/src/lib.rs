@@ -99,7 +99,7 @@ pub use sessions::{
     read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
-pub use text_stream::TextStream;
+pub use text_stream::{TextStream, Words};
 pub use tool_search::{ToolOffer, rank_tools};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
 #[cfg(feature = "typed")]

@@ -50,8 +50,7 @@ impl Events {
     pub fn text_stream(self) -> TextStream {
         TextStream {
             events: self,
-            call: None,
-            said: String::new(),
+            words: Words::default(),
         }
     }
 }
@@ -60,10 +59,7 @@ impl Events {
 #[derive(Debug)]
 pub struct TextStream {
     events: Events,
-    /// The call whose text came last.
-    call: Option<EffectId>,
-    /// What it said that stands.
-    said: String,
+    words: Words,
 }
 
 impl TextStream {
@@ -81,22 +77,39 @@ impl TextStream {
             let Some(event) = ready!(self.events.poll_next_unpin(context)) else {
                 return Poll::Ready(None);
             };
-            let piece = match event {
-                Event::Live(live) if live.agent == AgentId::ROOT => self.hear(live),
-                Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
-                    RecordBody::Final(end) => self.conclude(&end.content),
-                    _ => None,
-                },
-                _ => None,
-            };
+            let piece = self.words.hear(&event);
             if piece.is_some() {
                 return Poll::Ready(piece);
             }
         }
     }
+}
 
-    fn hear(&mut self, live: LiveEvent) -> Option<String> {
-        match live.body {
+/// Finds the words that the user is told among the events of one run, for whoever listens for more than those:
+/// [`Events::text_stream`] says which they are.
+#[derive(Debug, Clone, Default)]
+pub struct Words {
+    /// The call whose text came last.
+    call: Option<EffectId>,
+    /// What it said that stands.
+    said: String,
+}
+
+impl Words {
+    /// Returns what the user is told next, if the run's next event holds anything of it.
+    pub fn hear(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
+            Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
+                RecordBody::Final(end) => self.conclude(&end.content),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn hear_live(&mut self, live: &LiveEvent) -> Option<String> {
+        match &live.body {
             LiveBody::TextDelta { text } if text.is_empty() => None,
             LiveBody::TextDelta { text } => {
                 let goes_on = self.call == Some(live.call) && !self.said.is_empty();
@@ -107,7 +120,7 @@ impl TextStream {
                 if !goes_on {
                     self.said.clear();
                 }
-                self.said.push_str(&text);
+                self.said.push_str(text);
                 self.call = Some(live.call);
                 Some(piece)
             }

@@ -17,15 +17,18 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use neuraxis::engine::RequestError;
 use neuraxis::ports::StoreError;
-use neuraxis::{Message, Orchestrator, SessionId};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
+use tokio::sync::OwnedSemaphorePermit;
 
-use self::answer::{Telling, refused};
+use self::answer::{EndIfLeft, Telling, refused};
 use self::input::Input;
 use self::mapping::Mapping;
 use self::resume::GoesOn;
 use crate::limits::Limited;
 use crate::problem::{Problem, SESSION_BUSY};
+use crate::refusal::{internal, with_causes};
 use crate::{body, turns};
 
 /// The most bytes of a request, which holds a whole thread and may hold images.
@@ -37,7 +40,7 @@ pub(crate) async fn run(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let input = Input::parse(&body::json_up_to(MAX_BYTES, &headers, body).await?)?;
+    let input = Input::parse(&body::json_of(&headers, body, MAX_BYTES).await?)?;
     if !input.resume.is_empty() {
         return Ok(match go_on(&limited, &headers, &input).await {
             Ok(telling) => telling.answer(),
@@ -49,26 +52,43 @@ pub(crate) async fn run(
     let request = input.request(&kept)?;
     limited.check(&request.channel, &request.mode)?;
     let place = limited.place()?;
-    let begun = turns::begin(orchestrator.clone(), request, Some(place)).await;
-    let (handle, events) = match begun {
-        Ok(begun) => begun,
+    match begin(orchestrator.clone(), request, place).await {
+        Ok((handle, events, end)) => {
+            let run = handle.run_id();
+            let telling = Telling {
+                orchestrator,
+                mapping: Mapping::new(input.named, run, input.state, input.messages),
+                run,
+                handle: Some(handle),
+                events,
+                end,
+            };
+            Ok(telling.answer())
+        }
         Err(problem) if problem.is(&SESSION_BUSY) => {
-            return match asked(&orchestrator, &input.session).await? {
+            match asked(&orchestrator, &input.session).await? {
                 Some(asked) => Ok(refused(input.named, &asked)),
                 None => Err(problem),
-            };
+            }
         }
-        Err(problem) => return Err(problem),
-    };
-    let run = handle.run_id();
-    let telling = Telling {
-        orchestrator,
-        mapping: Mapping::new(input.named, run, input.state, input.messages),
-        run,
-        handle: Some(handle),
-        events,
-    };
-    Ok(telling.answer())
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind.
+async fn begin(
+    orchestrator: Orchestrator,
+    request: UserRequest,
+    place: OwnedSemaphorePermit,
+) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
+    let begun = tokio::spawn(async move {
+        let started = turns::start(orchestrator.clone(), request, Some(place));
+        let (handle, events) = started.await?;
+        let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
+        Ok::<_, RequestError>((handle, events, end))
+    });
+    let begun = begun.await;
+    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
 }
 
 /// Lets the run go on whose questions the client answers.
@@ -78,6 +98,7 @@ async fn go_on(limited: &Limited, headers: &HeaderMap, input: &Input) -> Result<
         handle,
         events,
         past,
+        end,
     } = resume::resume(limited, headers, input).await?;
     let (state, messages) = (input.state.clone(), input.messages.clone());
     let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
@@ -88,6 +109,7 @@ async fn go_on(limited: &Limited, headers: &HeaderMap, input: &Input) -> Result<
         run,
         handle,
         events,
+        end,
     })
 }
 

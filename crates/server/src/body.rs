@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, INVALID_BODY, NOT_JSON, Problem};
 
-/// The most bytes of a body, unless a route says otherwise.
+/// The most bytes of a body.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// How long a client may take to send a body.
@@ -17,14 +17,14 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the body of a request that has to be JSON.
 pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
-    json_up_to(MAX_BYTES, headers, body).await
+    json_of(headers, body, MAX_BYTES).await
 }
 
-/// As [`json`], of other bounds: for what holds whole conversations.
-pub(crate) async fn json_up_to(
-    most: usize,
+/// As [`json`], of at most so many bytes.
+pub(crate) async fn json_of(
     headers: &HeaderMap,
     body: Body,
+    most: usize,
 ) -> Result<Vec<u8>, Problem> {
     if !headers.get(header::CONTENT_TYPE).is_some_and(is_json) {
         return Err(Problem::new(
@@ -36,7 +36,7 @@ pub(crate) async fn json_up_to(
     if length(headers).is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    let bytes = timeout(TIMEOUT, read(most, body)).await;
+    let bytes = timeout(TIMEOUT, read(body, most)).await;
     bytes.unwrap_or_else(|_| {
         let seconds = TIMEOUT.as_secs();
         Err(Problem::new(
@@ -65,7 +65,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
-async fn read(most: usize, body: Body) -> Result<Vec<u8>, Problem> {
+async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -90,7 +90,7 @@ fn length(headers: &HeaderMap) -> Option<usize> {
 }
 
 fn too_large(most: usize) -> Problem {
-    let mebibytes = most / (1024 * 1024);
+    let mebibytes = most / MAX_BYTES;
     let detail = format!("the body may have {most} bytes ({mebibytes} MiB) at most");
     Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", most)
 }

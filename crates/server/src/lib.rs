@@ -38,6 +38,7 @@ mod limits;
 mod linger;
 mod logs;
 mod mcp;
+mod openai;
 mod probes;
 mod problem;
 mod program;

@@ -45,6 +45,8 @@ kinds! {
     REFUSED = "refused", FORBIDDEN, "Refused by policy";
     NOT_FOUND = "not-found", NOT_FOUND, "Not found";
     NO_SUCH_SESSION = "no-such-session", NOT_FOUND, "No such session";
+    NO_SUCH_MODEL = "no-such-model", NOT_FOUND, "No such model";
+    NO_SUCH_RESPONSE = "no-such-response", NOT_FOUND, "No such response";
     NO_SUCH_RUN = "no-such-run", NOT_FOUND, "No such run";
     METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
@@ -92,19 +94,9 @@ impl Problem {
         }
     }
 
-    /// Returns the name of its kind.
-    pub(crate) const fn name(&self) -> &'static str {
-        self.kind.name
-    }
-
     /// Tells whether it is of a kind.
     pub(crate) fn is(&self, kind: &Kind) -> bool {
         self.kind.name == kind.name
-    }
-
-    /// Returns what is wrong, and what to do.
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
     }
 
     /// Says in how many seconds the client may try again.
@@ -122,6 +114,16 @@ impl Problem {
     }
 }
 
+/// A problem that an answer tells, for what gives it another shape on its way out.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    /// The name of its kind.
+    pub(crate) name: &'static str,
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+    pub(crate) members: Map<String, Value>,
+}
+
 /// The document, as it is sent.
 #[derive(Serialize)]
 struct Document {
@@ -134,8 +136,21 @@ struct Document {
     members: Map<String, Value>,
 }
 
+impl Problem {
+    /// Returns what it tells.
+    pub(crate) fn told(&self) -> Told {
+        Told {
+            name: self.kind.name,
+            status: self.kind.status,
+            detail: self.detail.clone(),
+            members: self.members.clone(),
+        }
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let told = self.told();
         let Self {
             kind,
             detail,
@@ -155,6 +170,7 @@ impl IntoResponse for Problem {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        response.extensions_mut().insert(told);
         response
     }
 }

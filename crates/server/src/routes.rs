@@ -13,7 +13,7 @@ use crate::limits::Limited;
 use crate::mcp::McpClients;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{agui, api, guard};
+use crate::{agui, api, guard, openai};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
@@ -26,6 +26,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .route("/readyz", get(move || readiness.is_ready()))
         .nest("/api/v1", api::routes())
         .route("/agui", post(agui::run))
+        .nest("/v1", openai::routes())
         .route(
             "/mcp",
             on(of_protocol, move |request| clients.clone().answer(request)),
@@ -34,6 +35,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(guard::admit))
+        .layer(from_fn(openai::in_their_shape))
         .layer(from_fn(log))
 }
 

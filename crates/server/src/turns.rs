@@ -73,27 +73,32 @@ pub(crate) async fn take(
 
 /// Begins a run. In a task of its own: a client that leaves in the middle must not leave half a beginning behind, which
 /// would keep the session busy for good. The run has its place until it is over, whoever listens.
-pub(crate) async fn begin(
+async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
     place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), Problem> {
-    let begun = tokio::spawn(async move {
-        let (handle, events) = orchestrator.stream(request).await?;
-        // A run that is repeated has its place already.
-        if !handle.is_repeat() {
-            let run = handle.clone();
-            tokio::spawn(async move {
-                // However it ended, it needs its place no longer.
-                let _ = run.result().await;
-                drop(place);
-            });
-        }
-        Ok::<_, RequestError>((handle, events))
-    });
-    Ok(begun
-        .await
-        .map_err(|error| internal(&with_causes(&error)))??)
+    let begun = tokio::spawn(start(orchestrator, request, place)).await;
+    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+}
+
+/// Begins a run, which has its place until it is over.
+pub(crate) async fn start(
+    orchestrator: Orchestrator,
+    request: UserRequest,
+    place: Option<OwnedSemaphorePermit>,
+) -> Result<(RunHandle, Events), RequestError> {
+    let (handle, events) = orchestrator.stream(request).await?;
+    // A run that is repeated has its place already.
+    if !handle.is_repeat() {
+        let run = handle.clone();
+        tokio::spawn(async move {
+            // However it ended, it needs its place no longer.
+            let _ = run.result().await;
+            drop(place);
+        });
+    }
+    Ok((handle, events))
 }
 
 /// Says why a run that began has no result. The store's own words went into the log.

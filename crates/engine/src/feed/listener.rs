@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use neuraxis_core::{BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, Seq};
+use neuraxis_core::{
+    BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, ReplyPart, Seq,
+};
 
 use tokio::time::{Instant, sleep};
 
@@ -164,26 +166,41 @@ impl Listener {
     }
 }
 
-/// The text of a call whose buffer this listener never saw, so that whoever puts deltas together has it all the same.
-fn whole_text(record: &Record, call: &LlmCall, after: Seq) -> Option<LiveEvent> {
+/// The thoughts and the text of a call whose buffer this listener never saw, so that whoever puts deltas together has them all
+/// the same.
+fn whole_text(
+    record: &Record,
+    call: &LlmCall,
+    after: Seq,
+) -> impl Iterator<Item = LiveEvent> + use<> {
     // Only calls that a person reads along with have a buffer at all.
-    call.first_delta?;
-    if !stands(call.purpose, &call.reply) {
-        return None;
-    }
-    let text = call.reply.text();
-    let event = LiveEvent {
-        after,
-        content_index: record.content_index?,
-        run_id: record.run_id,
-        agent: record.agent,
-        call: call.effect_id,
-        attempt: call.attempt,
-        block: BlockIndex(0),
-        offset: 0,
-        body: LiveBody::TextDelta { text: text.clone() },
-    };
-    (!text.is_empty()).then_some(event)
+    let is_shown = call.first_delta.is_some() && stands(call.purpose, &call.reply);
+    let content_index = record.content_index.filter(|_| is_shown);
+    let thoughts = call.reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),
+        _ => None,
+    });
+    let (thoughts, text) = (thoughts.collect::<String>(), call.reply.text());
+    let bodies = [
+        (!thoughts.is_empty()).then_some(LiveBody::ReasoningDelta { text: thoughts }),
+        (!text.is_empty()).then_some(LiveBody::TextDelta { text }),
+    ];
+    let (run_id, agent, attempt) = (record.run_id, record.agent, call.attempt);
+    let call = call.effect_id;
+    let shown = bodies.into_iter().flatten().zip(0..);
+    shown.filter_map(move |(body, block)| {
+        Some(LiveEvent {
+            after,
+            content_index: content_index?,
+            run_id,
+            agent,
+            call,
+            attempt,
+            block: BlockIndex(block),
+            offset: 0,
+            body,
+        })
+    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use neuraxis_ports::{RequestContext, Session, StoreError};
 
 use super::Runs;
 use crate::answer::AnswerSchema;
+use crate::brought::serve_by;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
@@ -163,17 +164,12 @@ impl Runs {
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {
-            if !decision.allowed_roles.contains(&role) {
-                let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();
-                let allowed = allowed.join(", ");
+            if let Err(allowed) = serve_by(&mut decision, &role) {
                 return Err(ForkError::RoleNotAllowed {
                     asked: role,
                     allowed,
                 });
             }
-            decision.role = role;
-            // Whoever names the role needs nobody to choose one.
-            decision.routing = None;
         }
         let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;

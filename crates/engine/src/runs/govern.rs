@@ -200,8 +200,9 @@ impl Runs {
         &self,
         run_id: RunId,
         request: &UserRequest,
-        decision: Arc<Decision>,
+        mut decision: Arc<Decision>,
     ) -> Result<RunSpec, RequestError> {
+        request.choose_role(&mut decision)?;
         let mut spec = self.run_spec(run_id, request, decision).await;
         let latest = request.join(&mut spec)?;
         self.parts.engine.fit(&mut spec, &latest, &request.said())?;

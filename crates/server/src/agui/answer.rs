@@ -6,7 +6,7 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use neuraxis::core::RunId;
-use neuraxis::{Events, Orchestrator, RunHandle, RunStatus};
+use neuraxis::{Events, Orchestrator, RunHandle, RunStatus, Runs};
 use tokio::runtime::Handle;
 
 use super::event::{Body, PROTOCOL_VERSION, Told};
@@ -26,13 +26,25 @@ pub(super) struct Telling {
     pub(super) run: RunId,
     pub(super) handle: Option<RunHandle>,
     pub(super) events: Events,
+    pub(super) end: EndIfLeft,
 }
 
 /// Ends a run whose client left before it was told the end: nobody else waits for it.
-struct EndIfLeft {
-    orchestrator: Orchestrator,
+#[derive(Debug)]
+pub(super) struct EndIfLeft {
+    runs: Runs,
     run: RunId,
     is_settled: bool,
+}
+
+impl EndIfLeft {
+    pub(super) const fn new(runs: Runs, run: RunId) -> Self {
+        Self {
+            runs,
+            run,
+            is_settled: false,
+        }
+    }
 }
 
 impl Drop for EndIfLeft {
@@ -41,7 +53,7 @@ impl Drop for EndIfLeft {
         let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
             return;
         };
-        let (runs, run) = (self.orchestrator.runs(), self.run);
+        let (runs, run) = (self.runs.clone(), self.run);
         runtime.spawn(async move {
             if let Err(error) = runs.cancel(run, LEFT).await {
                 tracing::debug!(%run, %error, "a client left, and its run was not ended");
@@ -54,22 +66,15 @@ impl Drop for EndIfLeft {
 struct Left {
     telling: Telling,
     ready: VecDeque<Told>,
-    end: EndIfLeft,
 }
 
 impl Telling {
     /// Answers with the run.
     pub(super) fn answer(mut self) -> Response {
         self.mapping.begin();
-        let end = EndIfLeft {
-            orchestrator: self.orchestrator.clone(),
-            run: self.run,
-            is_settled: false,
-        };
         let left = Left {
             ready: self.mapping.take().into(),
             telling: self,
-            end,
         };
         let frames = stream::unfold(left, |mut left| async move {
             let told = left.next().await?;
@@ -81,7 +86,7 @@ impl Telling {
     }
 
     /// Tells how the run ended, or that it waits.
-    async fn end(&mut self) {
+    async fn settle(&mut self) {
         let ended = match &self.handle {
             Some(handle) => match handle.result().await {
                 Ok(result) => Ok(result),
@@ -107,9 +112,10 @@ impl Telling {
                 let reason = result.finish_reason.as_ref();
                 self.mapping.end(&result.reply, result.status, reason);
             }
-            Err(problem) => self
-                .mapping
-                .fail(problem.detail().to_owned(), problem.name()),
+            Err(problem) => {
+                let told = problem.told();
+                self.mapping.fail(told.detail, told.name);
+            }
         }
     }
 }
@@ -120,7 +126,7 @@ impl Left {
             if let Some(told) = self.ready.pop_front() {
                 return Some(told);
             }
-            if self.end.is_settled {
+            if self.telling.end.is_settled {
                 return None;
             }
             let telling = &mut self.telling;
@@ -133,8 +139,8 @@ impl Left {
             match event {
                 Some(event) => telling.mapping.hear(&event),
                 None => {
-                    telling.end().await;
-                    self.end.is_settled = true;
+                    telling.settle().await;
+                    telling.end.is_settled = true;
                 }
             }
             self.ready = telling.mapping.take().into();
@@ -156,9 +162,10 @@ pub(super) fn refused(named: Named, problem: &Problem) -> Response {
         parent_run_id,
         metadata: None,
     };
+    let told = problem.told();
     let failed = Body::RunError {
-        message: problem.detail().to_owned(),
-        code: problem.name().to_owned(),
+        message: told.detail,
+        code: told.name.to_owned(),
         usage: Vec::new(),
     };
     let frames = [started, failed].map(|body| frame(&body.into()));

@@ -10,9 +10,10 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{Answer, ResumeError, ToolCallError, WaitingApproval};
 use neuraxis::ports::StoreError;
-use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, Runs, SessionId};
 use serde::Deserialize;
 
+use super::answer::EndIfLeft;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED};
@@ -31,6 +32,7 @@ pub(super) struct GoesOn {
     pub(super) events: Events,
     /// What the client was told before.
     pub(super) past: Vec<Arc<Record>>,
+    pub(super) end: EndIfLeft,
 }
 
 /// What a person answers.
@@ -87,9 +89,9 @@ pub(super) async fn resume(
     let last = earlier.map_or(last, |first| Seq(first.0.saturating_sub(1)));
     let past = records.into_iter().filter(|record| record.seq <= last);
     let past = past.collect();
-    let handle = match decided.is_empty() {
-        true => None,
-        false => go_on(orchestrator.clone(), run, decided).await?,
+    let (handle, end) = match decided.is_empty() {
+        true => (None, EndIfLeft::new(orchestrator.runs(), run)),
+        false => go_on(orchestrator.runs(), run, decided).await?,
     };
     let events = match &handle {
         Some(handle) => handle.events_after(last),
@@ -100,6 +102,7 @@ pub(super) async fn resume(
         handle,
         events,
         past,
+        end,
     })
 }
 
@@ -229,15 +232,14 @@ fn decided_before(
 /// Lets the run go on with the decisions, here or where it is. In a task of its own: a client that leaves in the middle must
 /// not leave a run that nobody drives.
 async fn go_on(
-    orchestrator: Orchestrator,
+    runs: Runs,
     run: RunId,
     decided: Vec<ApprovalDecided>,
-) -> Result<Option<RunHandle>, Problem> {
+) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
     let gone_on = tokio::spawn(async move {
-        let runs = orchestrator.runs();
         let answers = decided.iter().cloned().map(Answer::Approval).collect();
         match runs.resume(run, answers).await {
-            Ok(handle) => return Ok(Some(handle)),
+            Ok(handle) => return Ok((Some(handle), EndIfLeft::new(runs, run))),
             // Whoever has it takes them.
             Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {}
             Err(error) => return Err(error),
@@ -245,7 +247,7 @@ async fn go_on(
         for decided in decided {
             runs.post(run, InboxInput::ApprovalDecided(decided)).await?;
         }
-        Ok(None)
+        Ok((None, EndIfLeft::new(runs, run)))
     });
     let gone_on = gone_on
         .await

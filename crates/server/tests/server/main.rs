@@ -21,6 +21,7 @@ mod limits;
 mod log_copy;
 mod mcp;
 mod model_faults;
+mod openai;
 mod patience;
 mod promises;
 mod real_model;

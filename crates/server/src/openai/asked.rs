@@ -1,0 +1,140 @@
+//! What a client asks, whichever dialect it speaks, and the request that becomes of it: whose conversation goes on, and with what.
+
+use neuraxis::core::{Message, RunId, ToolChoice, ToolSpec};
+use neuraxis::engine::UuidV7;
+use neuraxis::ports::{Ids, StoreError};
+use neuraxis::{
+    AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, SessionId, UserRequest,
+};
+use serde::Deserialize;
+
+use super::{invalid, models};
+use crate::problem::Problem;
+
+/// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Own {
+    /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken.
+    session: Option<SessionId>,
+    mode: Option<Mode>,
+    channel: Option<Channel>,
+}
+
+/// What a client asks.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) model: Option<String>,
+    /// The messages, but for instructions.
+    pub(super) messages: Vec<Message>,
+    pub(super) instructions: Vec<String>,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) tool_choice: Option<ToolChoice>,
+    pub(super) answer: Option<AnswerSchema>,
+    pub(super) temperature: Option<f32>,
+    pub(super) max_output_tokens: Option<u32>,
+    /// The run whose conversation goes on, where the client names it.
+    pub(super) previous: Option<RunId>,
+    pub(super) own: Own,
+}
+
+impl Asked {
+    /// Makes the engine's request of it.
+    pub(super) async fn into_request(
+        self,
+        orchestrator: &Orchestrator,
+    ) -> Result<UserRequest, Problem> {
+        let session = self.session(orchestrator).await?;
+        let messages = match &session {
+            Some(_) => since_the_last_answer(self.messages),
+            None => self.messages,
+        };
+        let session = match session {
+            Some(session) => session,
+            None => new_session()?,
+        };
+        let mut brought = Brought::default()
+            .conversation(messages)
+            .tools(self.tools)
+            .hand_over();
+        brought.instructions = Some(self.instructions.join("\n\n")).filter(|it| !it.is_empty());
+        brought.tool_choice = self.tool_choice;
+        brought.temperature = self.temperature;
+        brought.max_output_tokens = self.max_output_tokens;
+        let mut request = UserRequest::new(session, "");
+        request.answer = self.answer;
+        if let Some(channel) = self.own.channel {
+            request = request.channel(channel);
+        }
+        if let Some(mode) = self.own.mode {
+            request = request.mode(mode);
+        }
+        let (request, brought) = match &self.model {
+            Some(model) => models::choose(orchestrator, model, request, brought)?,
+            None => (request, brought),
+        };
+        Ok(request.bring(brought))
+    }
+
+    /// Returns the session that goes on: the one that is named, that of the run that is named, or the one whose calls the last
+    /// messages answer, so that what the server's own tools found stays known. `None` if a new one begins.
+    async fn session(&self, orchestrator: &Orchestrator) -> Result<Option<SessionId>, Problem> {
+        if let Some(session) = &self.own.session {
+            return Ok(Some(session.clone()));
+        }
+        if let Some(run) = self.previous {
+            return match latest(orchestrator, run).await? {
+                Some((session, _)) => Ok(Some(session)),
+                None => {
+                    let why = "it is not the last response of its conversation, or there is none";
+                    Err(invalid("previous_response_id", why))
+                }
+            };
+        }
+        let results = self.messages.iter().rev();
+        let mut results = results.skip_while(|message| matches!(message, Message::User { .. }));
+        let Some(Message::Tool(result)) = results.next() else {
+            return Ok(None);
+        };
+        let Some(run) = result.tool_call_id.run() else {
+            return Ok(None);
+        };
+        // Otherwise it is a conversation like any other, which comes whole.
+        let found = latest(orchestrator, run).await?;
+        let handed_over = found.filter(|(_, why)| *why == Some(FinishReason::ClientTools));
+        Ok(handed_over.map(|(session, _)| session))
+    }
+}
+
+/// Returns the session of a run and why it ended, if it is the last one there.
+async fn latest(
+    orchestrator: &Orchestrator,
+    run: RunId,
+) -> Result<Option<(SessionId, Option<FinishReason>)>, Problem> {
+    let sessions = orchestrator.sessions();
+    let summary = match sessions.run(run).await {
+        Ok(summary) => summary,
+        Err(StoreError::NoSuchRun(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let runs = sessions.runs(&summary.session).await?;
+    let last = runs.as_deref().and_then(<[_]>::last);
+    if last.is_none_or(|last| last.run_id != run) {
+        return Ok(None);
+    }
+    let why = summary.finish_reason.clone();
+    Ok(Some((summary.session, why)))
+}
+
+/// Returns what a client says anew: the results of calls and the messages after the last answer.
+fn since_the_last_answer(mut messages: Vec<Message>) -> Vec<Message> {
+    let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+    let new = messages.iter().rposition(is_answer).map_or(0, |at| at + 1);
+    messages.split_off(new)
+}
+
+fn new_session() -> Result<SessionId, Problem> {
+    let id = UuidV7.new_id().to_string();
+    id.parse()
+        .map_err(|error: neuraxis::core::InvalidId| crate::refusal::internal(&error))
+}

@@ -1,0 +1,194 @@
+//! Content of messages: texts, images, sounds and files, as both dialects write them.
+
+use neuraxis::core::{JsonText, MediaPart, MediaSource, Part};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::invalid;
+use crate::problem::Problem;
+
+/// What a message holds: a text, or parts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Content {
+    Text(String),
+    Parts(Vec<Value>),
+}
+
+impl Content {
+    /// Reads the parts of a person's message.
+    pub(super) fn parts(self, field: &str) -> Result<Vec<Part>, Problem> {
+        let parts = match self {
+            Self::Text(text) => return Ok(vec![Part::text(text)]),
+            Self::Parts(parts) => parts,
+        };
+        let parts = parts.iter().enumerate();
+        let parts = parts.map(|(at, part)| read(part, &format!("{field}[{at}]")));
+        parts.collect()
+    }
+
+    /// Reads a message that has text alone: instructions, answers, results of tools.
+    pub(super) fn text(self, field: &str) -> Result<String, Problem> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text),
+            Self::Parts(parts) => parts,
+        };
+        let parts = parts.iter().enumerate();
+        let texts = parts.map(|(at, part)| {
+            let text = part.get("text").or_else(|| part.get("refusal"));
+            let text = text.and_then(Value::as_str).map(str::to_owned);
+            text.ok_or_else(|| invalid(&format!("{field}[{at}]"), "expected a text"))
+        });
+        texts.collect()
+    }
+}
+
+/// Turns what a client's tool gave into the JSON of a result: JSON as it is, and any other text as one.
+pub(super) fn result(text: &str) -> JsonText {
+    let written = JsonText::from_text(text);
+    match written.is_valid() {
+        true => written,
+        false => JsonText::string(text),
+    }
+}
+
+fn read(part: &Value, field: &str) -> Result<Part, Problem> {
+    let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let within = |name: &str, inner: &str| text_of(part.get(name).and_then(|it| it.get(inner)));
+    let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing, or no text");
+    let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+    match kind {
+        "text" | "input_text" | "output_text" => {
+            let text = text_of(part.get("text"));
+            Ok(Part::text(text.ok_or_else(|| missing("text"))?))
+        }
+        "image_url" | "input_image" => {
+            // Flat in one dialect, nested in the other.
+            let url = within("image_url", "url").or_else(|| text_of(part.get("image_url")));
+            media(&url.ok_or_else(|| missing("image_url"))?, field)
+        }
+        "input_audio" => {
+            let data = within("input_audio", "data");
+            let data = data.ok_or_else(|| missing("input_audio.data"))?;
+            let format = within("input_audio", "format");
+            let format = match format.as_deref() {
+                Some("mp3") => "audio/mpeg",
+                Some("wav") => "audio/wav",
+                _ => {
+                    return Err(invalid(
+                        &format!("{field}.input_audio.format"),
+                        "expected wav or mp3",
+                    ));
+                }
+            };
+            Ok(embedded(format, &data))
+        }
+        "file" | "input_file" => {
+            let data = within("file", "file_data").or_else(|| text_of(part.get("file_data")));
+            let why = "only files that are sent along are taken, as a data: URL in file_data";
+            media(&data.ok_or_else(|| invalid(field, why))?, field)
+        }
+        _ => {
+            let why = "expected a part of type text, image, audio or file";
+            Err(invalid(&format!("{field}.type"), why))
+        }
+    }
+}
+
+fn media(url: &str, field: &str) -> Result<Part, Problem> {
+    let Some(rest) = url.strip_prefix("data:") else {
+        if url.starts_with("https://") || url.starts_with("http://") {
+            return Ok(Part::Media(MediaPart {
+                // Nobody here fetches it: whoever does finds out what it is.
+                media_type: type_of(url).to_owned(),
+                source: MediaSource::Url(url.to_owned()),
+            }));
+        }
+        return Err(invalid(
+            field,
+            "expected a data: URL, or one with http or https",
+        ));
+    };
+    match rest.split_once(";base64,") {
+        Some((media_type, data)) => Ok(embedded(media_type, data)),
+        None => Err(invalid(
+            field,
+            "expected a data: URL such as data:image/png;base64,…",
+        )),
+    }
+}
+
+/// Guesses the type of an image from its address.
+fn type_of(url: &str) -> &'static str {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    match path.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("png") => "image/png",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        _ => "image/jpeg",
+    }
+}
+
+fn embedded(media_type: &str, data: &str) -> Part {
+    Part::Media(MediaPart {
+        media_type: media_type.to_owned(),
+        source: MediaSource::Base64(data.into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parts(content: Value) -> Result<Vec<Part>, Problem> {
+        let content: Content = serde_json::from_value(content).unwrap();
+        content.parts("messages[0].content")
+    }
+
+    #[test]
+    fn content_of_both_dialects_becomes_the_same_parts() {
+        let image = "data:image/png;base64,aGk=";
+        let chat = json!([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": image}}]);
+        let flat = json!([{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": image}]);
+        assert_eq!(parts(chat).unwrap(), parts(flat).unwrap());
+        assert_eq!(parts(json!("Hi.")).unwrap(), [Part::text("Hi.")]);
+        let sound =
+            json!([{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}}]);
+        assert_eq!(parts(sound).unwrap(), [embedded("audio/mpeg", "aGk=")]);
+    }
+
+    #[test]
+    fn what_is_no_content_is_named_by_its_place() {
+        for (content, place) in [
+            (json!([{"type": "text"}]), "messages[0].content[0].text"),
+            (json!(["Hi."]), "messages[0].content[0].type"),
+            (
+                json!([{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]),
+                "messages[0].content[0]",
+            ),
+            (
+                json!([{"type": "image_url", "image_url": {"url": "data:image/png,raw"}}]),
+                "messages[0].content[0]",
+            ),
+            (
+                json!([{"type": "input_file", "file_id": "file-1"}]),
+                "messages[0].content[0]",
+            ),
+            (
+                json!([{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "ogg"}}]),
+                "format",
+            ),
+        ] {
+            let text = format!("{:?}", parts(content).unwrap_err());
+            assert!(text.contains(place), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_result_is_json_where_it_is_and_a_text_otherwise() {
+        assert_eq!(result(r#"{"n": 1}"#).as_str(), r#"{"n": 1}"#);
+        assert_eq!(result("3 degrees").as_str(), r#""3 degrees""#);
+    }
+}

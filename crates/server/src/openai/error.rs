@@ -1,0 +1,110 @@
+//! Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
+//!
+//! Whatever refuses a request of this API, a route or what stands before all routes, refuses it with a [`Problem`]; on its way
+//! out the answer gets the other shape.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::problem::{Problem, Told};
+
+/// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
+/// tools may have done what they do.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// An error in the body of an answer, or in the middle of a stream.
+#[derive(Debug, Serialize)]
+pub(super) struct ErrorBody {
+    error: ErrorFields,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorFields {
+    message: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    param: Option<String>,
+    code: String,
+}
+
+impl ErrorBody {
+    /// Describes what went wrong with a run that began.
+    pub(super) fn of_run(message: String, code: &str) -> Self {
+        Self {
+            error: ErrorFields {
+                message,
+                kind: "server_error",
+                param: None,
+                code: code.to_owned(),
+            },
+        }
+    }
+
+    fn of(told: &Told) -> Self {
+        let field = told.members.get("field").and_then(Value::as_str);
+        Self {
+            error: ErrorFields {
+                message: told.detail.clone(),
+                kind: kind_of(told.status),
+                param: field.map(str::to_owned),
+                code: told.name.replace('-', "_"),
+            },
+        }
+    }
+}
+
+/// Answers with an error of a run that began.
+pub(super) fn failed(message: String, code: &str) -> Response {
+    let body = Json(ErrorBody::of_run(message, code));
+    not_again((StatusCode::INTERNAL_SERVER_ERROR, body).into_response())
+}
+
+/// Says that what began a run is not to be sent again.
+pub(super) fn not_again(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    response
+}
+
+/// Says what a problem is in the middle of a stream.
+pub(super) fn in_stream(problem: Problem) -> ErrorBody {
+    ErrorBody::of(&problem.told())
+}
+
+/// Returns the type that OpenAI's errors of this status have
+/// (platform.openai.com/docs/guides/error-codes).
+const fn kind_of(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "authentication_error",
+        StatusCode::FORBIDDEN => "permission_error",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+        StatusCode::SERVICE_UNAVAILABLE => "service_unavailable_error",
+        StatusCode::INTERNAL_SERVER_ERROR => "server_error",
+        _ => "invalid_request_error",
+    }
+}
+
+/// Gives problems the shape of this API where the request is one of it.
+pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
+    let is_ours = request.uri().path().starts_with("/v1/");
+    let mut response = next.run(request).await;
+    if !is_ours {
+        return response;
+    }
+    let Some(told) = response.extensions_mut().remove::<Told>() else {
+        return response;
+    };
+    let (head, _) = response.into_parts();
+    let mut answer = (head.status, Json(ErrorBody::of(&told))).into_response();
+    for (name, value) in &head.headers {
+        if !answer.headers().contains_key(name) {
+            answer.headers_mut().append(name, value.clone());
+        }
+    }
+    answer
+}

@@ -1,0 +1,128 @@
+//! What a request to Responses holds of a conversation: a text, or items.
+
+use std::collections::BTreeMap;
+
+use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId};
+use serde::Deserialize;
+
+use crate::openai::content::{Content, result};
+use crate::openai::invalid;
+use crate::problem::Problem;
+
+/// A text, or items.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Input {
+    Text(String),
+    Items(Vec<Item>),
+}
+
+/// An item of any kind; what is a message needs no type.
+#[derive(Debug, Deserialize)]
+pub(super) struct Item {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    role: Option<String>,
+    content: Option<Content>,
+    call_id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    output: Option<Content>,
+}
+
+/// Reads a conversation, and the instructions in it. Calls of one answer become one message.
+pub(super) fn conversation(input: Input) -> Result<(Vec<Message>, Vec<String>), Problem> {
+    let items = match input {
+        Input::Text(text) => return Ok((vec![Message::user(text)], Vec::new())),
+        Input::Items(items) => items,
+    };
+    let mut read = Read::default();
+    for (at, item) in items.into_iter().enumerate() {
+        read.take(item, &format!("input[{at}]"))?;
+    }
+    Ok((read.messages, read.instructions))
+}
+
+#[derive(Default)]
+struct Read {
+    messages: Vec<Message>,
+    instructions: Vec<String>,
+    /// The names of the calls so far.
+    names: BTreeMap<String, String>,
+}
+
+impl Read {
+    fn take(&mut self, item: Item, field: &str) -> Result<(), Problem> {
+        match item.kind.as_deref() {
+            None | Some("message") => self.message(item, field),
+            Some("function_call") => {
+                let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing");
+                let id = item.call_id.ok_or_else(|| missing("call_id"))?;
+                let name = item.name.ok_or_else(|| missing("name"))?;
+                self.names.insert(id.clone(), name.clone());
+                let arguments = item.arguments.unwrap_or_default();
+                self.answer(Part::ToolCall(ToolCall {
+                    id: ToolCallId::from_text(id),
+                    name: name.into(),
+                    arguments: JsonText::from_text(arguments),
+                    provider_id: None,
+                    state: None,
+                }));
+                Ok(())
+            }
+            Some("function_call_output") => {
+                let missing = || invalid(&format!("{field}.call_id"), "it is missing");
+                let id = item.call_id.ok_or_else(missing)?;
+                let text = match item.output {
+                    Some(output) => output.text(&format!("{field}.output"))?,
+                    None => String::new(),
+                };
+                let name = self.names.get(&id).cloned();
+                let name = name.unwrap_or_else(|| "tool".to_owned());
+                let id = ToolCallId::from_text(id);
+                self.messages
+                    .push(Message::tool_result(id, name, result(&text)));
+                Ok(())
+            }
+            // What a model thought is its provider's to read.
+            Some("reasoning") => Ok(()),
+            Some(_) => {
+                let why = "expected message, function_call, function_call_output or reasoning";
+                Err(invalid(&format!("{field}.type"), why))
+            }
+        }
+    }
+
+    fn message(&mut self, item: Item, field: &str) -> Result<(), Problem> {
+        let missing = || invalid(&format!("{field}.content"), "a message has content");
+        let content = item.content.ok_or_else(missing)?;
+        let place = format!("{field}.content");
+        match item.role.as_deref() {
+            Some("system" | "developer") => self.instructions.push(content.text(&place)?),
+            Some("user") => {
+                let parts = content.parts(&place)?;
+                self.messages.push(Message::User { parts });
+            }
+            Some("assistant") => {
+                let text = content.text(&place)?;
+                self.answer(Part::text(text));
+            }
+            _ => {
+                let why = "expected system, developer, user or assistant";
+                return Err(invalid(&format!("{field}.role"), why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the answer that is being read, or begins one.
+    fn answer(&mut self, part: Part) {
+        if let Some(Message::Assistant(said)) = self.messages.last_mut() {
+            said.parts.push(part);
+            return;
+        }
+        let parts = vec![part];
+        let answer = AssistantMessage { parts, model: None };
+        self.messages.push(Message::Assistant(answer));
+    }
+}

@@ -1,0 +1,245 @@
+//! A response as an object, and its items.
+
+use neuraxis::core::{RunId, ToolCall, Usage};
+use neuraxis::{FinishReason, OrchestratorResult};
+use serde::Serialize;
+
+use super::ID;
+use crate::openai::run::Ended;
+
+/// A response, at work or ended.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ResponseOut {
+    id: String,
+    object: &'static str,
+    created_at: i64,
+    status: &'static str,
+    error: Option<()>,
+    incomplete_details: Option<Incomplete>,
+    instructions: Option<()>,
+    model: String,
+    output: Vec<Item>,
+    parallel_tool_calls: bool,
+    previous_response_id: Option<String>,
+    tool_choice: &'static str,
+    tools: [(); 0],
+    metadata: Metadata,
+    usage: Option<UsageOut>,
+}
+
+/// Where the conversation and the run are found on the server's own API.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Metadata {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    run_id: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Incomplete {
+    reason: &'static str,
+}
+
+/// A part of the answer.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Item {
+    Reasoning {
+        id: String,
+        summary: Vec<Summary>,
+    },
+    Message {
+        id: String,
+        status: &'static str,
+        role: &'static str,
+        content: Vec<Content>,
+    },
+    FunctionCall {
+        id: String,
+        status: &'static str,
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Summary {
+    SummaryText { text: String },
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Content {
+    OutputText {
+        text: String,
+        annotations: [(); 0],
+        logprobs: [(); 0],
+    },
+}
+
+impl Content {
+    pub(super) const fn text(text: String) -> Self {
+        Self::OutputText {
+            text,
+            annotations: [],
+            logprobs: [],
+        }
+    }
+}
+
+impl Item {
+    /// Makes a message; `None` is one that is still to come.
+    pub(super) fn message(id: String, text: Option<String>) -> Self {
+        Self::Message {
+            id,
+            status: status_of(text.is_some()),
+            role: "assistant",
+            content: text.into_iter().map(Content::text).collect(),
+        }
+    }
+
+    /// Makes an item of thoughts; `None` for some that are still to come.
+    pub(super) fn reasoning(id: String, text: Option<String>) -> Self {
+        let summary = text.into_iter().map(|text| Summary::SummaryText { text });
+        Self::Reasoning {
+            id,
+            summary: summary.collect(),
+        }
+    }
+
+    /// Makes a call, with its arguments or still without.
+    pub(super) fn call(call: &ToolCall, is_whole: bool) -> Self {
+        let arguments = call.arguments.as_str();
+        Self::FunctionCall {
+            id: id_of(call),
+            status: status_of(is_whole),
+            call_id: call.id.to_string(),
+            name: call.name.to_string(),
+            arguments: if is_whole { arguments } else { "" }.to_owned(),
+        }
+    }
+}
+
+/// Returns the id of a call as an item.
+pub(super) fn id_of(call: &ToolCall) -> String {
+    let id = call.id.as_str();
+    format!("fc_{}", id.strip_prefix("call_").unwrap_or(id))
+}
+
+const fn status_of(is_whole: bool) -> &'static str {
+    match is_whole {
+        true => "completed",
+        false => "in_progress",
+    }
+}
+
+/// Returns what a run came to as items.
+pub(super) fn items(ended: &Ended) -> Vec<Item> {
+    let Ended { result, calls } = ended;
+    let mut items = Vec::new();
+    if calls.is_empty() || !result.reply.is_empty() {
+        let id = format!("msg_{}", result.run_id);
+        items.push(Item::message(id, Some(result.reply.clone())));
+    }
+    items.extend(calls.iter().map(|call| Item::call(call, true)));
+    items
+}
+
+impl ResponseOut {
+    /// Describes a response of which nothing is known yet.
+    pub(super) fn begun(
+        run: RunId,
+        created_at: i64,
+        model: String,
+        previous_response_id: Option<String>,
+    ) -> Self {
+        Self {
+            id: format!("{ID}{run}"),
+            object: "response",
+            created_at,
+            status: "in_progress",
+            error: None,
+            incomplete_details: None,
+            instructions: None,
+            model,
+            output: Vec::new(),
+            parallel_tool_calls: true,
+            previous_response_id,
+            tool_choice: "auto",
+            tools: [],
+            metadata: Metadata {
+                session_id: None,
+                run_id: run.to_string(),
+            },
+            usage: None,
+        }
+    }
+
+    /// Adds what it came to.
+    pub(super) fn ended(mut self, ended: &Ended, items: Vec<Item>) -> Self {
+        let result = &ended.result;
+        let incomplete = incomplete(result);
+        self.status = match incomplete {
+            Some(_) => "incomplete",
+            None if ended.is_answered() => "completed",
+            None => "failed",
+        };
+        self.incomplete_details = incomplete.map(|reason| Incomplete { reason });
+        self.output = items;
+        self.metadata.session_id = Some(result.session_id.to_string());
+        self.usage = Some(UsageOut::new(&result.usage.total));
+        self
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.metadata.run_id
+    }
+}
+
+fn incomplete(result: &OrchestratorResult) -> Option<&'static str> {
+    match result.finish_reason.as_ref()? {
+        FinishReason::Length => Some("max_output_tokens"),
+        FinishReason::ContentFilter | FinishReason::Refused => Some("content_filter"),
+        reason if reason.ends_at_a_limit() => Some("max_output_tokens"),
+        _ => None,
+    }
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Serialize)]
+struct UsageOut {
+    input_tokens: u64,
+    input_tokens_details: InputDetails,
+    output_tokens: u64,
+    output_tokens_details: OutputDetails,
+    total_tokens: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct InputDetails {
+    cached_tokens: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct OutputDetails {
+    reasoning_tokens: u64,
+}
+
+impl UsageOut {
+    fn new(usage: &Usage) -> Self {
+        let (input, output) = (usage.prompt.tokens, usage.completion.tokens);
+        Self {
+            input_tokens: input,
+            input_tokens_details: InputDetails {
+                cached_tokens: usage.cached.tokens,
+            },
+            output_tokens: output,
+            output_tokens_details: OutputDetails {
+                reasoning_tokens: usage.reasoning.tokens,
+            },
+            total_tokens: usage.total.tokens.max(input.saturating_add(output)),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The tools that a client sends, whether one must be called, and the form it wants of the answer: both dialects, which differ
+//! in how deep their fields lie.
+
+use neuraxis::AnswerSchema;
+use neuraxis::core::{JsonText, ToolChoice, ToolName, ToolSpec};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::invalid;
+use crate::problem::Problem;
+
+/// A tool as a client sends it: its function nested (Chat Completions) or flat (Responses).
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolIn {
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    function: Option<FunctionIn>,
+    #[serde(flatten)]
+    flat: FunctionIn,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct FunctionIn {
+    name: Option<String>,
+    description: Option<String>,
+    parameters: Option<Value>,
+}
+
+/// Reads the tools of a client.
+pub(super) fn tools(tools: Vec<ToolIn>) -> Result<Vec<ToolSpec>, Problem> {
+    let tools = tools.into_iter().enumerate();
+    tools.map(|(at, tool)| one(at, tool)).collect()
+}
+
+fn one(at: usize, tool: ToolIn) -> Result<ToolSpec, Problem> {
+    let field = |name: &str| format!("tools[{at}].{name}");
+    let kind = tool.kind.unwrap_or_else(|| "function".to_owned());
+    if kind != "function" {
+        let why = "only functions are taken: the tools of this server run without being named";
+        return Err(invalid(&field("type"), why));
+    }
+    let function = tool.function.unwrap_or(tool.flat);
+    let name = function.name.unwrap_or_default();
+    let name: ToolName = name
+        .parse()
+        .map_err(|error| invalid(&field("function.name"), &format!("{error}")))?;
+    let spec = ToolSpec::new(name, function.description.unwrap_or_default());
+    Ok(match function.parameters {
+        Some(Value::Null) | None => spec,
+        Some(schema) => spec.parameters(JsonText::from_text(schema.to_string())),
+    })
+}
+
+/// Reads whether a tool must be called.
+pub(super) fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
+    let wrong = || {
+        let why = "expected none, auto, required, or a function by its name";
+        invalid("tool_choice", why)
+    };
+    let of_word = |word: &str| match word {
+        "none" => Ok(Some(ToolChoice::None)),
+        "auto" => Ok(None),
+        "required" | "any" => Ok(Some(ToolChoice::Required)),
+        _ => Err(wrong()),
+    };
+    match choice {
+        Value::Null => Ok(None),
+        Value::String(word) => of_word(word),
+        Value::Object(fields) => {
+            let kind = fields.get("type").and_then(Value::as_str);
+            if kind == Some("allowed_tools") {
+                let nested = fields.get("allowed_tools").unwrap_or(choice);
+                return of_word(nested.get("mode").and_then(Value::as_str).unwrap_or("auto"));
+            }
+            let nested = fields.get("function").unwrap_or(choice);
+            let name = nested.get("name").and_then(Value::as_str);
+            let name = name.and_then(|name| name.parse().ok());
+            name.map(|name| Some(ToolChoice::Named(name)))
+                .ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// The form of the answer: with its schema nested (Chat Completions) or flat (Responses).
+#[derive(Debug, Deserialize)]
+pub(super) struct FormatIn {
+    #[serde(rename = "type")]
+    kind: String,
+    json_schema: Option<SchemaIn>,
+    #[serde(flatten)]
+    flat: SchemaIn,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct SchemaIn {
+    name: Option<String>,
+    schema: Option<Value>,
+}
+
+/// Reads the form of the answer; `None` where any text will do.
+pub(super) fn answer(field: &str, format: FormatIn) -> Result<Option<AnswerSchema>, Problem> {
+    let schema = match format.kind.as_str() {
+        "text" => return Ok(None),
+        "json_object" => SchemaIn::default(),
+        "json_schema" => format.json_schema.unwrap_or(format.flat),
+        _ => {
+            let why = "expected text, json_object or json_schema";
+            return Err(invalid(&format!("{field}.type"), why));
+        }
+    };
+    let text = schema.schema.map(|schema| schema.to_string());
+    let text = text.unwrap_or_else(|| r#"{"type":"object"}"#.to_owned());
+    let wrong = |error: &dyn std::fmt::Display| invalid(field, &error.to_string());
+    let answer = AnswerSchema::from_json(text).map_err(|error| wrong(&error))?;
+    let answer = match schema.name {
+        Some(name) => answer.named(&name).map_err(|error| wrong(&error))?,
+        None => answer,
+    };
+    Ok(Some(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_is_read_nested_and_flat() {
+        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        let nested = json!({"type": "function", "function": {"name": "weather", "description": "d", "parameters": schema}});
+        let flat = json!({"type": "function", "name": "weather", "description": "d", "parameters": schema, "strict": true});
+        for tool in [nested, flat] {
+            let tool = serde_json::from_value(tool).unwrap();
+            let read = tools(vec![tool]).unwrap().remove(0);
+            assert_eq!((read.name.as_str(), &*read.description), ("weather", "d"));
+            assert_eq!(read.parameters.decode::<Value>().unwrap(), schema);
+        }
+        for (tool, part) in [
+            (json!({"type": "web_search"}), "tools[0].type"),
+            (json!({"type": "function"}), "tools[0].function.name"),
+            (
+                json!({"type": "function", "name": "no spaces"}),
+                "tools[0].function.name",
+            ),
+        ] {
+            let refused = tools(vec![serde_json::from_value(tool).unwrap()]);
+            let text = format!("{:?}", refused.unwrap_err());
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn whether_a_tool_must_be_called_is_read_in_every_form() {
+        let named = || Some(ToolChoice::Named("weather".parse().unwrap()));
+        for (choice, expected) in [
+            (json!(null), None),
+            (json!("auto"), None),
+            (json!("none"), Some(ToolChoice::None)),
+            (json!("required"), Some(ToolChoice::Required)),
+            (
+                json!({"type": "function", "function": {"name": "weather"}}),
+                named(),
+            ),
+            (json!({"type": "function", "name": "weather"}), named()),
+            (
+                json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}),
+                Some(ToolChoice::Required),
+            ),
+            (json!({"type": "allowed_tools", "mode": "auto"}), None),
+        ] {
+            assert_eq!(tool_choice(&choice).unwrap(), expected, "{choice}");
+        }
+        for choice in [json!("maybe"), json!(3), json!({"type": "function"})] {
+            assert!(tool_choice(&choice).is_err(), "{choice}");
+        }
+    }
+
+    #[test]
+    fn the_form_of_the_answer_is_read_nested_and_flat() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let nested = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema, "strict": true}});
+        let flat = json!({"type": "json_schema", "name": "Count", "schema": schema});
+        let read =
+            |format: Value| answer("response_format", serde_json::from_value(format).unwrap());
+        for format in [nested, flat] {
+            assert_eq!(read(format).unwrap().unwrap().name(), "Count");
+        }
+        assert_eq!(read(json!({"type": "text"})).unwrap(), None);
+        assert!(read(json!({"type": "json_object"})).unwrap().is_some());
+        for format in [
+            json!({"type": "xml"}),
+            json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "array"}}}),
+        ] {
+            assert!(read(format).is_err());
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! OpenAI's API: what a client sends and is told, in its words.
+
+use std::sync::Arc;
+
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::{LlmClient, Tool};
+use neuraxis::{Orchestrator, OrchestratorBuilder, Policy, PolicyConfig, Role};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+
+/// An engine of this model, with more of a policy.
+fn builder(model: &Arc<ScriptedModel>, policy: &str) -> OrchestratorBuilder {
+    let config = format!("{policy}channels.chat.simple_role = 'reasoning'");
+    let config = PolicyConfig::from_toml(&config).unwrap();
+    Orchestrator::builder()
+        .model(Role::REASONING, Arc::clone(model) as Arc<dyn LlmClient>)
+        .store(Arc::new(MemoryStore::new()))
+        .policy(Policy::layered(config).unwrap())
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
+    answer(request(client, path, body)).await
+}
+
+fn request(client: &Client, path: &str, body: &Value) -> reqwest::RequestBuilder {
+    let request = client.post(path).header("content-type", "application/json");
+    request.body(body.to_string())
+}
+
+/// The data of all events of an answer.
+async fn stream(client: &Client, path: &str, body: &Value) -> Vec<String> {
+    let response = request(client, path, body).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let text = response.text().await.unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines.map(str::to_owned).collect()
+}
+
+fn parsed(data: &[String]) -> Vec<Value> {
+    let json = data.iter().filter(|data| *data != "[DONE]");
+    json.map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+fn weather() -> Value {
+    json!({"type": "function", "function": {
+        "name": "weather",
+        "description": "Tells the weather in a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}
+    }})
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+#[tokio::test]
+async fn a_conversation_is_answered_in_one_piece_and_kept_as_a_session() {
+    let model = ScriptedModel::new().then(reply::using(reply::text("In Oslo."), 30, 4));
+    let server = InProcess::of(model).await;
+    let body = json!({
+        "model": "neuraxis",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            user("I live in Oslo."),
+            {"role": "assistant", "content": "Noted."},
+            user("Where do I live?")
+        ],
+        "frequency_penalty": 0.5,
+        "a_field_of_tomorrow": {"x": 1}
+    });
+    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(told["object"], "chat.completion");
+    assert_eq!(told["model"], "neuraxis");
+    assert!(told["created"].as_i64().unwrap() > 1_700_000_000, "{told}");
+    let choice = &told["choices"][0];
+    assert_eq!(choice["message"]["role"], "assistant");
+    assert_eq!(choice["message"]["content"], "In Oslo.");
+    assert_eq!(choice["finish_reason"], "stop");
+    assert_eq!(choice["message"].get("tool_calls"), None);
+    let usage = &told["usage"];
+    assert_eq!(
+        (&usage["prompt_tokens"], &usage["completion_tokens"]),
+        (&json!(30), &json!(4))
+    );
+    assert_eq!(usage["total_tokens"], 34);
+
+    let session = told["neuraxis"]["session_id"].as_str().unwrap();
+    let (status, kept) = answer(server.client().get(&format!("/api/v1/sessions/{session}"))).await;
+    assert_eq!(status, 200);
+    let said: Vec<&str> = kept["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["user", "assistant", "user", "assistant"], "{kept}");
+}
+
+#[tokio::test]
+async fn an_answer_comes_piece_by_piece_with_thoughts_usage_and_an_end() {
+    let thought = reply::using(reply::reasoned("Let me see.", "Forty-two."), 7, 5);
+    let model = ScriptedModel::new().then(Script::from(thought).split(4));
+    let server = InProcess::of(model).await;
+    let body = json!({
+        "model": "reasoning",
+        "messages": [user("What is 6 × 7?")],
+        "stream": true,
+        "stream_options": {"include_usage": true}
+    });
+    let data = stream(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(data.last().unwrap(), "[DONE]");
+    let chunks = parsed(&data);
+    let text_of = |field: &str| -> String {
+        let deltas = chunks
+            .iter()
+            .map(|chunk| chunk["choices"][0]["delta"][field].as_str());
+        deltas.map(Option::unwrap_or_default).collect()
+    };
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    assert_eq!(text_of("content"), "Forty-two.");
+    assert_eq!(text_of("reasoning_content"), "Let me see.");
+    let finishes: Vec<&Value> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["finish_reason"])
+        .filter(|reason| !reason.is_null())
+        .collect();
+    assert_eq!(finishes, ["stop"]);
+    let last = chunks.last().unwrap();
+    assert_eq!(last["choices"], json!([]));
+    assert_eq!(last["usage"]["total_tokens"], 12);
+    assert!(chunks[0]["usage"].is_null());
+    assert!(chunks.iter().all(|chunk| chunk["id"] == chunks[0]["id"]));
+}
+
+#[tokio::test]
+async fn calls_of_the_clients_tools_are_given_back_and_the_servers_own_run_inside() {
+    let clock = ScriptedTool::echoing(spec("clock").read_only());
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("clock", "{}")]))
+            .then(reply::text_and_calls(
+                "I look.",
+                [("weather", r#"{"city":"Oslo"}"#)],
+            ))
+            .then(reply::text("Three degrees.")),
+    );
+    let builder = builder(&model, "channels.chat.tools = ['clock']\n");
+    let builder = builder.tools(vec![Arc::new(clock) as Arc<dyn Tool>]);
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let mut body = json!({"model": "neuraxis", "messages": [user("Coat?")], "tools": [weather()]});
+    let (status, first) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{first}");
+    let choice = &first["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls", "{first}");
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!(call["type"], "function");
+    assert_eq!(call["function"]["name"], "weather");
+    assert_eq!(call["function"]["arguments"], r#"{"city":"Oslo"}"#);
+
+    let said = body["messages"].as_array_mut().unwrap();
+    said.push(choice["message"].clone());
+    said.push(json!({"role": "tool", "tool_call_id": call["id"], "content": "3 degrees"}));
+    let (status, second) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(
+        (status, &second["choices"][0]["message"]["content"]),
+        (200, &json!("Three degrees.")),
+        "{second}"
+    );
+    assert_eq!(
+        first["neuraxis"]["session_id"],
+        second["neuraxis"]["session_id"]
+    );
+    // What the server's own tool found is still known, although the client never saw it.
+    let last = &model.requests()[2];
+    let calls: Vec<String> = last
+        .messages
+        .messages()
+        .iter()
+        .flat_map(|message| message.tool_calls())
+        .map(|call| call.name.to_string())
+        .collect();
+    assert_eq!(calls, ["clock", "weather"]);
+
+    let streamed = json!({"messages": [user("Coat?")], "tools": [weather()], "stream": true});
+    model.push(reply::calls([("weather", r#"{"city":"Rome"}"#)]));
+    let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &streamed).await);
+    let with_call = chunks
+        .iter()
+        .find(|chunk| chunk["choices"][0]["delta"].get("tool_calls").is_some());
+    let call = &with_call.unwrap()["choices"][0]["delta"]["tool_calls"][0];
+    assert_eq!(
+        (&call["index"], &call["function"]["name"]),
+        (&json!(0), &json!("weather"))
+    );
+    assert_eq!(
+        chunks.last().unwrap()["choices"][0]["finish_reason"],
+        "tool_calls"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_of_a_form_is_json_that_fits() {
+    let model = ScriptedModel::new()
+        .then(reply::text(r#"{"n": 42}"#))
+        .then(reply::text(r#"{"n": 43}"#));
+    let server = InProcess::of(model).await;
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema, "strict": true}});
+    let mut body =
+        json!({"messages": [user("How many?")], "response_format": format, "tool_choice": "none"});
+    let (status, answer) = post(&server.client(), "/v1/chat/completions", &body).await;
+    let content = answer["choices"][0]["message"]["content"].as_str();
+    let content: Value =
+        serde_json::from_str(content.unwrap_or_else(|| panic!("{status} {answer}"))).unwrap();
+    assert_eq!(content, json!({"n": 42}));
+    body["stream"] = json!(true);
+    let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &body).await);
+    let text: String = chunks
+        .iter()
+        .filter_map(|it| it["choices"][0]["delta"]["content"].as_str())
+        .collect();
+    assert_eq!(
+        serde_json::from_str::<Value>(&text).unwrap(),
+        json!({"n": 43})
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_as_openais_clients_expect_it() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let client = server.client();
+    let chat = "/v1/chat/completions";
+    for (path, body, status, code, param) in [
+        (
+            chat,
+            json!({"messages": [user("hi")], "model": "gpt-4o"}),
+            404,
+            "no_such_model",
+            json!("model"),
+        ),
+        (
+            chat,
+            json!({"messages": []}),
+            400,
+            "invalid_field",
+            json!("message"),
+        ),
+        (chat, json!({}), 400, "invalid_field", json!(null)),
+        (
+            chat,
+            json!({"messages": [{"role": "robot"}]}),
+            400,
+            "invalid_field",
+            json!("messages[0].role"),
+        ),
+        (
+            chat,
+            json!({"messages": [user("hi")], "n": 2}),
+            400,
+            "invalid_field",
+            json!("n"),
+        ),
+        (
+            chat,
+            json!({"messages": [user("hi")], "tools": [{"type": "web_search"}]}),
+            400,
+            "invalid_field",
+            json!("tools[0].type"),
+        ),
+        (
+            chat,
+            json!({"messages": [user("hi")], "tools": [weather(), weather()]}),
+            400,
+            "invalid_field",
+            json!(null),
+        ),
+        (
+            chat,
+            json!({"messages": [user("hi")], "neuraxis": {"mode": "exploratory"}}),
+            403,
+            "mode_not_allowed",
+            json!("mode"),
+        ),
+        (
+            "/v1/responses",
+            json!({"input": "hi", "previous_response_id": "resp_1"}),
+            400,
+            "invalid_field",
+            json!("previous_response_id"),
+        ),
+        (
+            "/v1/responses",
+            json!({"input": [{"type": "computer_call"}]}),
+            400,
+            "invalid_field",
+            json!("input[0].type"),
+        ),
+        ("/v1/nothing", json!({}), 404, "not_found", json!(null)),
+    ] {
+        let (got, answer) = post(&client, path, &body).await;
+        let error = &answer["error"];
+        assert_eq!(
+            (got, &error["code"], &error["param"]),
+            (status, &json!(code), &param),
+            "{body} {answer}"
+        );
+        assert!(error["message"].as_str().unwrap().len() > 5, "{answer}");
+        assert!(
+            error["type"].as_str().unwrap().ends_with("_error"),
+            "{answer}"
+        );
+    }
+    let (status, wrong) = answer(client.get("/v1/chat/completions")).await;
+    assert_eq!(
+        (status, &wrong["error"]["code"]),
+        (405, &json!("method_not_allowed"))
+    );
+    let (status, wrong) = answer(client.get("/v1/responses/resp_1")).await;
+    assert_eq!(
+        (status, &wrong["error"]["code"]),
+        (404, &json!("no_such_response"))
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_an_error_that_no_client_repeats_by_itself() {
+    let refused = LlmError::new(LlmErrorKind::Unauthorized, "wrong key");
+    let model = ScriptedModel::always(refused);
+    let server = InProcess::of(model).await;
+    let body = json!({"messages": [user("hi")]});
+    let response = request(&server.client(), "/v1/chat/completions", &body)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 500);
+    assert_eq!(response.headers()["x-should-retry"], "false");
+    let answer: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    assert_eq!(answer["error"]["type"], "server_error", "{answer}");
+    assert_eq!(answer["error"]["code"], "failed");
+    let streamed = json!({"messages": [user("hi")], "stream": true});
+    let data = stream(&server.client(), "/v1/chat/completions", &streamed).await;
+    let last: Value = serde_json::from_str(data.last().unwrap()).unwrap();
+    assert_eq!(last["error"]["code"], "failed", "{last}");
+    let events = parsed(
+        &stream(
+            &server.client(),
+            "/v1/responses",
+            &json!({"input": "hi", "stream": true}),
+        )
+        .await,
+    );
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["response"]["error"]["code"]),
+        (&json!("response.failed"), &json!("failed"))
+    );
+}
+
+#[tokio::test]
+async fn who_leaves_ends_the_run() {
+    let model = ScriptedModel::always(Script::hanging());
+    let server = InProcess::of(model).await;
+    let status = async || {
+        let (_, runs) = answer(server.client().get("/api/v1/runs?limit=1")).await;
+        runs["runs"][0]["status"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for stream in [false, true] {
+        let body = json!({"messages": [user("Wait.")], "stream": stream});
+        let asking = request(&server.client(), "/v1/chat/completions", &body);
+        let asking = tokio::spawn(async move {
+            let mut response = asking.send().await?;
+            while response.chunk().await?.is_some() {}
+            Ok::<_, reqwest::Error>(())
+        });
+        while status().await != "running" {
+            tokio::task::yield_now().await;
+        }
+        asking.abort();
+        while status().await == "running" {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(status().await, "interrupted");
+    }
+}
+
+#[tokio::test]
+async fn agents_and_roles_are_the_models() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let (status, models) = answer(server.client().get("/v1/models")).await;
+    assert_eq!((status, &models["object"]), (200, &json!("list")));
+    let ids: Vec<&str> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["id"].as_str().unwrap())
+        .collect();
+    for expected in ["neuraxis", "main_thread", "deep_research", "reasoning"] {
+        assert!(ids.contains(&expected), "{ids:?}");
+    }
+    let (status, model) = answer(server.client().get("/v1/models/reasoning")).await;
+    assert_eq!((status, &model["object"]), (200, &json!("model")));
+    let (status, missing) = answer(server.client().get("/v1/models/gpt-4o")).await;
+    assert_eq!(
+        (status, &missing["error"]["code"]),
+        (404, &json!("no_such_model"))
+    );
+}
+
+#[tokio::test]
+async fn a_response_is_given_whole_goes_on_by_its_id_and_is_found_again() {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::text("Noted."))
+            .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
+            .then(reply::text("Three degrees.")),
+    );
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let first =
+        json!({"model": "neuraxis", "input": "I live in Oslo.", "instructions": "Be brief."});
+    let (status, first) = post(&client, "/v1/responses", &first).await;
+    assert_eq!(
+        (status, &first["status"]),
+        (200, &json!("completed")),
+        "{first}"
+    );
+    assert_eq!(first["output"][0]["content"][0]["text"], "Noted.");
+    assert_eq!(first["output"][0]["role"], "assistant");
+
+    let flat = json!({"type": "function", "name": "weather", "parameters": weather()["function"]["parameters"], "strict": true});
+    let second = json!({"input": "Coat?", "previous_response_id": first["id"], "tools": [flat]});
+    let (status, second) = post(&client, "/v1/responses", &second).await;
+    assert_eq!(status, 200, "{second}");
+    let call = &second["output"][0];
+    assert_eq!(
+        (&call["type"], &call["name"]),
+        (&json!("function_call"), &json!("weather")),
+        "{second}"
+    );
+    let sent: Vec<String> = model.requests()[1].messages.messages()[1..]
+        .iter()
+        .map(|it| it.text())
+        .collect();
+    assert_eq!(sent, ["I live in Oslo.", "Noted.", "Coat?"]);
+
+    let output =
+        json!({"type": "function_call_output", "call_id": call["call_id"], "output": "3 degrees"});
+    let third = json!({"input": [output], "previous_response_id": second["id"], "stream": true});
+    let events = parsed(&stream(&client, "/v1/responses", &third).await);
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "response.created",
+            "response.in_progress",
+            "response.output_item.added",
+            "response.content_part.added",
+            "response.output_text.delta",
+            "response.output_text.done",
+            "response.content_part.done",
+            "response.output_item.done",
+            "response.completed",
+        ]
+    );
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!(event["sequence_number"], at);
+    }
+    let done = &events.last().unwrap()["response"];
+    assert_eq!(done["output"][0]["content"][0]["text"], "Three degrees.");
+
+    let id = done["id"].as_str().unwrap();
+    let (status, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!((status, &again["status"]), (200, &json!("completed")));
+    assert_eq!(again["output"][0]["content"][0]["text"], "Three degrees.");
+    // Only the last response of a conversation can be gone on from.
+    let back = json!({"input": "And?", "previous_response_id": first["id"]});
+    let (status, refused) = post(&client, "/v1/responses", &back).await;
+    assert_eq!(
+        (status, &refused["error"]["param"]),
+        (400, &json!("previous_response_id"))
+    );
+}
