@@ -3,10 +3,12 @@
 //! Everything goes into `target/test-env`, so that deleting that folder is all it takes to begin anew. Tests find it
 //! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where it is there.
 
+mod agui_client;
 mod gguf;
 mod llama_server;
 mod mcp_client;
 mod mcp_servers;
+mod npm;
 mod postgres;
 mod scripted_model;
 
@@ -67,6 +69,12 @@ const PROVISIONS: &[Provision] = &[
         is_ready: mcp_client::is_ready,
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+    },
+    Provision {
+        name: "the client of AG-UI",
+        is_ready: agui_client::is_ready,
+        install: agui_client::install,
+        variables: &[("TEST_NEURAXIS_AGUI_CLIENT", agui_client::PACKAGES)],
     },
 ];
 

@@ -15,6 +15,13 @@ const agent = new HttpAgent({
   headers: { Authorization: `Bearer ${token}` },
 });
 
+const told = [];
+agent.subscribe({
+  onEvent: ({ event }) => {
+    told.push([event.type, event.subagentRunId ?? null]);
+  },
+});
+
 const say = (content) => agent.addMessage({ id: crypto.randomUUID(), role: "user", content });
 
 const weather = {
@@ -48,6 +55,10 @@ const scenes = {
     say("How is it outside?");
     await agent.runAgent();
     say("Good night.");
+    await agent.runAgent();
+  },
+  async ask() {
+    say("Is it true?");
     await agent.runAgent();
   },
   async frontend_tool() {
@@ -91,7 +102,7 @@ const scenes = {
 };
 
 scenes[scene]().then(
-  (seen) => console.log(JSON.stringify({ ...seen, messages: agent.messages, state: agent.state, warnings })),
+  (seen) => console.log(JSON.stringify({ ...seen, messages: agent.messages, state: agent.state, told, warnings })),
   (error) => {
     process.stderr.write(`${error?.stack ?? error}\n${warnings.join("\n")}\n`);
     process.exit(1);

@@ -4,9 +4,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::Tool;
-use neuraxis::{DecideLater, Orchestrator, Role, RunStatus};
+use neuraxis::{Agent, DecideLater, Orchestrator, Role, RunStatus};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -145,6 +146,59 @@ async fn a_person_at_the_front_end_approves_denies_and_edits() {
         assert_eq!(messages[3]["content"], "So be it.");
         server.stop().await.unwrap();
     }
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn what_an_agent_does_for_another_is_told_as_its_own() {
+    let small = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("True."));
+    let critic = Agent::builder("check_facts")
+        .description("Checks facts.")
+        .instructions("You check facts.")
+        .model(Arc::new(small))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .build()
+        .unwrap();
+    let model = ScriptedModel::new()
+        .then(reply::calls([("check_facts", r#"{"task":"It is mild."}"#)]))
+        .then(reply::text("It is."));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .agent_tool(critic)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let told = play(&server, "ask").await;
+    clean(&told);
+    let events = told["told"].as_array().unwrap();
+    let of = |kind: &str| -> Vec<&Value> {
+        let of_kind = events.iter().filter(|it| it[0] == kind);
+        of_kind.map(|it| &it[1]).collect()
+    };
+    let critic = of("SUBAGENT_STARTED")[0];
+    assert!(critic.is_string(), "{told}");
+    assert_eq!(of("SUBAGENT_FINISHED"), [critic]);
+    assert_eq!(of("TOOL_CALL_START"), [&Value::Null, critic]);
+    assert_eq!(of("TEXT_MESSAGE_START"), [critic, &Value::Null]);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn text_of_a_reply_that_broke_off_does_not_stand() {
+    let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
+    let broken = Script::from(reply::text("It is false, I believe.")).split(3).fail_at(2, broken);
+    let model = ScriptedModel::new().then(broken).then(reply::text("It is true."));
+    let (server, ..) = serve(model).await;
+    let told = play(&server, "ask").await;
+    clean(&told);
+    let messages = told["messages"].as_array().unwrap();
+    let said: Vec<&Value> = messages.iter().map(|it| &it["content"]).collect();
+    assert_eq!(said, ["Is it true?", "It is true."], "{told}");
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,51 @@
+//! Packages of the npm registry, pinned with their hashes. Nothing of them is run while they are installed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::cargo::{program, succeed, succeeds};
+
+/// Packages that are installed together.
+pub(super) struct Packages {
+    /// Where they go, seen from the folder of the provisions.
+    pub(super) folder: &'static str,
+    /// What is wanted.
+    pub(super) package: &'static str,
+    /// The versions and hashes of all that takes.
+    pub(super) lock: &'static str,
+}
+
+/// What says that all of them are there.
+const DONE: &str = "installed-package-lock.json";
+
+impl Packages {
+    /// Tells whether the pinned versions are there, and what runs them.
+    pub(super) fn are_ready(&self, folder: &Path) -> bool {
+        let installed = fs::read_to_string(folder.join(self.folder).join(DONE));
+        installed.is_ok_and(|it| it == self.lock) && succeeds(program("node", "--version"))
+    }
+
+    /// Installs the pinned versions, in place of whatever is there.
+    pub(super) fn install(&self, folder: &Path) -> anyhow::Result<()> {
+        let packages = folder.join(self.folder);
+        if packages.exists() {
+            fs::remove_dir_all(&packages)
+                .with_context(|| format!("{} cannot be removed", packages.display()))?;
+        }
+        fs::create_dir_all(&packages)
+            .and_then(|()| fs::write(packages.join("package.json"), self.package))
+            .and_then(|()| fs::write(packages.join("package-lock.json"), self.lock))
+            .with_context(|| format!("{} cannot be written", packages.display()))?;
+        let mut npm = program(
+            "npm",
+            "ci --ignore-scripts --no-audit --no-fund --loglevel=error",
+        );
+        npm.current_dir(&packages);
+        succeed(npm).context("it takes node, npm and a registry that npm can reach")?;
+        // Only what was installed whole counts.
+        let done = packages.join(DONE);
+        fs::write(&done, self.lock).with_context(|| format!("{} cannot be written", done.display()))
+    }
+}
