@@ -3,6 +3,7 @@
 //! A field without a value is left out: clients take null in few places (docs.ag-ui.com/concepts/events).
 
 use neuraxis::core::{CountLabel, ModelRef, TokenCount, Usage};
+use neuraxis::{FinishReason, RunStatus};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -52,7 +53,7 @@ pub(super) enum Body {
     RunFinished {
         thread_id: String,
         run_id: String,
-        result: Value,
+        result: RunResult,
         outcome: Outcome,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         usage: Vec<UsageOfModel>,
@@ -145,6 +146,17 @@ pub(super) enum Body {
         name: &'static str,
         value: Value,
     },
+}
+
+/// What a run came to, for who looks further by the server's own API.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunResult {
+    pub(super) neuraxis_run_id: String,
+    pub(super) session_id: String,
+    pub(super) status: RunStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) finish_reason: Option<FinishReason>,
 }
 
 /// How a run ended that did not fail.

@@ -1,18 +1,16 @@
 //! The messages that a front end sends: all of its thread with every run, of which the server keeps its own account.
 
+mod parts;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use neuraxis::Message;
-use neuraxis::core::{
-    AssistantMessage, JsonText, MediaPart, MediaSource, Part, ToolCall, ToolCallId,
-};
-use neuraxis::engine::attachment;
+use neuraxis::core::{AssistantMessage, JsonText, Part, ToolCall, ToolCallId};
 use serde::Deserialize;
 use serde_json::Value;
 
+use self::parts::{parts, texts};
 use super::input::{invalid, typed};
 use crate::problem::Problem;
 
@@ -40,6 +38,7 @@ struct Wire {
     tool_calls: Option<Vec<WireCall>>,
     tool_call_id: Option<String>,
     error: Option<String>,
+    subagent_run_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,28 +51,6 @@ struct WireCall {
 struct WireFunction {
     name: String,
     arguments: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WirePart {
-    #[serde(rename = "type")]
-    kind: String,
-    text: Option<String>,
-    source: Option<WireSource>,
-    /// Of the form `binary`, which is retired.
-    mime_type: Option<String>,
-    data: Option<String>,
-    url: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireSource {
-    #[serde(rename = "type")]
-    kind: String,
-    value: String,
-    mime_type: Option<String>,
 }
 
 impl Conversation {
@@ -90,6 +67,10 @@ impl Conversation {
     }
 
     fn add(&mut self, wire: Wire, at: usize) -> Result<(), Problem> {
+        // What was said to another agent is none of this conversation.
+        if wire.subagent_run_id.is_some() {
+            return Ok(());
+        }
         let message = match wire.role.as_str() {
             "system" | "developer" => {
                 let told = texts(&parts(wire.content, at)?);
@@ -239,83 +220,6 @@ impl WireCall {
             state: None,
         })
     }
-}
-
-/// Reads content: a text, or parts.
-fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Problem> {
-    let within = format!("messages[{at}].content");
-    match content {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::String(text)) => Ok(vec![Part::text(text)]),
-        Some(Value::Array(parts)) => {
-            let parts = parts.into_iter().enumerate();
-            parts
-                .map(|(number, part)| {
-                    let field = format!("{within}[{number}]");
-                    typed::<WirePart>(part, &format!("{field}."))?.into_part(&field)
-                })
-                .collect()
-        }
-        Some(_) => Err(invalid(&within, "it must be a text or a list of parts")),
-    }
-}
-
-impl WirePart {
-    fn into_part(self, field: &str) -> Result<Part, Problem> {
-        if self.kind == "text" {
-            return Ok(Part::text(self.text.unwrap_or_default()));
-        }
-        let source = match (self.source, self.data, self.url) {
-            (Some(source), ..) => source,
-            (None, Some(value), _) => WireSource {
-                kind: "data".to_owned(),
-                value,
-                mime_type: self.mime_type,
-            },
-            (None, None, Some(value)) => WireSource {
-                kind: "url".to_owned(),
-                value,
-                mime_type: self.mime_type,
-            },
-            _ => return Err(invalid(field, "it has neither a text nor a source")),
-        };
-        source.into_part(&self.kind, field)
-    }
-}
-
-impl WireSource {
-    fn into_part(self, kind: &str, field: &str) -> Result<Part, Problem> {
-        match self.kind.as_str() {
-            "data" => {
-                let content = STANDARD.decode(self.value.as_bytes());
-                let content = content
-                    .map_err(|_| invalid(&format!("{field}.source.value"), "it is not base64"))?;
-                attachment(kind, &content).map_err(|error| invalid(field, &error.to_string()))
-            }
-            "url" => {
-                let Some(media_type) = self.mime_type else {
-                    let field = format!("{field}.source.mimeType");
-                    return Err(invalid(&field, "what stands at an address needs its type"));
-                };
-                Ok(Part::Media(MediaPart {
-                    media_type,
-                    source: MediaSource::Url(self.value),
-                }))
-            }
-            _ => {
-                let complaint = "it must be data or url: files of a provider cannot be read here";
-                Err(invalid(&format!("{field}.source.type"), complaint))
-            }
-        }
-    }
-}
-
-fn texts(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(part) => Some(part.text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Takes a result as the JSON that it is, and as a text if it is none.

@@ -5,7 +5,7 @@ use neuraxis::core::{AgentId, ApprovalRequested, FinishReason};
 use serde_json::{Value, json};
 
 use super::Mapping;
-use crate::agui::event::{Body, Interrupt, Outcome, UsageOfModel};
+use crate::agui::event::{Body, Interrupt, Outcome, RunResult, UsageOfModel};
 
 /// The code of a run that ended without an answer.
 const RUN_FAILED: &str = "run-failed";
@@ -75,14 +75,12 @@ impl Mapping {
             }
             _ => self.close(None),
         }
-        let mut result = json!({
-            "neuraxisRunId": self.run.to_string(),
-            "sessionId": self.named.thread_id,
-            "status": status.as_str(),
-        });
-        if let Some(reason) = reason {
-            result["finishReason"] = json!(reason);
-        }
+        let result = RunResult {
+            neuraxis_run_id: self.run.to_string(),
+            session_id: self.named.thread_id.clone(),
+            status,
+            finish_reason: reason.cloned(),
+        };
         let body = Body::RunFinished {
             thread_id: self.named.thread_id.clone(),
             run_id: self.named.run_id.clone(),

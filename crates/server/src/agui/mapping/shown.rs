@@ -1,5 +1,6 @@
 //! The messages that a client has: what it sent, and what it was told since. For when something of it is taken back.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The messages of a client.
@@ -21,6 +22,22 @@ struct ShownMessage {
 enum Content {
     Assistant { text: String, calls: Vec<Value> },
     Tool { call: String, text: String },
+}
+
+/// A message as a client takes it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    id: &'a str,
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+    tool_calls: &'a [Value],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subagent_run_id: Option<&'a str>,
 }
 
 impl Shown {
@@ -119,24 +136,31 @@ impl Shown {
 
 impl ShownMessage {
     fn to_json(&self) -> Value {
-        let mut json = match &self.content {
-            Content::Assistant { text, calls } => {
-                let mut json = json!({"id": self.id, "role": "assistant"});
-                if !text.is_empty() {
-                    json["content"] = text.as_str().into();
-                }
-                if !calls.is_empty() {
-                    json["toolCalls"] = calls.as_slice().into();
-                }
-                json
-            }
-            Content::Tool { call, text } => {
-                json!({"id": self.id, "role": "tool", "toolCallId": call, "content": text})
-            }
+        let wire = match &self.content {
+            Content::Assistant { text, calls } => Wire {
+                role: "assistant",
+                content: Some(text.as_str()).filter(|text| !text.is_empty()),
+                tool_calls: calls,
+                ..self.wire()
+            },
+            Content::Tool { call, text } => Wire {
+                role: "tool",
+                content: Some(text),
+                tool_call_id: Some(call),
+                ..self.wire()
+            },
         };
-        if let Some(subagent) = &self.subagent {
-            json["subagentRunId"] = subagent.as_str().into();
+        json!(wire)
+    }
+
+    fn wire(&self) -> Wire<'_> {
+        Wire {
+            id: &self.id,
+            role: "",
+            content: None,
+            tool_calls: &[],
+            tool_call_id: None,
+            subagent_run_id: self.subagent.as_deref(),
         }
-        json
     }
 }

@@ -24,6 +24,7 @@ fn a_session_that_holds_nothing_is_told_the_whole_thread() {
         {"id": "0", "role": "system", "content": "Be brief."},
         {"id": "1", "role": "user", "content": "I live in Oslo."},
         {"id": "2", "role": "reasoning", "content": "Noted?"},
+        {"id": "s", "role": "assistant", "content": "For another.", "subagentRunId": "r.a1"},
         {"id": "3", "role": "assistant", "content": "Noted."},
         {"id": "4", "role": "activity", "activityType": "x", "content": {"a": 1}},
         {"id": "5", "role": "user", "content": "Where do I live?", "name": null},

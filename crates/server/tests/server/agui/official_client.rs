@@ -190,8 +190,12 @@ async fn what_an_agent_does_for_another_is_told_as_its_own() {
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
 async fn text_of_a_reply_that_broke_off_does_not_stand() {
     let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
-    let broken = Script::from(reply::text("It is false, I believe.")).split(3).fail_at(2, broken);
-    let model = ScriptedModel::new().then(broken).then(reply::text("It is true."));
+    let broken = Script::from(reply::text("It is false, I believe."))
+        .split(3)
+        .fail_at(2, broken);
+    let model = ScriptedModel::new()
+        .then(broken)
+        .then(reply::text("It is true."));
     let (server, ..) = serve(model).await;
     let told = play(&server, "ask").await;
     clean(&told);
