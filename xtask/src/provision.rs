@@ -9,7 +9,9 @@ mod llama_server;
 mod mcp_client;
 mod mcp_servers;
 mod npm;
+mod openai_clients;
 mod postgres;
+mod registries;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +77,15 @@ const PROVISIONS: &[Provision] = &[
         is_ready: agui_client::is_ready,
         install: agui_client::install,
         variables: &[("TEST_NEURAXIS_AGUI_CLIENT", agui_client::PACKAGES)],
+    },
+    Provision {
+        name: "clients of OpenAI's API",
+        is_ready: openai_clients::is_ready,
+        install: openai_clients::install,
+        variables: &[
+            ("TEST_NEURAXIS_OPENAI_NODE", openai_clients::NODE),
+            ("TEST_NEURAXIS_OPENAI_PYTHON", openai_clients::PYTHON),
+        ],
     },
 ];
 

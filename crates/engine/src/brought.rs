@@ -180,7 +180,7 @@ impl Brought {
             }
             let schema: Option<Map<String, Value>> = tool.parameters.decode().ok();
             let schema = schema.map(Value::Object);
-            if !schema.is_some_and(|schema| jsonschema::validator_for(&schema).is_ok()) {
+            if schema.is_none_or(|schema| jsonschema::validator_for(&schema).is_err()) {
                 return Err(BroughtError::Parameters(name()));
             }
         }

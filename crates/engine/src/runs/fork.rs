@@ -163,13 +163,13 @@ impl Runs {
         request.agent = options.agent.or_else(of_run);
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
-        if let Some(role) = options.role {
-            if let Err(allowed) = serve_by(&mut decision, &role) {
-                return Err(ForkError::RoleNotAllowed {
-                    asked: role,
-                    allowed,
-                });
-            }
+        if let Some(role) = options.role
+            && let Err(allowed) = serve_by(&mut decision, &role)
+        {
+            return Err(ForkError::RoleNotAllowed {
+                asked: role,
+                allowed,
+            });
         }
         let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;

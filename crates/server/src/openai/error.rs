@@ -72,7 +72,7 @@ pub(super) fn not_again(mut response: Response) -> Response {
 }
 
 /// Says what a problem is in the middle of a stream.
-pub(super) fn in_stream(problem: Problem) -> ErrorBody {
+pub(super) fn in_stream(problem: &Problem) -> ErrorBody {
     ErrorBody::of(&problem.told())
 }
 

@@ -22,6 +22,7 @@ mod log_copy;
 mod mcp;
 mod model_faults;
 mod openai;
+mod openai_clients;
 mod patience;
 mod promises;
 mod real_model;

@@ -234,91 +234,92 @@ async fn an_answer_of_a_form_is_json_that_fits() {
     );
 }
 
+/// Posts what is wrong, and checks how each is refused: status, code and the field that is named.
+async fn assert_refused<const N: usize>(path: &str, wrong: [(Value, u16, &str, Value); N]) {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    for (body, status, code, param) in wrong {
+        let (got, answer) = post(&server.client(), path, &body).await;
+        let error = &answer["error"];
+        let told = (got, &error["code"], &error["param"]);
+        assert_eq!(told, (status, &json!(code), &param), "{body} {answer}");
+        assert!(error["message"].as_str().unwrap().len() > 5, "{answer}");
+        let kind = error["type"].as_str().unwrap();
+        assert!(kind.ends_with("_error"), "{answer}");
+    }
+}
+
 #[tokio::test]
-async fn what_is_wrong_is_told_as_openais_clients_expect_it() {
+async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
+    let with = |field: &str, value: Value| {
+        let mut body = json!({"messages": [user("hi")]});
+        body[field] = value;
+        body
+    };
+    let search = json!([{"type": "web_search"}]);
+    let twice = json!([weather(), weather()]);
+    let own = json!({"mode": "exploratory"});
+    let robot = json!([{"role": "robot"}]);
+    assert_refused(
+        "/v1/chat/completions",
+        [
+            (
+                with("model", json!("gpt-4o")),
+                404,
+                "no_such_model",
+                json!("model"),
+            ),
+            (
+                with("messages", json!([])),
+                400,
+                "invalid_field",
+                json!("message"),
+            ),
+            (json!({}), 400, "invalid_field", Value::Null),
+            (
+                with("messages", robot),
+                400,
+                "invalid_field",
+                json!("messages[0].role"),
+            ),
+            (with("n", json!(2)), 400, "invalid_field", json!("n")),
+            (
+                with("tools", search),
+                400,
+                "invalid_field",
+                json!("tools[0].type"),
+            ),
+            (with("tools", twice), 400, "invalid_field", Value::Null),
+            (
+                with("neuraxis", own),
+                403,
+                "mode_not_allowed",
+                json!("mode"),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
+    let previous = json!({"input": "hi", "previous_response_id": "resp_1"});
+    let item = json!({"input": [{"type": "computer_call"}]});
+    assert_refused(
+        "/v1/responses",
+        [
+            (
+                previous,
+                400,
+                "invalid_field",
+                json!("previous_response_id"),
+            ),
+            (item, 400, "invalid_field", json!("input[0].type")),
+        ],
+    )
+    .await;
+    assert_refused("/v1/nothing", [(json!({}), 404, "not_found", Value::Null)]).await;
     let server = InProcess::of(ScriptedModel::new()).await;
     let client = server.client();
-    let chat = "/v1/chat/completions";
-    for (path, body, status, code, param) in [
-        (
-            chat,
-            json!({"messages": [user("hi")], "model": "gpt-4o"}),
-            404,
-            "no_such_model",
-            json!("model"),
-        ),
-        (
-            chat,
-            json!({"messages": []}),
-            400,
-            "invalid_field",
-            json!("message"),
-        ),
-        (chat, json!({}), 400, "invalid_field", json!(null)),
-        (
-            chat,
-            json!({"messages": [{"role": "robot"}]}),
-            400,
-            "invalid_field",
-            json!("messages[0].role"),
-        ),
-        (
-            chat,
-            json!({"messages": [user("hi")], "n": 2}),
-            400,
-            "invalid_field",
-            json!("n"),
-        ),
-        (
-            chat,
-            json!({"messages": [user("hi")], "tools": [{"type": "web_search"}]}),
-            400,
-            "invalid_field",
-            json!("tools[0].type"),
-        ),
-        (
-            chat,
-            json!({"messages": [user("hi")], "tools": [weather(), weather()]}),
-            400,
-            "invalid_field",
-            json!(null),
-        ),
-        (
-            chat,
-            json!({"messages": [user("hi")], "neuraxis": {"mode": "exploratory"}}),
-            403,
-            "mode_not_allowed",
-            json!("mode"),
-        ),
-        (
-            "/v1/responses",
-            json!({"input": "hi", "previous_response_id": "resp_1"}),
-            400,
-            "invalid_field",
-            json!("previous_response_id"),
-        ),
-        (
-            "/v1/responses",
-            json!({"input": [{"type": "computer_call"}]}),
-            400,
-            "invalid_field",
-            json!("input[0].type"),
-        ),
-        ("/v1/nothing", json!({}), 404, "not_found", json!(null)),
-    ] {
-        let (got, answer) = post(&client, path, &body).await;
-        let error = &answer["error"];
-        assert_eq!(
-            (got, &error["code"], &error["param"]),
-            (status, &json!(code), &param),
-            "{body} {answer}"
-        );
-        assert!(error["message"].as_str().unwrap().len() > 5, "{answer}");
-        assert!(
-            error["type"].as_str().unwrap().ends_with("_error"),
-            "{answer}"
-        );
-    }
     let (status, wrong) = answer(client.get("/v1/chat/completions")).await;
     assert_eq!(
         (status, &wrong["error"]["code"]),

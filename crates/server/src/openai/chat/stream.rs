@@ -191,7 +191,7 @@ pub(super) fn answer(held: Held, events: Events, chunks: Chunks) -> Response {
                         None => {
                             let last = match held.ended().await {
                                 Ok(ended) => chunks.last(&ended),
-                                Err(problem) => vec![data(&error::in_stream(problem))],
+                                Err(problem) => vec![data(&error::in_stream(&problem))],
                             };
                             stage = Stage::Last(last.into_iter());
                         }

@@ -225,7 +225,7 @@ impl Writer {
         self.event(kind, json!({ "response": response }));
     }
 
-    fn fail(&mut self, problem: Problem) {
+    fn fail(&mut self, problem: &Problem) {
         let error = serde_json::to_value(in_stream(problem)).unwrap_or_default();
         let error = error.get("error").cloned().unwrap_or_default();
         self.event("error", error);
@@ -252,7 +252,7 @@ pub(super) fn answer(held: Held, events: Events, response: ResponseOut, at_once:
                 None => {
                     match held.ended().await {
                         Ok(ended) => writer.end(&ended),
-                        Err(problem) => writer.fail(problem),
+                        Err(problem) => writer.fail(&problem),
                     }
                     events = None;
                 }

@@ -1,0 +1,99 @@
+//! Packages of other people, from the registries of Node and Python, in folders of their own.
+//!
+//! Their versions are pinned; what they depend on is what the registries have.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::cargo::{program, succeed};
+
+/// Says which versions are in a folder, once all of them are.
+const PINNED: &str = "pinned.txt";
+
+/// Packages of one registry, and the folder they go to, seen from that of the provisions.
+#[derive(Debug)]
+pub(super) enum Packages {
+    /// Of Node: their programs are in `node_modules/.bin`.
+    Node(&'static str, &'static [&'static str]),
+    /// Of Python: their programs are in `bin`.
+    Python(&'static str, &'static [&'static str]),
+}
+
+impl Packages {
+    /// Tells whether the pinned versions are there.
+    pub(super) fn are_ready(&self, folder: &Path) -> bool {
+        let (place, packages) = self.parts();
+        let pinned = fs::read_to_string(folder.join(place).join(PINNED));
+        pinned.is_ok_and(|pinned| pinned == packages.join("\n"))
+    }
+
+    /// Installs the pinned versions, in place of whatever is there.
+    pub(super) fn install(&self, folder: &Path) -> anyhow::Result<()> {
+        let (place, packages) = self.parts();
+        let place = folder.join(place);
+        if place.exists() {
+            fs::remove_dir_all(&place)
+                .with_context(|| format!("{} cannot be removed", place.display()))?;
+        }
+        fs::create_dir_all(&place)
+            .with_context(|| format!("{} cannot be made", place.display()))?;
+        match self {
+            Self::Node(..) => install_node(&place, packages)?,
+            Self::Python(..) => install_python(&place, packages)?,
+        }
+        fs::write(place.join(PINNED), packages.join("\n"))
+            .context("what was installed cannot be written down")
+    }
+
+    const fn parts(&self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Node(place, packages) | Self::Python(place, packages) => (place, packages),
+        }
+    }
+}
+
+fn install_node(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let mut npm = program(
+        "npm",
+        "install --ignore-scripts --no-audit --no-fund --prefix",
+    );
+    npm.arg(place).args(packages);
+    succeed(npm).context("it takes npm and its registry (Debian: `apt-get install npm`)")
+}
+
+fn install_python(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let mut venv = program("python3", "-m venv");
+    venv.arg(place);
+    succeed(venv)
+        .context("it takes python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
+    let mut pip = Command::new(place.join("bin/python"));
+    pip.args("-m pip install --quiet --no-compile".split(' '));
+    pip.args(packages);
+    succeed(pip).context("it takes a package index that pip can reach")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pinned_versions_are_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        for packages in [
+            Packages::Node("n", &["a@1", "b@2"]),
+            Packages::Python("p", &["a==1"]),
+        ] {
+            assert!(!packages.are_ready(folder));
+            let (place, pinned) = packages.parts();
+            fs::create_dir_all(folder.join(place)).unwrap();
+            fs::write(folder.join(place).join(PINNED), pinned.join("\n")).unwrap();
+            assert!(packages.are_ready(folder));
+            fs::write(folder.join(place).join(PINNED), "older").unwrap();
+            assert!(!packages.are_ready(folder), "of other versions");
+        }
+    }
+}
