@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use neuraxis::engine::RequestError;
+use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::ports::StoreError;
 use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
@@ -134,7 +134,7 @@ async fn asked(
     if open.is_empty() {
         return Ok(None);
     }
-    let open: Vec<String> = open.iter().map(|waiting| waiting.question()).collect();
+    let open: Vec<String> = open.iter().map(WaitingApproval::question).collect();
     let detail = format!(
         "interrupts of this thread are open: answer them by resume first: {}",
         open.join(", ")

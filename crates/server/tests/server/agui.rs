@@ -18,11 +18,15 @@ use crate::support::{Client, Program};
 /// The body of a request, with what a test adds to it.
 fn input(run: &str, messages: Value, more: Value) -> Value {
     let mut input = json!({
-        "threadId": "t1", "runId": run, "protocolVersion": "1.0", "state": {}, "messages": messages,
+        "threadId": "t1", "runId": run, "protocolVersion": "1.0", "state": {}, "messages": null,
         "tools": [], "context": [], "forwardedProps": {}, "unknown": {"to": ["us"]}, "parentRunId": null,
     });
-    for (field, value) in more.as_object().unwrap() {
-        input[field] = value.clone();
+    input["messages"] = messages;
+    let Value::Object(more) = more else {
+        panic!("{more}");
+    };
+    for (field, value) in more {
+        input[field] = value;
     }
     input
 }

@@ -5,7 +5,10 @@ use serde_json::json;
 use super::*;
 
 fn read(messages: Value) -> Conversation {
-    Conversation::parse(messages.as_array().unwrap()).unwrap()
+    let Value::Array(messages) = messages else {
+        panic!("{messages}");
+    };
+    Conversation::parse(&messages).unwrap()
 }
 
 fn said(messages: &[Arc<Message>]) -> Vec<String> {

@@ -6,13 +6,10 @@ use super::{input, kinds, named, refunds, serve, text, told, told_with, user};
 use crate::support::in_process::TOKEN;
 
 fn resume(run: &str, interrupt: &Value, payload: Value) -> Value {
-    let answers =
-        json!([{"interruptId": interrupt["id"], "status": "resolved", "payload": payload}]);
-    input(
-        run,
-        json!([user("Refund order 17.")]),
-        json!({"resume": answers}),
-    )
+    let mut answer = json!({"interruptId": interrupt["id"], "status": "resolved"});
+    answer["payload"] = payload;
+    let messages = json!([user("Refund order 17.")]);
+    input(run, messages, json!({"resume": [answer]}))
 }
 
 #[tokio::test]

@@ -180,6 +180,29 @@ fn answered(log: &RunLog, agent: u8, call: u8) -> RecordBody {
     }))
 }
 
+fn decided(log: &RunLog, agent: u8, call: u8) -> ApprovalDecided {
+    ApprovalDecided {
+        id: InputId::new("d"),
+        tool_call_id: id(log, agent, call),
+        arguments_hash: asked(log, agent, call).arguments_hash,
+        decision: ApprovalDecision::APPROVE,
+        by: None,
+        code: None,
+    }
+}
+
+fn waiting(log: &RunLog) -> Waiting {
+    let pending = Pending {
+        effect_id: effect(log, 0, 0),
+        tool_call_id: id(log, 0, 0),
+        kind: PendingKind::Approval,
+        expires_at: None,
+    };
+    Waiting {
+        pending: vec![pending],
+    }
+}
+
 pub(super) fn event(log: &mut RunLog, happening: &Happening) -> Event {
     let of = |agent: u8| AgentId(agent.into());
     let (agent, body) = match *happening {
@@ -225,14 +248,7 @@ pub(super) fn event(log: &mut RunLog, happening: &Happening) -> Event {
             (of(agent), RecordBody::ApprovalRequested(Box::new(asked)))
         }
         Happening::Decides(agent, call) => {
-            let decided = ApprovalDecided {
-                id: InputId::new("d"),
-                tool_call_id: id(log, agent, call),
-                arguments_hash: asked(log, agent, call).arguments_hash,
-                decision: ApprovalDecision::APPROVE,
-                by: None,
-                code: None,
-            };
+            let decided = decided(log, agent, call);
             (of(agent), RecordBody::ApprovalDecided(Box::new(decided)))
         }
         Happening::Plans => {
@@ -255,19 +271,7 @@ pub(super) fn event(log: &mut RunLog, happening: &Happening) -> Event {
             };
             (agent, body)
         }
-        Happening::Waits => {
-            let pending = Pending {
-                effect_id: effect(log, 0, 0),
-                tool_call_id: id(log, 0, 0),
-                kind: PendingKind::Approval,
-                expires_at: None,
-            };
-            let pending = vec![pending];
-            (
-                AgentId::ROOT,
-                RecordBody::Waiting(Box::new(Waiting { pending })),
-            )
-        }
+        Happening::Waits => (AgentId::ROOT, RecordBody::Waiting(Box::new(waiting(log)))),
     };
     Event::Record(log.record_of(agent, body))
 }
