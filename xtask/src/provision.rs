@@ -4,6 +4,7 @@
 //! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where all of it is there, but for
 //! what is optional.
 
+mod agui_client;
 mod gguf;
 mod llama_server;
 mod mcp_client;
@@ -88,6 +89,13 @@ const PROVISIONS: &[Provision] = &[
         install: searxng::install,
         variables: &[("TEST_NEURAXIS_SEARXNG", searxng::PROGRAM)],
         optional: Some("real_searxng"),
+    },
+    Provision {
+        name: "the client of AG-UI",
+        is_ready: agui_client::is_ready,
+        install: agui_client::install,
+        variables: &[("TEST_NEURAXIS_AGUI_CLIENT", agui_client::PACKAGES)],
+        optional: None,
     },
     Provision {
         name: "clients of OpenAI's API",

@@ -1,7 +1,8 @@
 //! Neuraxis over HTTP: what the program `neuraxis-server` consists of.
 //!
 //! **For** asking an engine over a socket: a turn is a request, its answer is the run's result as JSON or the run's
-//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at `/mcp`, people a page at `/`. Errors are problem documents
+//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at
+//! `/mcp`, AG-UI front ends at `/agui`, clients of OpenAI's API at `/v1`, people a page at `/`. Errors are problem documents
 //! (RFC 9457) whose `type` never changes.
 //!
 //! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
@@ -30,6 +31,7 @@
 
 mod access;
 mod address;
+mod agui;
 mod api;
 mod body;
 mod caller;

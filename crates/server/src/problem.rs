@@ -125,6 +125,11 @@ impl Problem {
         &self.detail
     }
 
+    /// Tells whether it is of a kind.
+    pub(crate) fn is(&self, kind: &Kind) -> bool {
+        self.kind.name == kind.name
+    }
+
     /// Says in how many seconds the client may try again.
     #[must_use]
     pub(crate) const fn retry_after(mut self, seconds: u32) -> Self {

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, get, on, post};
 
 use crate::access::{self, Access};
 use crate::limits::Limited;
@@ -12,7 +12,7 @@ use crate::mcp::McpClients;
 use crate::openapi::Described;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{api, caller, guard, metrics, openai, page};
+use crate::{agui, api, caller, guard, metrics, openai, page};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> Router {
@@ -27,6 +27,7 @@ pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> R
         .get("/readyz", move || readiness.is_ready(), probes::ready())
         .into_router()
         .route("/metrics", get(metrics::show))
+        .route("/agui", post(agui::run))
         .nest("/v1", openai::routes())
         .merge(page::routes())
         .route(

@@ -35,7 +35,8 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     DRIVER.install(folder)
 }
 
-const NEEDS: &str = "it takes Chromium (Debian: `apt-get install chromium`), and root to install it";
+const NEEDS: &str =
+    "it takes Chromium (Debian: `apt-get install chromium`), and root to install it";
 
 fn has_browser() -> bool {
     succeeds(program(CHROMIUM, "--version"))

@@ -6,6 +6,8 @@ use neuraxis::core::{AgentName, Role};
 use neuraxis::{Brought, Orchestrator, UserRequest};
 use serde::Serialize;
 
+use crate::caller::Caller;
+use crate::limits::Limited;
 use crate::problem::{NO_SUCH_MODEL, Problem};
 
 /// The model of a request that names none in particular: the agent of the channel, with the role that policy chooses.
@@ -43,8 +45,8 @@ impl Model {
 }
 
 /// `GET /v1/models`
-pub(crate) async fn list(State(orchestrator): State<Orchestrator>) -> Json<Models> {
-    let data = all(&orchestrator);
+pub(crate) async fn list(State(limited): State<Limited>, caller: Caller) -> Json<Models> {
+    let data = all(limited.orchestrator(), &caller.agents(&limited));
     Json(Models {
         object: "list",
         data,
@@ -53,20 +55,22 @@ pub(crate) async fn list(State(orchestrator): State<Orchestrator>) -> Json<Model
 
 /// `GET /v1/models/{id}`
 pub(crate) async fn show(
-    State(orchestrator): State<Orchestrator>,
+    State(limited): State<Limited>,
+    caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Model>, Problem> {
-    let mut models = all(&orchestrator).into_iter();
+    let mut models = all(limited.orchestrator(), &caller.agents(&limited)).into_iter();
     let found = models.find(|model| model.id == id);
-    found.map(Json).ok_or_else(|| no_such(&orchestrator, &id))
+    found.map(Json).ok_or_else(|| no_such(&id))
 }
 
-fn all(orchestrator: &Orchestrator) -> Vec<Model> {
+/// Returns the models of a caller that these agents may answer.
+fn all(orchestrator: &Orchestrator, agents: &[AgentName]) -> Vec<Model> {
     let policy = orchestrator.policy();
     let is_agent = |name: &str| policy.agents().any(|agent| agent.as_str() == name);
     let own = std::iter::once(Model::new(DEFAULT, "neuraxis"));
-    let agents = policy
-        .agents()
+    let agents = agents
+        .iter()
         .map(|agent| Model::new(agent.as_str(), "neuraxis"));
     let roles = orchestrator.models().map(|(role, info)| {
         let provider = info.model.provider.to_string();
@@ -95,16 +99,12 @@ pub(super) fn choose(
     let role = Role::new(of_role.unwrap_or(name).to_owned());
     match orchestrator.models().any(|(known, _)| *known == role) {
         true => Ok((request, brought.role(role))),
-        false => Err(no_such(orchestrator, name)),
+        false => Err(no_such(name)),
     }
 }
 
-fn no_such(orchestrator: &Orchestrator, name: &str) -> Problem {
+fn no_such(name: &str) -> Problem {
     let name: String = name.chars().take(64).collect();
-    let known: Vec<String> = all(orchestrator).into_iter().map(|it| it.id).collect();
-    let detail = format!(
-        "there is no model {name:?} here; there are: {}",
-        known.join(", ")
-    );
+    let detail = format!("there is no model {name:?} here; GET /v1/models lists those there are");
     Problem::new(&NO_SUCH_MODEL, detail).with("field", "model")
 }

@@ -21,7 +21,8 @@ use crate::metrics::Metrics;
 use crate::routes::routes;
 
 /// Routes that are answered in a protocol of somebody else's, which has its own description.
-const OTHER_PROTOCOLS: [&str; 9] = [
+const OTHER_PROTOCOLS: [&str; 10] = [
+    "/agui",
     "/",
     "/assets/{name}",
     "/mcp",

@@ -7,6 +7,7 @@
     reason = "a test that cannot set up its world has to fail"
 )]
 
+mod agui;
 mod altered;
 mod api;
 mod bad_input;

@@ -1,0 +1,147 @@
+//! `POST /agui`: runs for the front ends of AG-UI 1.0 (docs.ag-ui.com).
+//!
+//! A thread is a session, and the server keeps it: of the messages that a front end sends, those are taken that the session
+//! does not hold. A front end that leaves ends its run. What a person has to decide ends the run's stream with an interrupt, and
+//! another request with the answers lets it go on.
+
+mod answer;
+mod event;
+mod input;
+mod mapping;
+mod messages;
+mod resume;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use neuraxis::engine::{RequestError, WaitingApproval};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
+use tokio::sync::OwnedSemaphorePermit;
+
+use self::answer::{EndIfLeft, Telling, refused};
+use self::input::Input;
+use self::mapping::Mapping;
+use self::resume::GoesOn;
+use crate::caller::Caller;
+use crate::limits::Limited;
+use crate::problem::{NO_SUCH_SESSION, Problem, SESSION_BUSY};
+use crate::refusal::{internal, with_causes};
+use crate::{body, turns};
+
+/// The most bytes of a request, which holds a whole thread and may hold images.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// `POST /agui`
+pub(crate) async fn run(
+    State(limited): State<Limited>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let input = Input::parse(&body::json_of(&headers, body, MAX_BYTES).await?)?;
+    if !input.resume.is_empty() {
+        return Ok(match go_on(&limited, &caller, &input).await {
+            Ok(telling) => telling.answer(),
+            Err(problem) => refused(input.named, &problem),
+        });
+    }
+    let orchestrator = limited.orchestrator().clone();
+    let kept = kept(&orchestrator, &caller, &input.session).await?;
+    let request = caller.apply(&limited, input.request(&kept)?)?;
+    let place = limited.place()?;
+    match begin(orchestrator.clone(), request, place).await {
+        Ok((handle, events, end)) => {
+            let run = handle.run_id();
+            let telling = Telling {
+                orchestrator,
+                mapping: Mapping::new(input.named, run, input.state, input.messages),
+                run,
+                handle: Some(handle),
+                events,
+                end,
+            };
+            Ok(telling.answer())
+        }
+        Err(problem) if problem.is(&SESSION_BUSY) => {
+            match asked(&orchestrator, &input.session).await? {
+                Some(asked) => Ok(refused(input.named, &asked)),
+                None => Err(problem),
+            }
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind.
+async fn begin(
+    orchestrator: Orchestrator,
+    request: UserRequest,
+    place: OwnedSemaphorePermit,
+) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
+    let begun = tokio::spawn(async move {
+        let started = turns::start(orchestrator.clone(), request, Some(place));
+        let (handle, events) = started.await?;
+        let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
+        Ok::<_, RequestError>((handle, events, end))
+    });
+    let begun = begun.await;
+    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+}
+
+/// Lets the run go on whose questions the client answers.
+async fn go_on(limited: &Limited, caller: &Caller, input: &Input) -> Result<Telling, Problem> {
+    let GoesOn {
+        run,
+        handle,
+        events,
+        past,
+        end,
+    } = resume::resume(limited, caller, input).await?;
+    let (state, messages) = (input.state.clone(), input.messages.clone());
+    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
+    mapping.recall(past.iter().map(Arc::as_ref));
+    Ok(Telling {
+        orchestrator: limited.orchestrator().clone(),
+        mapping,
+        run,
+        handle,
+        events,
+        end,
+    })
+}
+
+/// Returns the messages that a session holds; none if there is no such session yet, or none that the caller may see.
+async fn kept(
+    orchestrator: &Orchestrator,
+    caller: &Caller,
+    session: &SessionId,
+) -> Result<Vec<Arc<Message>>, Problem> {
+    match caller.session(orchestrator, session).await {
+        Ok(session) => {
+            let history = orchestrator.sessions().history(&session.id).await?;
+            Ok(history.messages().to_vec())
+        }
+        Err(problem) if problem.is(&NO_SUCH_SESSION) => Ok(Vec::new()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Returns what a client hears that begins a run while another one of the thread waits for its answers.
+async fn asked(
+    orchestrator: &Orchestrator,
+    session: &SessionId,
+) -> Result<Option<Problem>, Problem> {
+    let open = orchestrator.approvals().of_session(session).await?;
+    if open.is_empty() {
+        return Ok(None);
+    }
+    let open: Vec<String> = open.iter().map(WaitingApproval::question).collect();
+    let detail = format!(
+        "interrupts of this thread are open: answer them by resume first: {}",
+        open.join(", ")
+    );
+    Ok(Some(Problem::new(&SESSION_BUSY, detail)))
+}

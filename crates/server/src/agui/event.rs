@@ -1,0 +1,246 @@
+//! The events of AG-UI 1.0, as far as a run here has something to tell by them.
+//!
+//! A field without a value is left out: clients take null in few places (docs.ag-ui.com/concepts/events).
+
+use neuraxis::core::{CountLabel, ModelRef, TokenCount, Usage};
+use neuraxis::{FinishReason, RunStatus};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The version of the protocol.
+pub(super) const PROTOCOL_VERSION: &str = "1.0";
+
+/// An event, with what all of them may tell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Told {
+    #[serde(flatten)]
+    pub(super) body: Body,
+    /// When it happened, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timestamp: Option<i64>,
+    /// The sub-agent that it is of.
+    #[serde(rename = "subagentRunId", skip_serializing_if = "Option::is_none")]
+    pub(super) subagent: Option<String>,
+}
+
+impl From<Body> for Told {
+    fn from(body: Body) -> Self {
+        Self {
+            body,
+            timestamp: None,
+            subagent: None,
+        }
+    }
+}
+
+/// What an event tells, by its `type`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "SCREAMING_SNAKE_CASE",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum Body {
+    RunStarted {
+        thread_id: String,
+        run_id: String,
+        protocol_version: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_run_id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    RunFinished {
+        thread_id: String,
+        run_id: String,
+        result: RunResult,
+        outcome: Outcome,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        usage: Vec<UsageOfModel>,
+    },
+    RunError {
+        message: String,
+        code: String,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        usage: Vec<UsageOfModel>,
+    },
+    StepStarted {
+        step_name: String,
+    },
+    StepFinished {
+        step_name: String,
+    },
+    TextMessageStart {
+        message_id: String,
+        role: &'static str,
+    },
+    TextMessageContent {
+        message_id: String,
+        delta: String,
+    },
+    TextMessageEnd {
+        message_id: String,
+    },
+    ReasoningStart {
+        message_id: String,
+    },
+    ReasoningMessageStart {
+        message_id: String,
+        role: &'static str,
+    },
+    ReasoningMessageContent {
+        message_id: String,
+        delta: String,
+    },
+    ReasoningMessageEnd {
+        message_id: String,
+    },
+    ReasoningEnd {
+        message_id: String,
+    },
+    ToolCallStart {
+        tool_call_id: String,
+        tool_call_name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_message_id: Option<String>,
+    },
+    ToolCallArgs {
+        tool_call_id: String,
+        delta: String,
+    },
+    ToolCallEnd {
+        tool_call_id: String,
+    },
+    ToolCallResult {
+        message_id: String,
+        tool_call_id: String,
+        content: String,
+        role: &'static str,
+    },
+    StateSnapshot {
+        snapshot: Map<String, Value>,
+    },
+    StateDelta {
+        delta: Value,
+    },
+    MessagesSnapshot {
+        messages: Vec<Value>,
+    },
+    SubagentStarted {
+        subagent_run_id: String,
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_subagent_run_id: Option<String>,
+        parent_tool_call_id: String,
+    },
+    SubagentFinished {
+        subagent_run_id: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<SubagentOutcome>,
+    },
+    SubagentError {
+        subagent_run_id: String,
+        message: String,
+    },
+    Custom {
+        name: &'static str,
+        value: Value,
+    },
+}
+
+/// What a run came to, for who looks further by the server's own API.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunResult {
+    pub(super) neuraxis_run_id: String,
+    pub(super) session_id: String,
+    pub(super) status: RunStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) finish_reason: Option<FinishReason>,
+}
+
+/// How a run ended that did not fail.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum Outcome {
+    Success {
+        /// The calls that the front end runs.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pending_tool_call_ids: Vec<String>,
+    },
+    Interrupt {
+        interrupts: Vec<Interrupt>,
+    },
+    Cancelled,
+}
+
+/// A question that a person has to answer before the run goes on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Interrupt {
+    pub(super) id: String,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) tool_call_id: String,
+    pub(super) response_schema: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<String>,
+    pub(super) metadata: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subagent_run_id: Option<String>,
+}
+
+/// Why a sub-agent has no result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum SubagentOutcome {
+    /// The run waits; it goes on with the run.
+    Suspended { interrupt_ids: Vec<String> },
+}
+
+/// What the calls of a model used. A count that nobody told is left out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UsageOfModel {
+    provider: String,
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_input_tokens: Option<u64>,
+}
+
+impl UsageOfModel {
+    pub(super) fn new(model: &ModelRef, usage: &Usage) -> Self {
+        let known = |count: TokenCount| {
+            let is_told = count.label != CountLabel::Unknown || count.tokens > 0;
+            is_told.then_some(count.tokens)
+        };
+        Self {
+            provider: model.provider.to_string(),
+            model: model.model.to_string(),
+            input_tokens: known(usage.prompt),
+            output_tokens: known(usage.completion),
+            total_tokens: known(usage.total),
+            reasoning_tokens: known(usage.reasoning),
+            cached_input_tokens: known(usage.cached),
+            cache_write_input_tokens: usage.cache_written.and_then(known),
+        }
+    }
+}

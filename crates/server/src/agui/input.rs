@@ -1,0 +1,248 @@
+//! What a front end sends: the `RunAgentInput` of AG-UI.
+//!
+//! Fields that nobody here knows are left alone, and null is the same as nothing: front ends are of many versions.
+
+use neuraxis::core::{AgentName, JsonText, ToolSpec};
+use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::messages::Conversation;
+use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
+
+/// The most characters of the id of a run.
+const MAX_RUN_ID_CHARS: usize = 256;
+
+/// The most characters of a complaint about a field.
+const MAX_COMPLAINT_CHARS: usize = 300;
+
+/// What the front end calls the session and the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) thread_id: String,
+    pub(super) run_id: String,
+    pub(super) parent_run_id: Option<String>,
+}
+
+/// What a front end sends to begin a run or to let one go on.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) named: Named,
+    pub(super) session: SessionId,
+    pub(super) state: Option<Value>,
+    /// As they were sent.
+    pub(super) messages: Vec<Value>,
+    pub(super) conversation: Conversation,
+    pub(super) resume: Vec<Resume>,
+    tools: Vec<ToolSpec>,
+    /// What stands in `context`, as text.
+    context: Vec<String>,
+    chosen: Chosen,
+}
+
+/// The answer to an interrupt.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resume {
+    pub(super) interrupt_id: String,
+    pub(super) status: ResumeStatus,
+    #[serde(default)]
+    pub(super) payload: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResumeStatus {
+    Resolved,
+    Cancelled,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    rename_all = "camelCase",
+    expecting = "an object with the field threadId"
+)]
+struct Wire {
+    thread_id: String,
+    run_id: String,
+    parent_run_id: Option<String>,
+    state: Option<Value>,
+    messages: Option<Vec<Value>>,
+    tools: Option<Vec<WireTool>>,
+    context: Option<Vec<WireContext>>,
+    forwarded_props: Option<Value>,
+    resume: Option<Vec<Resume>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireTool {
+    name: String,
+    description: Option<String>,
+    parameters: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireContext {
+    description: Option<String>,
+    value: Option<Value>,
+}
+
+/// What a front end may choose, in `forwardedProps`.
+#[derive(Debug, Default, Deserialize)]
+struct Chosen {
+    agent: Option<AgentName>,
+    channel: Option<Channel>,
+    mode: Option<Mode>,
+}
+
+impl Input {
+    /// Reads the body of a request.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let body: Value = serde_json::from_slice(bytes).map_err(|error| {
+            let detail = format!("the body cannot be read as JSON: {error}");
+            let (line, column) = (error.line(), error.column());
+            Problem::new(&INVALID_JSON, detail)
+                .with("line", line)
+                .with("column", column)
+        })?;
+        if !body.is_object() {
+            return Err(invalid("threadId", "the body must be a JSON object"));
+        }
+        if holds_nul(&body) {
+            let detail = "the body must not hold the character U+0000";
+            return Err(Problem::new(&INVALID_FIELD, detail));
+        }
+        let wire: Wire = typed(body, "")?;
+        let session = wire.thread_id.parse::<SessionId>().map_err(|error| {
+            Problem::new(&INVALID_SESSION_ID, format!("threadId: {error}"))
+                .with("field", "threadId")
+        })?;
+        if wire.run_id.is_empty() || wire.run_id.chars().nth(MAX_RUN_ID_CHARS).is_some() {
+            let rule = format!("it must have 1 to {MAX_RUN_ID_CHARS} characters");
+            return Err(invalid("runId", &rule));
+        }
+        let messages = wire.messages.unwrap_or_default();
+        let chosen = match wire.forwarded_props {
+            Some(props @ Value::Object(_)) => typed(props, "forwardedProps.")?,
+            _ => Chosen::default(),
+        };
+        let tools = wire.tools.unwrap_or_default().into_iter().enumerate();
+        let tools = tools.map(|(at, tool)| tool.into_spec(at));
+        let context = wire.context.unwrap_or_default().into_iter();
+        Ok(Self {
+            named: Named {
+                thread_id: wire.thread_id,
+                run_id: wire.run_id,
+                parent_run_id: wire.parent_run_id,
+            },
+            session,
+            state: wire.state,
+            conversation: Conversation::parse(&messages)?,
+            messages,
+            resume: wire.resume.unwrap_or_default(),
+            tools: tools.collect::<Result<_, _>>()?,
+            context: context.filter_map(WireContext::into_text).collect(),
+            chosen,
+        })
+    }
+
+    /// Makes the engine's request of it, with what is new to a session that holds these messages.
+    pub(super) fn request(
+        &self,
+        kept: &[std::sync::Arc<neuraxis::Message>],
+    ) -> Result<UserRequest, Problem> {
+        let new = self.conversation.new_to(kept)?;
+        let instructions: Vec<&str> = self
+            .conversation
+            .instructions()
+            .chain(self.context.iter().map(String::as_str))
+            .collect();
+        let mut brought = Brought::default()
+            .conversation(new.before)
+            .tools(self.tools.iter().cloned())
+            .hand_over();
+        if !instructions.is_empty() {
+            brought = brought.instructions(instructions.join("\n\n"));
+        }
+        let mut request = UserRequest::new(self.session.clone(), new.message).bring(brought);
+        for part in new.attachments {
+            request = request.attach(part);
+        }
+        if let Some(channel) = &self.chosen.channel {
+            request = request.channel(channel.clone());
+        }
+        if let Some(mode) = &self.chosen.mode {
+            request = request.mode(mode.clone());
+        }
+        if let Some(agent) = &self.chosen.agent {
+            request = request.agent(agent.clone());
+        }
+        Ok(request)
+    }
+}
+
+impl WireTool {
+    fn into_spec(self, at: usize) -> Result<ToolSpec, Problem> {
+        let name = self
+            .name
+            .parse()
+            .map_err(|error: neuraxis::core::InvalidId| {
+                invalid(&format!("tools[{at}].name"), &error.to_string())
+            })?;
+        let tool = ToolSpec::new(name, self.description.unwrap_or_default());
+        Ok(match self.parameters {
+            Some(parameters) => tool.parameters(JsonText::from_text(parameters.to_string())),
+            None => tool,
+        })
+    }
+}
+
+impl WireContext {
+    /// Writes it as a model reads it.
+    fn into_text(self) -> Option<String> {
+        let value = match self.value? {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Some(match self.description {
+            Some(description) if !description.is_empty() => format!("{description}:\n{value}"),
+            _ => value,
+        })
+    }
+}
+
+/// Reads a value, and names the field that is wrong.
+pub(super) fn typed<T: DeserializeOwned>(value: Value, within: &str) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => path,
+        };
+        let field = format!("{within}{path}");
+        let complaint = error.into_inner().to_string();
+        invalid(field.trim_end_matches('.'), &complaint)
+    })
+}
+
+/// Refuses the value of a field.
+pub(super) fn invalid(field: &str, complaint: &str) -> Problem {
+    let short = |text: &str| text.chars().take(MAX_COMPLAINT_CHARS).collect::<String>();
+    let (field, complaint) = (short(field), short(complaint));
+    if field.is_empty() {
+        return Problem::new(&INVALID_FIELD, complaint);
+    }
+    Problem::new(&INVALID_FIELD, format!("{field}: {complaint}")).with("field", field)
+}
+
+/// Tells whether a text is there that not every store can keep.
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(holds_nul),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        _ => false,
+    }
+}

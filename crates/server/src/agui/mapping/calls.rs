@@ -1,0 +1,83 @@
+//! Tool calls and their results.
+
+use std::sync::Arc;
+
+use neuraxis::core::{AgentId, CallIndex, ContentIndex, LlmCall, Record, ToolCallId, ToolResult};
+
+use super::Mapping;
+use crate::agui::event::Body;
+
+impl Mapping {
+    /// Tells the calls of a reply, as parts of one message.
+    pub(super) fn calls_of(
+        &mut self,
+        record: &Record,
+        content_index: ContentIndex,
+        call: &LlmCall,
+        parent: &str,
+    ) {
+        let mut index = CallIndex::default();
+        for requested in call.reply.calls() {
+            let id = ToolCallId::new(record.run_id, record.agent, content_index, index);
+            index = index.next();
+            let call = (&requested.name, requested.arguments.as_str());
+            self.called(record.agent, &id, call, Some(parent));
+        }
+    }
+
+    /// Tells a call, once.
+    pub(super) fn called(
+        &mut self,
+        agent: AgentId,
+        id: &ToolCallId,
+        (name, arguments): (&Arc<str>, &str),
+        parent: Option<&str>,
+    ) {
+        if !self.called.insert(id.clone()) {
+            return;
+        }
+        let of = self.subagents.tag(agent).flatten();
+        self.shown.call(id.as_str(), (name, arguments), parent, of);
+        let tool_call_id = id.to_string();
+        let start = Body::ToolCallStart {
+            tool_call_id: tool_call_id.clone(),
+            tool_call_name: name.to_string(),
+            parent_message_id: parent.map(ToOwned::to_owned),
+        };
+        self.tell(agent, start);
+        let arguments = Body::ToolCallArgs {
+            tool_call_id: tool_call_id.clone(),
+            delta: arguments.to_owned(),
+        };
+        self.tell(agent, arguments);
+        self.tell(agent, Body::ToolCallEnd { tool_call_id });
+    }
+
+    /// Tells the result of a call, once.
+    pub(super) fn answered(&mut self, agent: AgentId, result: &ToolResult) {
+        let id = &result.tool_call_id;
+        self.questions
+            .retain(|(_, asked)| asked.tool_call_id != *id);
+        self.called(agent, id, (&result.name, "{}"), None);
+        if !self.answered.insert(id.clone()) {
+            return;
+        }
+        self.call_is_over(id);
+        let (message_id, content) = (format!("{id}.result"), result.value.as_text());
+        let of = self.subagents.tag(agent).flatten();
+        self.shown.result(&message_id, id.as_str(), &content, of);
+        let body = Body::ToolCallResult {
+            message_id,
+            tool_call_id: id.to_string(),
+            content,
+            role: "tool",
+        };
+        self.tell(agent, body);
+    }
+
+    /// Returns the calls that were told and have no result.
+    pub(super) fn unanswered(&self) -> Vec<String> {
+        let open = self.called.difference(&self.answered);
+        open.map(ToString::to_string).collect()
+    }
+}

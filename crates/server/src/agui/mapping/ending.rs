@@ -1,0 +1,159 @@
+//! How a run is told to end: with its answer, with questions to a person, or with what went wrong.
+
+use neuraxis::RunStatus;
+use neuraxis::core::{AgentId, ApprovalRequested, FinishReason};
+use serde_json::{Value, json};
+
+use super::Mapping;
+use crate::agui::event::{Body, Interrupt, Outcome, RunResult, UsageOfModel};
+
+/// The code of a run that ended without an answer.
+const RUN_FAILED: &str = "run-failed";
+
+impl Mapping {
+    /// Tells what the run came to.
+    pub(in crate::agui) fn end(
+        &mut self,
+        reply: &str,
+        status: RunStatus,
+        reason: Option<&FinishReason>,
+    ) {
+        let outcome = match reason {
+            Some(FinishReason::Cancelled) => Outcome::Cancelled,
+            Some(FinishReason::ClientTools) => Outcome::Success {
+                pending_tool_call_ids: self.unanswered(),
+            },
+            _ if matches!(status, RunStatus::Failed | RunStatus::Interrupted) => {
+                self.fail(reply.to_owned(), RUN_FAILED);
+                return;
+            }
+            _ => {
+                self.add_what_is_missing(reply);
+                Outcome::Success {
+                    pending_tool_call_ids: Vec::new(),
+                }
+            }
+        };
+        self.finish(outcome, status, reason);
+    }
+
+    /// Tells what the run waits for.
+    pub(in crate::agui) fn wait(&mut self) {
+        let questions = std::mem::take(&mut self.questions);
+        if questions.is_empty() {
+            let outcome = Outcome::Success {
+                pending_tool_call_ids: self.unanswered(),
+            };
+            self.finish(outcome, RunStatus::Waiting, None);
+            return;
+        }
+        let interrupts = questions
+            .iter()
+            .map(|(agent, asked)| self.interrupt(*agent, asked));
+        let outcome = Outcome::Interrupt {
+            interrupts: interrupts.collect(),
+        };
+        self.finish(outcome, RunStatus::Waiting, None);
+    }
+
+    /// Tells that the run, or what was wanted of it, failed.
+    pub(in crate::agui) fn fail(&mut self, message: String, code: &str) {
+        self.close(None);
+        let body = Body::RunError {
+            message,
+            code: code.to_owned(),
+            usage: self.used(),
+        };
+        self.tell(AgentId::ROOT, body);
+    }
+
+    fn finish(&mut self, outcome: Outcome, status: RunStatus, reason: Option<&FinishReason>) {
+        match &outcome {
+            Outcome::Interrupt { interrupts } => {
+                let ids: Vec<String> = interrupts.iter().map(|it| it.id.clone()).collect();
+                self.close(Some(&ids));
+            }
+            _ => self.close(None),
+        }
+        let result = RunResult {
+            neuraxis_run_id: self.run.to_string(),
+            session_id: self.named.thread_id.clone(),
+            status,
+            finish_reason: reason.cloned(),
+        };
+        let body = Body::RunFinished {
+            thread_id: self.named.thread_id.clone(),
+            run_id: self.named.run_id.clone(),
+            result,
+            outcome,
+            usage: self.used(),
+        };
+        self.tell(AgentId::ROOT, body);
+    }
+
+    /// Ends what is open: nothing may be when a run is told to end.
+    fn close(&mut self, interrupts: Option<&[String]>) {
+        self.silence(None);
+        self.end_subagents(interrupts);
+        self.end_step();
+    }
+
+    fn used(&self) -> Vec<UsageOfModel> {
+        let each = self.usage.iter();
+        each.map(|(model, usage)| UsageOfModel::new(model, usage))
+            .collect()
+    }
+
+    /// Tells what was not said of the answer: some endings have a sentence of their own.
+    fn add_what_is_missing(&mut self, reply: &str) {
+        self.silence(None);
+        let reply = reply.trim();
+        let said: String = self.shown.texts().collect();
+        if reply.is_empty() || said.trim_end().ends_with(reply) {
+            return;
+        }
+        let last = self.shown.texts().next_back().map(str::trim);
+        let last = last.filter(|last| !last.is_empty());
+        let rest = last.and_then(|last| reply.strip_prefix(last));
+        let missing = rest.unwrap_or(reply).trim_start().to_owned();
+        let message_id = format!("{}.answer", self.run);
+        self.shown.begin(&message_id, None);
+        self.shown.say(&message_id, &missing);
+        let start = Body::TextMessageStart {
+            message_id: message_id.clone(),
+            role: "assistant",
+        };
+        let content = Body::TextMessageContent {
+            message_id: message_id.clone(),
+            delta: missing,
+        };
+        for body in [start, content, Body::TextMessageEnd { message_id }] {
+            self.tell(AgentId::ROOT, body);
+        }
+    }
+
+    fn interrupt(&self, agent: AgentId, asked: &ApprovalRequested) -> Interrupt {
+        let arguments: Value = asked
+            .arguments
+            .decode()
+            .unwrap_or_else(|_| asked.arguments.as_str().into());
+        Interrupt {
+            id: asked.question(self.run),
+            reason: "tool_call",
+            message: format!("{}: {}", asked.name, asked.reason),
+            tool_call_id: asked.tool_call_id.to_string(),
+            response_schema: json!({
+                "type": "object",
+                "properties": {
+                    "approved": {"type": "boolean"},
+                    "editedArgs": {"type": "object"},
+                    "reason": {"type": "string"},
+                },
+                "required": ["approved"],
+            }),
+            expires_at: asked.expires_at.map(|at| at.to_string()),
+            metadata: json!({"tool": asked.name, "arguments": arguments}),
+            subagent_run_id: self.subagents.tag(agent).flatten(),
+        }
+    }
+}

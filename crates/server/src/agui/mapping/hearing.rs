@@ -1,0 +1,141 @@
+//! What each event of a run means to a client.
+
+use neuraxis::core::{AgentId, LiveBody, LiveEvent, LlmCall, Purpose, Record, RecordBody};
+use serde_json::{Value, json};
+
+use super::{Mapping, speech};
+use crate::agui::event::Body;
+
+impl Mapping {
+    pub(super) fn live(&mut self, live: &LiveEvent) {
+        if !self.subagents.knows(live.agent) {
+            return;
+        }
+        match &live.body {
+            LiveBody::TextDelta { text } => self.heard(live, speech::Kind::Text, text),
+            LiveBody::ReasoningDelta { text } => self.heard(live, speech::Kind::Reasoning, text),
+            LiveBody::TextRetracted => self.take_back(live.call),
+            LiveBody::ToolProgress {
+                tool_call_id,
+                name,
+                steps,
+                ..
+            } => {
+                let mut value = json!({"toolCallId": tool_call_id, "name": name});
+                if let (Some(steps), Some(value)) = (steps, value.as_object_mut()) {
+                    value.insert("steps".to_owned(), json!(steps));
+                }
+                self.tell(live.agent, custom("tool_progress", value));
+            }
+            LiveBody::ToolOutput { tool_call_id, text } => {
+                let value = json!({"toolCallId": tool_call_id, "text": text});
+                self.tell(live.agent, custom("tool_output", value));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn record(&mut self, record: &Record) {
+        if record.ends_the_run() {
+            if let RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) = &record.body {
+                self.outcome = Some((**outcome).clone());
+            }
+            return;
+        }
+        let agent = record.agent;
+        if !self.subagents.knows(agent) {
+            return;
+        }
+        match &record.body {
+            RecordBody::LlmCall(call) => self.replied(record, call),
+            RecordBody::LlmFailed(failed) => self.take_back(failed.effect_id),
+            RecordBody::ToolCall(call) => {
+                self.called(
+                    agent,
+                    &call.tool_call_id,
+                    (&call.name, call.arguments.as_str()),
+                    None,
+                );
+                for started in &call.agents {
+                    self.subagents.start(*started, agent, call);
+                    self.subagents.tell_start(*started, self.run, &mut self.out);
+                }
+            }
+            RecordBody::ToolResult(result) => self.answered(agent, result),
+            RecordBody::ApprovalRequested(asked) => {
+                self.called(
+                    agent,
+                    &asked.tool_call_id,
+                    (&asked.name, asked.arguments.as_str()),
+                    None,
+                );
+                self.questions.push((agent, (**asked).clone()));
+            }
+            RecordBody::ApprovalDecided(decided) => {
+                self.questions
+                    .retain(|(_, asked)| asked.tool_call_id != decided.tool_call_id);
+                self.waits = false;
+            }
+            RecordBody::Waiting(_) => self.waits = true,
+            RecordBody::Resumed(_) => self.waits = false,
+            RecordBody::Plan(changed) => self.planned(changed.plan.decode().ok()),
+            RecordBody::Warning(warning) => {
+                let value = json!({"code": warning.code, "message": warning.message});
+                self.tell(agent, custom("warning", value));
+            }
+            RecordBody::Final(_) => self.subagent_ended(agent, None),
+            RecordBody::RunFailed(outcome) => {
+                self.subagent_ended(agent, Some(outcome.finish_reason.to_string()));
+            }
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, record: &Record, call: &LlmCall) {
+        if !self.settled.insert(call.effect_id) {
+            return;
+        }
+        let known = self
+            .usage
+            .iter_mut()
+            .find(|(model, _)| *model == call.reply.model);
+        match known {
+            Some((_, usage)) => *usage += call.reply.usage,
+            None => self
+                .usage
+                .push((call.reply.model.clone(), call.reply.usage)),
+        }
+        if !matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer) {
+            return;
+        }
+        self.turn(record.agent, call.effect_id);
+        let parent = self.settle(record.agent, call);
+        let runs_calls = call.purpose == Purpose::Turn
+            && call.reply.turned_down().is_none()
+            && !call.reply.is_refusal();
+        if let (true, Some(content_index)) = (runs_calls, record.content_index) {
+            self.calls_of(record, content_index, call, &parent);
+        }
+    }
+
+    fn planned(&mut self, plan: Option<Value>) {
+        let (Some(state), Some(plan)) = (&mut self.state, plan) else {
+            return;
+        };
+        state.insert("plan".to_owned(), plan.clone());
+        let body = if self.plan_is_shown {
+            // It is there, and replaced.
+            let delta = json!([{"op": "add", "path": "/plan", "value": plan}]);
+            Body::StateDelta { delta }
+        } else {
+            let snapshot = state.clone();
+            Body::StateSnapshot { snapshot }
+        };
+        self.plan_is_shown = true;
+        self.tell(AgentId::ROOT, body);
+    }
+}
+
+const fn custom(name: &'static str, value: Value) -> Body {
+    Body::Custom { name, value }
+}

@@ -1,0 +1,167 @@
+//! Sub-agents: which of them a client was told of, and how they end.
+
+use std::collections::BTreeMap;
+
+use neuraxis::core::{AgentId, RunId, ToolCallId, ToolCallStarted};
+
+use super::Mapping;
+use crate::agui::event::{Body, SubagentOutcome, Told};
+
+/// The sub-agents of a run.
+#[derive(Debug, Default)]
+pub(super) struct Subagents(BTreeMap<AgentId, Subagent>);
+
+#[derive(Debug)]
+struct Subagent {
+    name: String,
+    parent: AgentId,
+    call: ToolCallId,
+    /// Its id, while the client knows it as one at work.
+    told: Option<String>,
+    is_over: bool,
+}
+
+impl Subagents {
+    /// Notes that a call starts an agent.
+    pub(super) fn start(&mut self, agent: AgentId, parent: AgentId, call: &ToolCallStarted) {
+        if agent == AgentId::ROOT {
+            return;
+        }
+        self.0.entry(agent).or_insert_with(|| Subagent {
+            name: call.name.to_string(),
+            parent,
+            call: call.tool_call_id.clone(),
+            told: None,
+            is_over: false,
+        });
+    }
+
+    /// Tells that an agent works, unless that was told, or it is over.
+    pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Told>) {
+        let parent = self.0.get(&agent).map(|subagent| subagent.parent);
+        let parent_id = parent.and_then(|parent| self.tag(parent).flatten());
+        let Some(subagent) = self.0.get_mut(&agent) else {
+            return;
+        };
+        if subagent.told.is_some() || subagent.is_over {
+            return;
+        }
+        let id = format!("{run}.{agent}");
+        subagent.told = Some(id.clone());
+        out.push(
+            Body::SubagentStarted {
+                subagent_run_id: id,
+                name: subagent.name.clone(),
+                parent_subagent_run_id: parent_id,
+                parent_tool_call_id: subagent.call.to_string(),
+            }
+            .into(),
+        );
+    }
+
+    /// Notes that the client was told of none of them in the run that begins.
+    pub(super) fn suspend(&mut self) {
+        for subagent in self.0.values_mut() {
+            subagent.told = None;
+        }
+    }
+
+    /// Tells of those that go on with the run. An agent has a higher number than the one that started it.
+    pub(super) fn go_on(&mut self, run: RunId, out: &mut Vec<Told>) {
+        let agents: Vec<AgentId> = self.0.keys().copied().collect();
+        for agent in agents {
+            self.tell_start(agent, run, out);
+        }
+    }
+
+    /// Tells whether an agent is the root agent or one that is at work.
+    pub(super) fn knows(&self, agent: AgentId) -> bool {
+        let subagent = self.0.get(&agent);
+        agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.is_over)
+    }
+
+    /// Returns what the events of an agent are marked with, or nothing if the client does not know it.
+    #[expect(
+        clippy::option_option,
+        reason = "an agent that is unknown, and the root agent that has no mark"
+    )]
+    pub(super) fn tag(&self, agent: AgentId) -> Option<Option<String>> {
+        if agent == AgentId::ROOT {
+            return Some(None);
+        }
+        let told = self.0.get(&agent)?.told.clone()?;
+        Some(Some(told))
+    }
+
+    /// Notes that an agent is over. Returns its id if the client knows it.
+    fn end(&mut self, agent: AgentId) -> Option<String> {
+        let subagent = self.0.get_mut(&agent)?;
+        subagent.is_over = true;
+        subagent.told.take()
+    }
+
+    /// Returns the agents that are not over and that are chosen, the last started first.
+    fn at_work(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
+        let each = self.0.iter().rev();
+        each.filter(|(_, subagent)| !subagent.is_over && chosen(subagent))
+            .map(|(agent, _)| *agent)
+            .collect()
+    }
+}
+
+impl Mapping {
+    /// Tells that an agent is over, and those that it started.
+    pub(super) fn subagent_ended(&mut self, agent: AgentId, why: Option<String>) {
+        for below in self
+            .subagents
+            .at_work(|it| it.parent == agent && agent != AgentId::ROOT)
+        {
+            if below != agent {
+                self.subagent_ended(below, why.clone());
+            }
+        }
+        self.silence(Some(agent));
+        let Some(subagent_run_id) = self.subagents.end(agent) else {
+            return;
+        };
+        let body = match why {
+            None => Body::SubagentFinished {
+                subagent_run_id,
+                outcome: None,
+            },
+            Some(message) => Body::SubagentError {
+                subagent_run_id,
+                message,
+            },
+        };
+        self.tell(AgentId::ROOT, body);
+    }
+
+    /// Ends what a call started, now that it has its result.
+    pub(super) fn call_is_over(&mut self, call: &ToolCallId) {
+        for agent in self.subagents.at_work(|it| it.call == *call) {
+            self.subagent_ended(agent, None);
+        }
+    }
+
+    /// Tells that agents end with the run, or with it wait for the questions.
+    pub(super) fn end_subagents(&mut self, interrupts: Option<&[String]>) {
+        for agent in self.subagents.at_work(|_| true) {
+            let Some(interrupts) = interrupts else {
+                self.subagent_ended(agent, Some("it ended with the run".to_owned()));
+                continue;
+            };
+            self.silence(Some(agent));
+            if let Some(subagent_run_id) = self.subagents.end(agent) {
+                let outcome = SubagentOutcome::Suspended {
+                    interrupt_ids: interrupts.to_vec(),
+                };
+                let body = Body::SubagentFinished {
+                    subagent_run_id,
+                    outcome: Some(outcome),
+                };
+                self.tell(AgentId::ROOT, body);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Whatever happens in a run, its events are told in an order that clients of AG-UI take.
+
+mod happening;
+mod order;
+
+use std::sync::Arc;
+
+use neuraxis::core::{FinishReason, LiveBody};
+use neuraxis::{Event, RunStatus};
+use neuraxis_testkit::{CountingIds, RunLog, reply};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use self::happening::{event, happening, live, replied};
+use super::Mapping;
+use crate::agui::input::Named;
+
+fn mapping(log: &RunLog) -> Mapping {
+    let named = Named {
+        thread_id: "t".to_owned(),
+        run_id: "r".to_owned(),
+        parent_run_id: None,
+    };
+    let said = json!({"id": "u1", "role": "user", "content": "Look."});
+    Mapping::new(named, log.run(), Some(json!({"color": "red"})), vec![said])
+}
+
+fn log() -> RunLog {
+    RunLog::new(CountingIds::nth_run(1), "s".parse().unwrap())
+}
+
+fn told(mapping: &mut Mapping) -> Vec<Value> {
+    let told = mapping.take().into_iter();
+    told.map(|told| serde_json::to_value(told).unwrap())
+        .collect()
+}
+
+/// Returns the ids of the calls that were told to begin.
+fn begun(told: &[Value]) -> Vec<&Value> {
+    let starts = told.iter().filter(|it| it["type"] == "TOOL_CALL_START");
+    starts.map(|it| &it["toolCallId"]).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_events_are_told_in_a_legal_order_and_no_call_twice_in_a_run_that_goes_on(
+        before in proptest::collection::vec(happening(), 0..40),
+        after in proptest::collection::vec(happening(), 0..40),
+        failed in any::<bool>(),
+    ) {
+        let mut log = log();
+        let before: Vec<Event> = before.iter().map(|it| event(&mut log, it)).collect();
+        let mut first = mapping(&log);
+        first.begin();
+        for event in &before {
+            first.hear(event);
+        }
+        first.wait();
+        let first = told(&mut first);
+        order::check(&first).map_err(TestCaseError::fail)?;
+
+        let mut second = mapping(&log);
+        second.recall(before.iter().filter_map(|event| match event {
+            Event::Record(record) => Some(record.as_ref()),
+            Event::Live(_) => None,
+        }));
+        second.begin();
+        for happening in &after {
+            second.hear(&event(&mut log, happening));
+        }
+        let (status, reason) = match failed {
+            true => (RunStatus::Failed, FinishReason::ToolError),
+            false => (RunStatus::Done, FinishReason::Stop),
+        };
+        second.end("The answer.", status, Some(&reason));
+        let second = told(&mut second);
+        order::check(&second).map_err(TestCaseError::fail)?;
+        for call in begun(&second) {
+            prop_assert!(!begun(&first).contains(&call), "{call} was told before");
+        }
+    }
+}
+
+#[test]
+fn text_that_is_void_is_taken_back_by_the_messages_that_stand() {
+    let mut log = log();
+    let mut mapping = mapping(&log);
+    mapping.begin();
+    let says = |log: &RunLog, text: &str| {
+        let text = text.to_owned();
+        live(log, 0, 0, 0, LiveBody::TextDelta { text })
+    };
+    mapping.hear(&says(&log, "It is "));
+    mapping.hear(&live(&log, 0, 0, 0, LiveBody::TextRetracted));
+    mapping.hear(&says(&log, "Mild."));
+    let record = replied(&mut log, 0, 0, reply::text("Mild."), false);
+    mapping.hear(&Event::Record(Arc::new(record)));
+    mapping.end("Mild.", RunStatus::Done, Some(&FinishReason::Stop));
+    let told = told(&mut mapping);
+    order::check(&told).unwrap();
+    let snapshots = told.iter().filter(|it| it["type"] == "MESSAGES_SNAPSHOT");
+    let snapshots: Vec<&Value> = snapshots.map(|it| &it["messages"]).collect();
+    assert_eq!(
+        snapshots,
+        [&json!([{"id": "u1", "role": "user", "content": "Look."}])]
+    );
+    assert_eq!(order::text(&told), "Mild.", "{told:?}");
+}
+
+#[test]
+fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_again() {
+    for live_text in ["", "It is", "It is mild."] {
+        let mut log = log();
+        let mut mapping = mapping(&log);
+        mapping.begin();
+        let text = live_text.to_owned();
+        mapping.hear(&live(&log, 0, 0, 0, LiveBody::TextDelta { text }));
+        let record = replied(
+            &mut log,
+            0,
+            0,
+            reply::reasoned("Think.", "It is mild."),
+            false,
+        );
+        mapping.hear(&Event::Record(Arc::new(record)));
+        mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
+        let told = told(&mut mapping);
+        order::check(&told).unwrap();
+        assert_eq!(order::text(&told), "It is mild.");
+        let thought = told
+            .iter()
+            .any(|it| it["type"] == "REASONING_MESSAGE_CONTENT");
+        assert_eq!(thought, live_text.is_empty());
+    }
+}
+
+#[test]
+fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_told() {
+    let mut log = log();
+    let mut mapping = mapping(&log);
+    mapping.begin();
+    let calls = [("look", "{}"), ("look", r#"{"at":2}"#)];
+    let record = replied(
+        &mut log,
+        0,
+        0,
+        reply::text_and_calls("I look.", calls),
+        false,
+    );
+    mapping.hear(&Event::Record(Arc::new(record)));
+    mapping.end(
+        "I had to stop.",
+        RunStatus::Done,
+        Some(&FinishReason::MaxTurns),
+    );
+    let told = told(&mut mapping);
+    order::check(&told).unwrap();
+    let message = told
+        .iter()
+        .find(|it| it["type"] == "TEXT_MESSAGE_START")
+        .unwrap();
+    let parents = told.iter().filter(|it| it["type"] == "TOOL_CALL_START");
+    let parents: Vec<&Value> = parents.map(|it| &it["parentMessageId"]).collect();
+    assert_eq!(parents, [&message["messageId"]; 2]);
+    assert_eq!(order::text(&told), "I look.I had to stop.");
+    let last = told.last().unwrap();
+    assert_eq!(last["outcome"], json!({"type": "success"}));
+    assert_eq!(last["usage"][0]["model"], "scripted");
+}

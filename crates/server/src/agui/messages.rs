@@ -1,0 +1,234 @@
+//! The messages that a front end sends: all of its thread with every run, of which the server keeps its own account.
+
+mod parts;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use neuraxis::Message;
+use neuraxis::core::{AssistantMessage, JsonText, Part, ToolCall, ToolCallId};
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::parts::{parts, texts};
+use super::input::{invalid, typed};
+use crate::problem::Problem;
+
+/// The thread of a front end, without thoughts and activities, which are shown alone.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    messages: Vec<Arc<Message>>,
+    instructions: Vec<String>,
+}
+
+/// What a session is told that it does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct New {
+    pub(super) before: Vec<Arc<Message>>,
+    /// What the person said last, if that is new.
+    pub(super) message: String,
+    pub(super) attachments: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    role: String,
+    content: Option<Value>,
+    tool_calls: Option<Vec<WireCall>>,
+    tool_call_id: Option<String>,
+    error: Option<String>,
+    subagent_run_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCall {
+    id: String,
+    function: WireFunction,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireFunction {
+    name: String,
+    arguments: Option<String>,
+}
+
+impl Conversation {
+    pub(super) fn parse(sent: &[Value]) -> Result<Self, Problem> {
+        let mut read = Self {
+            messages: Vec::new(),
+            instructions: Vec::new(),
+        };
+        for (at, message) in sent.iter().enumerate() {
+            let wire: Wire = typed(message.clone(), &format!("messages[{at}]."))?;
+            read.add(wire, at)?;
+        }
+        Ok(read)
+    }
+
+    fn add(&mut self, wire: Wire, at: usize) -> Result<(), Problem> {
+        // What was said to another agent is none of this conversation.
+        if wire.subagent_run_id.is_some() {
+            return Ok(());
+        }
+        let message = match wire.role.as_str() {
+            "system" | "developer" => {
+                let told = texts(&parts(wire.content, at)?);
+                if !told.is_empty() {
+                    self.instructions.push(told);
+                }
+                return Ok(());
+            }
+            "user" => Message::User {
+                parts: parts(wire.content, at)?,
+            },
+            "assistant" => {
+                let mut parts = parts(wire.content, at)?;
+                parts.retain(|part| matches!(part, Part::Text(text) if !text.text.is_empty()));
+                let calls = wire.tool_calls.unwrap_or_default().into_iter();
+                parts.extend(calls.map(WireCall::into_part));
+                Message::Assistant(AssistantMessage { parts, model: None })
+            }
+            "tool" => {
+                let Some(id) = wire.tool_call_id else {
+                    let field = format!("messages[{at}].toolCallId");
+                    return Err(invalid(&field, "it must name the call"));
+                };
+                let value = match wire.error.filter(|error| !error.is_empty()) {
+                    Some(error) => JsonText::error(&error),
+                    None => value_of(&texts(&parts(wire.content, at)?)),
+                };
+                let name = self.tool_of(&id);
+                Message::tool_result(ToolCallId::from_text(id), name, value)
+            }
+            // Thoughts, activities, and what a later version of the protocol may add.
+            _ => return Ok(()),
+        };
+        self.messages.push(Arc::new(message));
+        Ok(())
+    }
+
+    /// Returns the name of the tool of a call that stands in the thread.
+    fn tool_of(&self, id: &str) -> Arc<str> {
+        let calls = self
+            .messages
+            .iter()
+            .flat_map(|message| message.tool_calls());
+        let mut calls = calls.filter(|call| call.id.as_str() == id);
+        let call = calls.next();
+        call.map_or_else(|| Arc::from("unknown"), |call| Arc::clone(&call.name))
+    }
+
+    pub(super) fn instructions(&self) -> impl Iterator<Item = &str> {
+        self.instructions.iter().map(String::as_str)
+    }
+
+    /// Returns what the person said, if the thread ends with it.
+    pub(super) fn said_last(&self) -> Option<String> {
+        match self.messages.last()?.as_ref() {
+            Message::User { parts } => Some(texts(parts)),
+            _ => None,
+        }
+    }
+
+    /// Returns what is new to a session that holds these messages: all of the thread to one that holds nothing. To others the
+    /// results of calls that have none there, and what the person said since the last answer.
+    pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<New, Problem> {
+        let mut new = if kept.is_empty() {
+            self.messages.clone()
+        } else {
+            let mut new = self.results_for(kept);
+            new.extend(self.said_since(kept));
+            new
+        };
+        let last = new.pop();
+        let (message, attachments) = match last.as_deref() {
+            Some(Message::User { parts }) => {
+                let media = parts.iter().filter(|part| !matches!(part, Part::Text(_)));
+                (texts(parts), media.cloned().collect())
+            }
+            Some(Message::Tool(_)) => {
+                new.extend(last);
+                (String::new(), Vec::new())
+            }
+            _ => {
+                let complaint = "they end with nothing that is new to the session: neither with a message of the user nor \
+                                 with the result of a call that waits for one";
+                return Err(invalid("messages", complaint));
+            }
+        };
+        if message.trim().is_empty() && !attachments.is_empty() {
+            new.push(Arc::new(Message::User { parts: attachments }));
+            return Ok(New {
+                before: new,
+                message: String::new(),
+                attachments: Vec::new(),
+            });
+        }
+        Ok(New {
+            before: new,
+            message,
+            attachments,
+        })
+    }
+
+    fn results_for(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let calls = kept.iter().flat_map(|message| message.tool_calls());
+        let mut open: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
+        for message in kept {
+            if let Message::Tool(result) = message.as_ref() {
+                open.remove(&result.tool_call_id);
+            }
+        }
+        let is_awaited = |message: &&Arc<Message>| match message.as_ref() {
+            Message::Tool(result) => open.contains(&result.tool_call_id),
+            _ => false,
+        };
+        self.messages.iter().filter(is_awaited).cloned().collect()
+    }
+
+    /// Returns what the person said after the last answer. Of several messages those up to the one that the session holds last
+    /// were taken by a run that gave no answer.
+    fn said_since(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let is_user = |message: &&Arc<Message>| matches!(***message, Message::User { .. });
+        let answered = self
+            .messages
+            .iter()
+            .rposition(|message| matches!(**message, Message::Assistant(_)));
+        let since = self.messages.iter().skip(answered.map_or(0, |at| at + 1));
+        let mut said: Vec<_> = since.filter(is_user).cloned().collect();
+        let known = kept.iter().rfind(is_user).map(|message| message.text());
+        let before_last = said.len().saturating_sub(1);
+        let mut earlier = said.iter().take(before_last);
+        if let Some(at) =
+            known.and_then(|known| earlier.rposition(|message| message.text() == known))
+        {
+            said.drain(..=at);
+        }
+        said
+    }
+}
+
+impl WireCall {
+    fn into_part(self) -> Part {
+        let arguments = self.function.arguments.unwrap_or_else(|| "{}".to_owned());
+        Part::ToolCall(ToolCall {
+            id: ToolCallId::from_text(self.id),
+            name: self.function.name.into(),
+            arguments: JsonText::from_text(arguments),
+            provider_id: None,
+            state: None,
+        })
+    }
+}
+
+/// Takes a result as the JSON that it is, and as a text if it is none.
+fn value_of(text: &str) -> JsonText {
+    match serde_json::from_str::<&serde_json::value::RawValue>(text) {
+        Ok(json) => JsonText::from_text(json.get()),
+        Err(_) => JsonText::string(text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The content of a message: texts, images and documents.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use neuraxis::core::{MediaPart, MediaSource, Part};
+use neuraxis::engine::attachment;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agui::input::{invalid, typed};
+use crate::problem::Problem;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WirePart {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    source: Option<WireSource>,
+    /// Of the form `binary`, which is retired.
+    mime_type: Option<String>,
+    data: Option<String>,
+    url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSource {
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+    mime_type: Option<String>,
+}
+
+/// Reads content: a text, or parts.
+pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Problem> {
+    let within = format!("messages[{at}].content");
+    match content {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(vec![Part::text(text)]),
+        Some(Value::Array(parts)) => {
+            let parts = parts.into_iter().enumerate();
+            parts
+                .map(|(number, part)| {
+                    let field = format!("{within}[{number}]");
+                    typed::<WirePart>(part, &format!("{field}."))?.into_part(&field)
+                })
+                .collect()
+        }
+        Some(_) => Err(invalid(&within, "it must be a text or a list of parts")),
+    }
+}
+
+impl WirePart {
+    fn into_part(self, field: &str) -> Result<Part, Problem> {
+        if self.kind == "text" {
+            return Ok(Part::text(self.text.unwrap_or_default()));
+        }
+        let source = match (self.source, self.data, self.url) {
+            (Some(source), ..) => source,
+            (None, Some(value), _) => WireSource {
+                kind: "data".to_owned(),
+                value,
+                mime_type: self.mime_type,
+            },
+            (None, None, Some(value)) => WireSource {
+                kind: "url".to_owned(),
+                value,
+                mime_type: self.mime_type,
+            },
+            _ => return Err(invalid(field, "it has neither a text nor a source")),
+        };
+        source.into_part(&self.kind, field)
+    }
+}
+
+impl WireSource {
+    fn into_part(self, kind: &str, field: &str) -> Result<Part, Problem> {
+        match self.kind.as_str() {
+            "data" => {
+                let content = STANDARD.decode(self.value.as_bytes());
+                let content = content
+                    .map_err(|_| invalid(&format!("{field}.source.value"), "it is not base64"))?;
+                attachment(kind, &content).map_err(|error| invalid(field, &error.to_string()))
+            }
+            "url" => {
+                let Some(media_type) = self.mime_type else {
+                    let field = format!("{field}.source.mimeType");
+                    return Err(invalid(&field, "what stands at an address needs its type"));
+                };
+                Ok(Part::Media(MediaPart {
+                    media_type,
+                    source: MediaSource::Url(self.value),
+                }))
+            }
+            _ => {
+                let complaint = "it must be data or url: files of a provider cannot be read here";
+                Err(invalid(&format!("{field}.source.type"), complaint))
+            }
+        }
+    }
+}
+
+/// Returns the texts among parts, a line each.
+pub(super) fn texts(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(part) => Some(part.text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

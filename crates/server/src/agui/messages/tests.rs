@@ -1,0 +1,163 @@
+//! What of a front end's thread is new to a session.
+
+use serde_json::json;
+
+use super::*;
+
+fn read(messages: Value) -> Conversation {
+    let Value::Array(messages) = messages else {
+        panic!("{messages}");
+    };
+    Conversation::parse(&messages).unwrap()
+}
+
+fn said(messages: &[Arc<Message>]) -> Vec<String> {
+    messages.iter().map(|message| message.text()).collect()
+}
+
+fn call(id: &str) -> Value {
+    json!({"id": "a", "role": "assistant", "toolCalls": [
+        {"id": id, "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+    ]})
+}
+
+#[test]
+fn a_session_that_holds_nothing_is_told_the_whole_thread() {
+    let thread = read(json!([
+        {"id": "0", "role": "system", "content": "Be brief."},
+        {"id": "1", "role": "user", "content": "I live in Oslo."},
+        {"id": "2", "role": "reasoning", "content": "Noted?"},
+        {"id": "s", "role": "assistant", "content": "For another.", "subagentRunId": "r.a1"},
+        {"id": "3", "role": "assistant", "content": "Noted."},
+        {"id": "4", "role": "activity", "activityType": "x", "content": {"a": 1}},
+        {"id": "5", "role": "user", "content": "Where do I live?", "name": null},
+    ]));
+    let new = thread.new_to(&[]).unwrap();
+    assert_eq!(said(&new.before), ["I live in Oslo.", "Noted."]);
+    assert_eq!(new.message, "Where do I live?");
+    assert_eq!(thread.instructions().collect::<Vec<_>>(), ["Be brief."]);
+}
+
+#[test]
+fn a_session_is_told_what_was_said_since_its_last_answer() {
+    let kept = [
+        Arc::new(Message::user("Hello?")),
+        Arc::new(Message::assistant("Hi.")),
+    ];
+    let thread = json!([
+        {"id": "1", "role": "user", "content": "Hello?"},
+        {"id": "2", "role": "assistant", "content": "Hi."},
+        {"id": "3", "role": "user", "content": "And now?"},
+    ]);
+    let new = read(thread).new_to(&kept).unwrap();
+    assert_eq!(
+        (new.before.as_slice(), &*new.message),
+        (&[][..], "And now?")
+    );
+}
+
+#[test]
+fn what_a_run_without_an_answer_took_is_not_told_again() {
+    let kept = [Arc::new(Message::user("Hello?"))];
+    let thread = json!([
+        {"id": "1", "role": "user", "content": "Hello?"},
+        {"id": "2", "role": "user", "content": "Are you there?"},
+        {"id": "3", "role": "user", "content": "Hello?"},
+    ]);
+    let new = read(thread).new_to(&kept).unwrap();
+    assert_eq!(said(&new.before), ["Are you there?"]);
+    assert_eq!(new.message, "Hello?");
+}
+
+#[test]
+fn a_result_is_told_that_the_session_waits_for_and_no_other() {
+    let asks = read(
+        json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
+        {"id": "t", "role": "tool", "toolCallId": "c1", "content": "{\"celsius\": 3}"}]),
+    );
+    let kept = &asks.messages[..2];
+    let new = asks.new_to(kept).unwrap();
+    assert_eq!(new.message, "");
+    let Message::Tool(result) = new.before[0].as_ref() else {
+        panic!("{new:?}");
+    };
+    assert_eq!(
+        (&*result.name, result.content.as_str()),
+        ("weather", "{\"celsius\": 3}")
+    );
+    // Once it has the result there is nothing new.
+    let refused = format!("{:?}", asks.new_to(&asks.messages).unwrap_err());
+    assert!(refused.contains("nothing that is new"), "{refused}");
+}
+
+#[test]
+fn a_result_is_json_text_or_an_error() {
+    for (message, expected) in [
+        (json!({"content": "3 degrees"}), "\"3 degrees\""),
+        (json!({"content": "[1]"}), "[1]"),
+        (
+            json!({"content": [{"type": "text", "text": "mild"}]}),
+            "\"mild\"",
+        ),
+        (
+            json!({"content": "", "error": "offline"}),
+            "{\"error\":\"offline\"}",
+        ),
+    ] {
+        let mut message = message;
+        message["role"] = "tool".into();
+        message["toolCallId"] = "c1".into();
+        let thread = read(json!([message]));
+        let Message::Tool(result) = thread.messages[0].as_ref() else {
+            panic!("{thread:?}");
+        };
+        assert_eq!(result.content.as_str(), expected);
+        assert_eq!(&*result.name, "unknown");
+    }
+}
+
+#[test]
+fn images_and_documents_are_attached_and_what_cannot_be_is_refused_by_name() {
+    let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==";
+    let thread = read(json!([{"id": "1", "role": "user", "content": [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image", "source": {"type": "data", "value": png, "mimeType": "image/png"}},
+        {"type": "document", "source": {"type": "url", "value": "https://example.com/a.pdf", "mimeType": "application/pdf"}},
+        {"type": "binary", "mimeType": "image/png", "data": png},
+    ]}]));
+    let new = thread.new_to(&[]).unwrap();
+    assert_eq!(new.message, "What is it?");
+    let media: Vec<&str> = new
+        .attachments
+        .iter()
+        .map(|part| match part {
+            Part::Media(part) => part.media_type.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(media, ["image/png", "application/pdf", "image/png"]);
+
+    for (part, field) in [
+        (json!({"type": "image"}), "messages[0].content[0]"),
+        (
+            json!({"type": "image", "source": {"type": "data", "value": "?"}}),
+            "messages[0].content[0].source.value",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "file", "value": "f1"}}),
+            "messages[0].content[0].source.type",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "url", "value": "https://a.b"}}),
+            "messages[0].content[0].source.mimeType",
+        ),
+        (json!({"type": 5}), "messages[0].content[0].type"),
+    ] {
+        let sent = [json!({"role": "user", "content": [part]})];
+        let refused = format!("{:?}", Conversation::parse(&sent).unwrap_err());
+        assert!(
+            refused.contains(&format!("\"{field}\"")),
+            "{field}: {refused}"
+        );
+    }
+}

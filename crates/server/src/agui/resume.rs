@@ -1,0 +1,256 @@
+//! Decides what interrupts ask, as `/api/v1/runs/{id}/approvals/{call_id}` does, and lets their run go on.
+
+use std::sync::Arc;
+
+use neuraxis::core::log::RunView;
+use neuraxis::core::{
+    ApprovalDecided, ApprovalDecision, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
+    Seq,
+};
+use neuraxis::engine::{Answer, ResumeError, ToolCallError, WaitingApproval};
+use neuraxis::ports::StoreError;
+use neuraxis::{Events, Message, Orchestrator, RunHandle, Runs, SessionId};
+use serde::Deserialize;
+
+use super::answer::EndIfLeft;
+use super::input::{Input, Resume, ResumeStatus, invalid, typed};
+use crate::caller::Caller;
+use crate::limits::Limited;
+use crate::problem::{INVALID_FIELD, NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED};
+use crate::refusal::{internal, with_causes};
+
+/// What the model is told where the person left the question alone.
+const LEFT: &str = "the person left the question without an answer";
+
+/// A run that goes on.
+#[derive(Debug)]
+pub(super) struct GoesOn {
+    pub(super) run: RunId,
+    /// Where it is at work here.
+    pub(super) handle: Option<RunHandle>,
+    pub(super) events: Events,
+    /// What the client was told before.
+    pub(super) past: Vec<Arc<Record>>,
+    pub(super) end: EndIfLeft,
+}
+
+/// What a person answers.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload {
+    approved: bool,
+    edited_args: Option<serde_json::Map<String, serde_json::Value>>,
+    reason: Option<String>,
+}
+
+/// Answers the interrupts of a session's run. What was answered the same way before is not answered again.
+pub(super) async fn resume(
+    limited: &Limited,
+    caller: &Caller,
+    input: &Input,
+) -> Result<GoesOn, Problem> {
+    caller.decides(limited)?;
+    let (session, answers) = (&input.session, &input.resume);
+    let orchestrator = limited.orchestrator();
+    caller.session(orchestrator, session).await?;
+    let open = orchestrator.approvals().of_session(session).await?;
+    let run = match open.first() {
+        Some(waiting) => waiting.run_id,
+        None => last_run(orchestrator, session).await?,
+    };
+    let records = orchestrator.sessions().records(run).await?;
+    check_message(input.conversation.said_last(), &records)?;
+    let mut decided = Vec::new();
+    // The first of the decisions that were taken before.
+    let mut earlier: Option<Seq> = None;
+    for (at, answer) in answers.iter().enumerate() {
+        let decision = decision(answer, at)?;
+        let is_it = |waiting: &&WaitingApproval| waiting.question() == answer.interrupt_id;
+        if let Some(waiting) = open.iter().find(is_it) {
+            check(orchestrator, waiting, &decision, at)?;
+            decided.push(decide(waiting, decision));
+        } else {
+            let before = decided_before(&records, run, &answer.interrupt_id, &decision)?;
+            earlier = Some(earlier.map_or(before, |known| known.min(before)));
+        }
+    }
+    let left = open.iter().map(WaitingApproval::question);
+    let left: Vec<String> = left
+        .filter(|question| !answers.iter().any(|it| it.interrupt_id == *question))
+        .collect();
+    if !left.is_empty() {
+        let detail = format!(
+            "resume: it has to answer all that is open; missing: {}",
+            left.join(", ")
+        );
+        return Err(Problem::new(&INVALID_FIELD, detail).with("field", "resume"));
+    }
+    let last = records.last().map_or(Seq(0), |record| record.seq);
+    let last = earlier.map_or(last, |first| Seq(first.0.saturating_sub(1)));
+    let past = records.into_iter().filter(|record| record.seq <= last);
+    let past = past.collect();
+    let (handle, end) = match decided.is_empty() {
+        true => (None, EndIfLeft::new(orchestrator.runs(), run)),
+        false => go_on(orchestrator.runs(), run, decided).await?,
+    };
+    let events = match &handle {
+        Some(handle) => handle.events_after(last),
+        None => orchestrator.runs().attach(run, last).await?,
+    };
+    Ok(GoesOn {
+        run,
+        handle,
+        events,
+        past,
+        end,
+    })
+}
+
+/// Returns the last run of a session.
+async fn last_run(orchestrator: &Orchestrator, session: &SessionId) -> Result<RunId, Problem> {
+    let runs = orchestrator.sessions().runs(session).await?;
+    let last = runs.unwrap_or_default().into_iter().map(|run| run.run_id);
+    last.max().ok_or_else(not_asked)
+}
+
+fn not_asked() -> Problem {
+    let detail = "resume: no such interrupt of this thread waits for an answer";
+    Problem::new(&NOT_ASKED, detail)
+}
+
+/// Refuses a message that the run has not taken: it would be lost.
+fn check_message(said: Option<String>, records: &[Arc<Record>]) -> Result<(), Problem> {
+    let view = RunView::of(records);
+    let messages = view.spec().map(|spec| spec.messages.as_slice());
+    let mut latest_first = messages.unwrap_or_default().iter().rev();
+    let asked = latest_first.find(|message| matches!(***message, Message::User { .. }));
+    match said {
+        Some(said) if asked.is_none_or(|asked| asked.text() != said) => {
+            let complaint =
+                "a run that goes on takes no new message: send it once the run has ended";
+            Err(invalid("messages", complaint))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
+    if answer.status == ResumeStatus::Cancelled {
+        return Ok(ApprovalDecision::Deny {
+            reason: Some(LEFT.to_owned()),
+        });
+    }
+    let within = format!("resume[{at}].payload");
+    let Some(payload) = answer.payload.clone() else {
+        let complaint = "it must be an object with the field approved";
+        return Err(invalid(&within, complaint));
+    };
+    let payload: Payload = typed(payload, &format!("{within}."))?;
+    if !payload.approved {
+        let reason = payload.reason.filter(|reason| !reason.trim().is_empty());
+        return Ok(ApprovalDecision::Deny { reason });
+    }
+    let arguments = payload.edited_args.map(serde_json::Value::Object);
+    Ok(ApprovalDecision::Approve {
+        arguments: arguments.map(|arguments| JsonText::from_text(arguments.to_string())),
+        remember: None,
+    })
+}
+
+/// Refuses to approve what cannot run as it would.
+fn check(
+    orchestrator: &Orchestrator,
+    waiting: &WaitingApproval,
+    decision: &ApprovalDecision,
+    at: usize,
+) -> Result<(), Problem> {
+    let ApprovalDecision::Approve { arguments, .. } = decision else {
+        return Ok(());
+    };
+    if waiting.altered.is_some() {
+        let detail = "what stands in the store is not what was asked: it can only be denied";
+        return Err(Problem::new(&QUESTION_ALTERED, detail));
+    }
+    let Some(arguments) = arguments else {
+        return Ok(());
+    };
+    match orchestrator.tools().check(&waiting.request.name, arguments) {
+        // A tool that this process does not have is checked where it is.
+        Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
+        Err(error) => {
+            let field = format!("resume[{at}].payload.editedArgs");
+            Err(invalid(&field, &error.to_string()))
+        }
+    }
+}
+
+/// Binds a decision to its question. Its id is made of that: sent twice, it is kept once.
+fn decide(waiting: &WaitingApproval, decision: ApprovalDecision) -> ApprovalDecided {
+    ApprovalDecided {
+        id: InputId::new(format!("agui-{}", waiting.question())),
+        tool_call_id: waiting.request.tool_call_id.clone(),
+        arguments_hash: waiting.request.arguments_hash,
+        decision,
+        by: None,
+        code: None,
+    }
+}
+
+/// Returns the record of the decision about a question that was decided, if it was decided so.
+fn decided_before(
+    records: &[Arc<Record>],
+    run: RunId,
+    question: &str,
+    wanted: &ApprovalDecision,
+) -> Result<Seq, Problem> {
+    let asked = records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) if asked.question(run) == question => Some(asked),
+        _ => None,
+    });
+    let asked = asked.ok_or_else(not_asked)?;
+    let decided = records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalDecided(decided) if decided.tool_call_id == asked.tool_call_id => {
+            Some((record.seq, &decided.decision))
+        }
+        _ => None,
+    });
+    match decided {
+        Some((seq, decision)) if decision == wanted => Ok(seq),
+        Some((_, ApprovalDecision::Expired)) => {
+            let detail = "nobody answered the interrupt in time: the run went on without the call";
+            Err(Problem::new(&QUESTION_EXPIRED, detail))
+        }
+        Some(_) => {
+            let detail = "resume: the interrupt was answered in another way before";
+            Err(Problem::new(&NOT_ASKED, detail))
+        }
+        // The run ended while it was asked.
+        None => Err(not_asked()),
+    }
+}
+
+/// Lets the run go on with the decisions, here or where it is. In a task of its own: a client that leaves in the middle must
+/// not leave a run that nobody drives.
+async fn go_on(
+    runs: Runs,
+    run: RunId,
+    decided: Vec<ApprovalDecided>,
+) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
+    let gone_on = tokio::spawn(async move {
+        let answers = decided.iter().cloned().map(Answer::Approval).collect();
+        match runs.resume(run, answers).await {
+            Ok(handle) => return Ok((Some(handle), EndIfLeft::new(runs, run))),
+            // Whoever has it takes them.
+            Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        for decided in decided {
+            runs.post(run, InboxInput::ApprovalDecided(decided)).await?;
+        }
+        Ok((None, EndIfLeft::new(runs, run)))
+    });
+    let gone_on = gone_on
+        .await
+        .map_err(|error| internal(&with_causes(&error)))?;
+    Ok(gone_on?)
+}

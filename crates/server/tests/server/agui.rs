@@ -1,0 +1,370 @@
+//! `/agui`: what a front end of AG-UI sends, and the events that it is answered with.
+
+mod interrupts;
+mod official_client;
+
+use std::sync::Arc;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::Tool;
+use neuraxis::{DecideLater, Orchestrator, Role, RunStatus};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+use crate::support::{Client, Program};
+
+/// The body of a request, with what a test adds to it.
+fn input(run: &str, messages: Value, more: Value) -> Value {
+    let mut input = json!({
+        "threadId": "t1", "runId": run, "protocolVersion": "1.0", "state": {}, "messages": null,
+        "tools": [], "context": [], "forwardedProps": {}, "unknown": {"to": ["us"]}, "parentRunId": null,
+    });
+    input["messages"] = messages;
+    let Value::Object(more) = more else {
+        panic!("{more}");
+    };
+    for (field, value) in more {
+        input[field] = value;
+    }
+    input
+}
+
+fn user(text: &str) -> Value {
+    json!({"id": format!("u-{text}"), "role": "user", "content": text})
+}
+
+/// Sends a body and returns the events, which are framed as clients demand.
+async fn told_with(client: &Client, body: &Value, token: Option<&str>) -> Vec<Value> {
+    let mut request = client
+        .post("/agui")
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream")
+        .body(body.to_string());
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let response = request.send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let text = response.text().await.unwrap();
+    assert!(!text.contains('\r') && !text.contains("[DONE]"), "{text}");
+    let frames = text.split_terminator("\n\n");
+    let frames = frames.filter(|frame| !frame.starts_with(':'));
+    frames
+        .map(|frame| serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap())
+        .collect()
+}
+
+async fn told(client: &Client, body: &Value) -> Vec<Value> {
+    told_with(client, body, None).await
+}
+
+fn kinds(told: &[Value]) -> Vec<&str> {
+    told.iter().map(|it| it["type"].as_str().unwrap()).collect()
+}
+
+fn named<'a>(told: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    told.iter().filter(|it| it["type"] == kind).collect()
+}
+
+fn text(told: &[Value]) -> String {
+    let deltas = named(told, "TEXT_MESSAGE_CONTENT").into_iter();
+    deltas.map(|it| it["delta"].as_str().unwrap()).collect()
+}
+
+/// A server whose calls of `refund` wait for a person.
+async fn serve(model: ScriptedModel, tool: &Arc<ScriptedTool>) -> (InProcess, Orchestrator) {
+    let tool: Arc<dyn Tool> = Arc::clone(tool) as _;
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(tool)
+        .approver(Arc::new(DecideLater))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    (InProcess::serve(orchestrator.clone()).await, orchestrator)
+}
+
+fn refunds() -> (ScriptedModel, Arc<ScriptedTool>) {
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls(
+            "I refund it.",
+            [("refund", r#"{"order":17}"#)],
+        ))
+        .then(reply::text("Refunded."));
+    (model, Arc::new(ScriptedTool::echoing(spec("refund"))))
+}
+
+#[tokio::test]
+async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
+    let program = Program::start().await;
+    let body = input("r1", json!([user("What time is it?")]), json!({}));
+    let told = told(&program.client(), &body).await;
+    let started = &told[0];
+    assert_eq!(
+        (
+            &started["type"],
+            &started["threadId"],
+            &started["runId"],
+            &started["protocolVersion"]
+        ),
+        (
+            &json!("RUN_STARTED"),
+            &json!("t1"),
+            &json!("r1"),
+            &json!("1.0")
+        )
+    );
+    let kinds = kinds(&told);
+    for kind in [
+        "STEP_STARTED",
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "TOOL_CALL_RESULT",
+    ] {
+        assert!(kinds.contains(&kind), "{kinds:?}");
+    }
+    assert!(text(&told).contains("UTC"), "{told:?}");
+    let last = told.last().unwrap();
+    assert_eq!(last["outcome"], json!({"type": "success"}));
+    assert_eq!(
+        (&last["threadId"], &last["runId"]),
+        (&json!("t1"), &json!("r1"))
+    );
+    let run = last["result"]["neuraxisRunId"].as_str().unwrap();
+    let (status, shown) = answer(program.client().get(&format!("/api/v1/runs/{run}"))).await;
+    assert_eq!(
+        (status, &shown["session_id"]),
+        (200, &json!("t1")),
+        "{shown}"
+    );
+
+    // The next run of the thread takes the new message alone.
+    let thread = json!([user("What time is it?"), {"id": "a", "role": "assistant", "content": "Late."}, user("And now?")]);
+    let next = input("r2", thread, json!({}));
+    assert_eq!(
+        self::told(&program.client(), &next).await.last().unwrap()["outcome"]["type"],
+        "success"
+    );
+    let (_, session) = answer(program.client().get("/api/v1/sessions/t1")).await;
+    let history = session["history"].as_array().unwrap().iter();
+    let users: Vec<_> = history.filter(|it| it["role"] == "user").collect();
+    assert_eq!(users.len(), 2, "{session}");
+}
+
+#[tokio::test]
+async fn what_may_not_be_chosen_or_cannot_be_read_is_refused_before_the_stream() {
+    let program = Program::start().await;
+    let client = program.client();
+    let with = |more: Value| input("r", json!([user("Hello?")]), more).to_string();
+    for (body, status, kind, field) in [
+        ("{".to_owned(), 400, "invalid-json", None),
+        ("[]".to_owned(), 400, "invalid-field", Some("threadId")),
+        (
+            json!({"threadId": "t"}).to_string(),
+            400,
+            "invalid-field",
+            None,
+        ),
+        (
+            with(json!({"threadId": "../x"})),
+            400,
+            "invalid-session-id",
+            Some("threadId"),
+        ),
+        (
+            with(json!({"runId": ""})),
+            400,
+            "invalid-field",
+            Some("runId"),
+        ),
+        (
+            with(json!({"messages": []})),
+            400,
+            "invalid-field",
+            Some("messages"),
+        ),
+        (
+            with(json!({"messages": [{"role": 5}]})),
+            400,
+            "invalid-field",
+            Some("messages[0].role"),
+        ),
+        (
+            with(json!({"messages": [user("a\u{0}b")]})),
+            400,
+            "invalid-field",
+            None,
+        ),
+        (
+            with(json!({"tools": [{"name": "no name"}]})),
+            400,
+            "invalid-field",
+            Some("tools[0].name"),
+        ),
+        (
+            with(json!({"tools": [{"name": "final_answer"}]})),
+            400,
+            "invalid-field",
+            None,
+        ),
+        (
+            with(json!({"forwardedProps": {"mode": 1}})),
+            400,
+            "invalid-field",
+            Some("forwardedProps.mode"),
+        ),
+        (
+            with(json!({"forwardedProps": {"mode": "exploratory"}})),
+            403,
+            "mode-not-allowed",
+            Some("mode"),
+        ),
+        (
+            with(json!({"forwardedProps": {"mode": "wild"}})),
+            400,
+            "unknown-mode",
+            Some("mode"),
+        ),
+        (
+            with(json!({"forwardedProps": {"channel": "nowhere"}})),
+            400,
+            "unknown-channel",
+            Some("channel"),
+        ),
+    ] {
+        let request = client
+            .post("/agui")
+            .header("content-type", "application/json");
+        let (told, problem) = answer(request.body(body.clone())).await;
+        let expected = (status, json!(format!("/errors/{kind}")));
+        assert_eq!(
+            (told, problem["type"].clone()),
+            expected,
+            "{body}: {problem}"
+        );
+        assert_eq!(problem["field"].as_str(), field, "{body}: {problem}");
+    }
+    let plain = client
+        .post("/agui")
+        .header("content-type", "text/plain")
+        .body("{}");
+    assert_eq!(answer(plain).await.0, 415);
+    let (_, sessions) = answer(client.get("/api/v1/sessions")).await;
+    assert_eq!(sessions["sessions"], json!([]), "nothing began");
+}
+
+#[tokio::test]
+async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_same_session() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
+        .then(reply::text("Take a coat."));
+    let model = Arc::new(model);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::clone(&model) as _)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let tools = json!({
+        "tools": [{"name": "weather", "description": "Tells the weather.", "parameters": {"type": "object"}}],
+        "context": [{"description": "The page", "value": "a shop of coats"}],
+    });
+    let first = told(
+        &server.client(),
+        &input("r1", json!([user("Coat?")]), tools.clone()),
+    )
+    .await;
+    let call = named(&first, "TOOL_CALL_START")[0];
+    assert_eq!(call["toolCallName"], "weather");
+    assert_eq!(
+        named(&first, "TOOL_CALL_ARGS")[0]["delta"],
+        r#"{"city":"Oslo"}"#
+    );
+    assert!(named(&first, "TOOL_CALL_RESULT").is_empty());
+    let id = &call["toolCallId"];
+    let outcome = json!({"type": "success", "pendingToolCallIds": [id]});
+    assert_eq!(first.last().unwrap()["outcome"], outcome);
+
+    let thread = json!([
+        user("Coat?"),
+        {"id": "a", "role": "assistant", "toolCalls": [{"id": id, "type": "function", "function": {"name": "weather", "arguments": "{}"}}]},
+        {"id": "tool-1", "role": "tool", "toolCallId": id, "content": "3 degrees"},
+    ]);
+    let second = told(&server.client(), &input("r2", thread, tools)).await;
+    assert_eq!(text(&second), "Take a coat.");
+    let sent = model.requests();
+    let system = sent[1].messages.messages()[0].text();
+    assert!(system.ends_with("The page:\na shop of coats"), "{system}");
+    let said: Vec<String> = sent[1].messages.messages()[1..]
+        .iter()
+        .map(|it| it.text())
+        .collect();
+    assert_eq!(said, ["Coat?", "", "\"3 degrees\""]);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_an_error_that_says_why() {
+    let (server, _) = serve(ScriptedModel::new(), &refunds().1).await;
+    let told = told(
+        &server.client(),
+        &input("r1", json!([user("Hello?")]), json!({})),
+    )
+    .await;
+    let last = told.last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["code"]),
+        (&json!("RUN_ERROR"), &json!("run-failed"))
+    );
+    assert!(
+        last["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("I could not finish this"),
+        "{last}"
+    );
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_leaves_ends_the_run() {
+    let model = ScriptedModel::always(Script::hanging());
+    let (server, orchestrator) = serve(model, &refunds().1).await;
+    let body = input("r1", json!([user("Hello?")]), json!({}));
+    let request = server.client().post("/agui");
+    let request = request
+        .header("content-type", "application/json")
+        .body(body.to_string());
+    let mut response = request.send().await.unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"data: {\"type\":\"RUN_STARTED\""));
+    drop(response);
+    let session = "t1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    loop {
+        let runs = sessions.runs(&session).await.unwrap().unwrap();
+        if runs[0].log.status == RunStatus::Interrupted {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_plan_of_a_run_joins_the_state_of_the_front_end() {
+    let plan = r#"{"steps":[{"step":"Pack","status":"pending"}]}"#;
+    let program = Program::start().await;
+    let body = input(
+        "r1",
+        json!([user(&format!("update_plan {plan}"))]),
+        json!({"state": {"color": "red"}, "forwardedProps": {"channel": "code_task"}}),
+    );
+    let told = told(&program.client(), &body).await;
+    let snapshot = &named(&told, "STATE_SNAPSHOT")[0]["snapshot"];
+    assert_eq!(snapshot["color"], "red");
+    assert_eq!(snapshot["plan"]["steps"][0]["step"], "Pack");
+}

@@ -1,0 +1,141 @@
+//! Calls that need a person: a run ends with what it asks, and goes on with the answers.
+
+use serde_json::{Value, json};
+
+use super::{input, kinds, named, refunds, serve, text, told, told_with, user};
+use crate::support::in_process::TOKEN;
+
+fn resume(run: &str, interrupt: &Value, payload: Value) -> Value {
+    let mut answer = json!({"interruptId": interrupt["id"], "status": "resolved"});
+    answer["payload"] = payload;
+    let messages = json!([user("Refund order 17.")]);
+    input(run, messages, json!({"resume": [answer]}))
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the_answer() {
+    let (model, tool) = refunds();
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let first = told(
+        &client,
+        &input("r1", json!([user("Refund order 17.")]), json!({})),
+    )
+    .await;
+    let last = first.last().unwrap();
+    assert_eq!(last["outcome"]["type"], "interrupt", "{first:?}");
+    let interrupt = &last["outcome"]["interrupts"][0];
+    let call = named(&first, "TOOL_CALL_START")[0];
+    assert_eq!(
+        (&interrupt["reason"], &interrupt["toolCallId"]),
+        (&json!("tool_call"), &call["toolCallId"])
+    );
+    assert_eq!(interrupt["metadata"]["arguments"], json!({"order": 17}));
+    assert_eq!(interrupt["responseSchema"]["required"], json!(["approved"]));
+
+    // Nothing else begins meanwhile.
+    let other = told(&client, &input("r2", json!([user("Hello?")]), json!({}))).await;
+    assert_eq!(
+        (kinds(&other), &other[1]["code"]),
+        (vec!["RUN_STARTED", "RUN_ERROR"], &json!("session-busy"))
+    );
+
+    let approve = resume("r3", interrupt, json!({"approved": true}));
+    let refused = told(&client, &approve).await;
+    assert_eq!(refused.last().unwrap()["code"], "token-needed");
+    assert_eq!(tool.count(), 0);
+    for _ in 0..2 {
+        let second = told_with(&client, &approve, Some(TOKEN)).await;
+        assert!(
+            named(&second, "TOOL_CALL_START").is_empty(),
+            "it was told: {second:?}"
+        );
+        assert_eq!(
+            named(&second, "TOOL_CALL_RESULT")[0]["toolCallId"],
+            call["toolCallId"]
+        );
+        assert_eq!(text(&second), "Refunded.");
+        assert_eq!(second.last().unwrap()["outcome"]["type"], "success");
+        assert_eq!(tool.count(), 1, "the same answer again runs nothing");
+    }
+    let denied = resume("r4", interrupt, json!({"approved": false}));
+    let denied = told_with(&client, &denied, Some(TOKEN)).await;
+    assert_eq!(denied.last().unwrap()["code"], "not-asked", "{denied:?}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
+    for (payload, ran, result) in [
+        (
+            json!({"approved": true, "editedArgs": {"order": 18}}),
+            1,
+            "18",
+        ),
+        (
+            json!({"approved": false, "reason": "not today"}),
+            0,
+            "not today",
+        ),
+    ] {
+        let (model, tool) = refunds();
+        let (server, _) = serve(model, &tool).await;
+        let client = server.client();
+        let first = told(
+            &client,
+            &input("r1", json!([user("Refund order 17.")]), json!({})),
+        )
+        .await;
+        let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+        let second = told_with(&client, &resume("r2", interrupt, payload), Some(TOKEN)).await;
+        let told = named(&second, "TOOL_CALL_RESULT")[0]["content"]
+            .as_str()
+            .unwrap();
+        assert!(told.contains(result), "{told}");
+        assert_eq!(tool.count(), ran);
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
+    let (model, tool) = refunds();
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let first = told(
+        &client,
+        &input("r1", json!([user("Refund order 17.")]), json!({})),
+    )
+    .await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let unknown = json!({"id": "0123456789abcdef"});
+    let late = json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And?")]);
+    let mut with_message = resume("r2", interrupt, json!({"approved": true}));
+    with_message["messages"] = late;
+    for (body, code) in [
+        (
+            resume("r2", &unknown, json!({"approved": true})),
+            "not-asked",
+        ),
+        (resume("r2", interrupt, json!({})), "invalid-field"),
+        (resume("r2", interrupt, json!("yes")), "invalid-field"),
+        (resume("r2", interrupt, Value::Null), "invalid-field"),
+        (with_message, "invalid-field"),
+    ] {
+        let told = told_with(&client, &body, Some(TOKEN)).await;
+        assert_eq!(
+            (kinds(&told), &told[1]["code"]),
+            (vec!["RUN_STARTED", "RUN_ERROR"], &json!(code)),
+            "{body}"
+        );
+    }
+    assert_eq!(tool.count(), 0);
+    let left = json!([{"interruptId": interrupt["id"], "status": "cancelled"}]);
+    let left = input("r3", json!([]), json!({"resume": left}));
+    let told = told_with(&client, &left, Some(TOKEN)).await;
+    let result = named(&told, "TOOL_CALL_RESULT")[0]["content"]
+        .as_str()
+        .unwrap();
+    assert!(result.contains("without an answer"), "{result}");
+    server.stop().await.unwrap();
+}

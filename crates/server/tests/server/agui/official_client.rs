@@ -1,0 +1,235 @@
+//! The official client, `@ag-ui/client` 1.0, which refuses events that are not in order.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::Tool;
+use neuraxis::{Agent, DecideLater, Orchestrator, Role, RunStatus};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::support::in_process::{InProcess, TOKEN};
+
+/// Runs a scene of the script and returns what the client saw.
+async fn play(server: &InProcess, scene: &str) -> Value {
+    let packages = std::env::var_os("TEST_NEURAXIS_AGUI_CLIENT").unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/agui/client.cjs");
+    let mut node = Command::new("node");
+    node.args([script, &server.url, scene, TOKEN])
+        .env("NODE_PATH", packages)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let done = timeout(Duration::from_secs(60), node.output()).await;
+    let done = done.unwrap().unwrap();
+    let told = serde_json::from_slice(&done.stdout);
+    told.unwrap_or_else(|_| panic!("{scene}: {done:?}"))
+}
+
+/// Serves a model, and a tool that needs a person.
+async fn serve(model: ScriptedModel) -> (InProcess, Orchestrator, Arc<ScriptedTool>) {
+    let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let look = ScriptedTool::echoing(spec("look").read_only());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tools(vec![Arc::clone(&refund) as Arc<dyn Tool>, Arc::new(look)])
+        .approver(Arc::new(DecideLater))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator.clone()).await;
+    (server, orchestrator, refund)
+}
+
+/// What the client warned of: of the order or the form of events nothing.
+fn clean(told: &Value) {
+    assert_eq!(told["warnings"], json!([]), "{told}");
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn text_reasoning_and_a_call_of_the_servers_own_arrive_as_messages() {
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls(
+            "I look.",
+            [("look", "{}"), ("look", r#"{"at":2}"#)],
+        ))
+        .then(Script::from(reply::reasoned("So it is.", "It is mild.")).split(3))
+        .then(reply::text("Good night."));
+    let (server, ..) = serve(model).await;
+    let told = play(&server, "talk").await;
+    clean(&told);
+    let roles: Vec<&Value> = told["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["role"])
+        .collect();
+    let first = [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "reasoning",
+        "assistant",
+        "user",
+        "assistant",
+    ];
+    assert_eq!(
+        roles,
+        first.map(Value::from).iter().collect::<Vec<_>>(),
+        "{told}"
+    );
+    let calls = told["messages"][1]["toolCalls"].as_array().unwrap();
+    assert_eq!(
+        (told["messages"][1]["content"].as_str(), calls.len()),
+        (Some("I look."), 2)
+    );
+    assert_eq!(told["messages"][4]["content"], "So it is.");
+    assert_eq!(told["messages"][5]["content"], "It is mild.");
+    assert_eq!(told["messages"][7]["content"], "Good night.");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn a_tool_of_the_front_end_is_run_there_and_its_result_goes_on() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
+        .then(reply::text("Take a coat."));
+    let (server, ..) = serve(model).await;
+    let told = play(&server, "frontend_tool").await;
+    clean(&told);
+    assert_eq!(
+        told["called"],
+        json!([["weather", {"city": "Oslo"}]]),
+        "{told}"
+    );
+    assert_eq!(
+        told["messages"].as_array().unwrap().last().unwrap()["content"],
+        "Take a coat."
+    );
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn a_person_at_the_front_end_approves_denies_and_edits() {
+    for (scene, ran, result) in [
+        ("approve", 1, "17"),
+        ("deny", 0, "not today"),
+        ("edit", 1, "18"),
+    ] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":17}"#)]))
+            .then(reply::text("So be it."));
+        let (server, _, refund) = serve(model).await;
+        let told = play(&server, scene).await;
+        clean(&told);
+        assert_eq!(refund.count(), ran, "{scene}: {told}");
+        let messages = told["messages"].as_array().unwrap();
+        let roles: Vec<&str> = messages
+            .iter()
+            .map(|it| it["role"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            roles,
+            ["user", "assistant", "tool", "assistant"],
+            "{scene}: {told}"
+        );
+        let content = messages[2]["content"].as_str().unwrap();
+        assert!(content.contains(result), "{scene}: {told}");
+        assert_eq!(messages[3]["content"], "So be it.");
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn what_an_agent_does_for_another_is_told_as_its_own() {
+    let small = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("True."));
+    let critic = Agent::builder("check_facts")
+        .description("Checks facts.")
+        .instructions("You check facts.")
+        .model(Arc::new(small))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .build()
+        .unwrap();
+    let model = ScriptedModel::new()
+        .then(reply::calls([("check_facts", r#"{"task":"It is mild."}"#)]))
+        .then(reply::text("It is."));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .agent_tool(critic)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let told = play(&server, "ask").await;
+    clean(&told);
+    let events = told["told"].as_array().unwrap();
+    let of = |kind: &str| -> Vec<&Value> {
+        let of_kind = events.iter().filter(|it| it[0] == kind);
+        of_kind.map(|it| &it[1]).collect()
+    };
+    let critic = of("SUBAGENT_STARTED")[0];
+    assert!(critic.is_string(), "{told}");
+    assert_eq!(of("SUBAGENT_FINISHED"), [critic]);
+    assert_eq!(of("TOOL_CALL_START"), [&Value::Null, critic]);
+    assert_eq!(of("TEXT_MESSAGE_START"), [critic, &Value::Null]);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn text_of_a_reply_that_broke_off_does_not_stand() {
+    let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
+    let broken = Script::from(reply::text("It is false, I believe."))
+        .split(3)
+        .fail_at(2, broken);
+    let model = ScriptedModel::new()
+        .then(broken)
+        .then(reply::text("It is true."));
+    let (server, ..) = serve(model).await;
+    let told = play(&server, "ask").await;
+    clean(&told);
+    let messages = told["messages"].as_array().unwrap();
+    let said: Vec<&Value> = messages.iter().map(|it| &it["content"]).collect();
+    assert_eq!(said, ["Is it true?", "It is true."], "{told}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn a_run_that_fails_is_an_error_to_the_client() {
+    let (server, ..) = serve(ScriptedModel::new()).await;
+    let told = play(&server, "error").await;
+    assert_eq!(told["code"], "run-failed", "{told}");
+    let (server, ..) = serve(ScriptedModel::new()).await;
+    let told = play(&server, "refused").await;
+    assert!(told["error"].as_str().unwrap().contains("403"), "{told}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn a_client_that_aborts_ends_the_run() {
+    let (server, orchestrator, _) = serve(ScriptedModel::always(Script::hanging())).await;
+    play(&server, "abort").await;
+    let session = "thread-1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    loop {
+        let runs = sessions.runs(&session).await.unwrap().unwrap();
+        if runs[0].log.status == RunStatus::Interrupted {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    server.stop().await.unwrap();
+}
