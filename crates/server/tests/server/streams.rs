@@ -100,10 +100,11 @@ async fn all_listeners_of_a_run_are_sent_the_same_records() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn when_it_is_told_to_stop_a_hundred_streams_end_and_can_be_resumed() {
+    use crate::support::Program;
     use crate::support::gate::{gated_program, waiting_turn};
     use rustix::process::Signal;
 
-    let (mut program, mut gate) = gated_program().await;
+    let (program, mut gate) = gated_program().await;
     let client = program.client();
     let mut first = client.listen("s", &waiting_turn()).await;
     gate.reached().await;
@@ -117,9 +118,17 @@ async fn when_it_is_told_to_stop_a_hundred_streams_end_and_can_be_resumed() {
     }
     program.signal(Signal::TERM);
     gate.open().await;
+    let mut last = None;
     for frames in listeners {
         let rest = frames.rest().await;
         assert_eq!(rest.last().unwrap().event, "final");
+        last = rest.last().unwrap().id;
     }
-    assert_eq!(program.exit().await.code(), Some(0));
+    let again = Program::start_in(program.stopped().await, |_| {}).await;
+    let client = again.client();
+    let before = last.unwrap() - 1;
+    let resumed = client.get(&path).header("last-event-id", before);
+    let rest = client.events(resumed).await.rest().await;
+    let heard: Vec<_> = rest.iter().map(|frame| (frame.id, &*frame.event)).collect();
+    assert_eq!(heard, [(last, "final")]);
 }
