@@ -154,87 +154,15 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
     assert_eq!(users.len(), 2, "{session}");
 }
 
-#[tokio::test]
-async fn what_may_not_be_chosen_or_cannot_be_read_is_refused_before_the_stream() {
+fn hello(more: Value) -> String {
+    input("r", json!([user("Hello?")]), more).to_string()
+}
+
+/// Sends bodies and expects a problem for each, of this status, kind and field.
+async fn refuses(bodies: Vec<(String, u16, &str, Option<&str>)>) {
     let program = Program::start().await;
     let client = program.client();
-    let with = |more: Value| input("r", json!([user("Hello?")]), more).to_string();
-    for (body, status, kind, field) in [
-        ("{".to_owned(), 400, "invalid-json", None),
-        ("[]".to_owned(), 400, "invalid-field", Some("threadId")),
-        (
-            json!({"threadId": "t"}).to_string(),
-            400,
-            "invalid-field",
-            None,
-        ),
-        (
-            with(json!({"threadId": "../x"})),
-            400,
-            "invalid-session-id",
-            Some("threadId"),
-        ),
-        (
-            with(json!({"runId": ""})),
-            400,
-            "invalid-field",
-            Some("runId"),
-        ),
-        (
-            with(json!({"messages": []})),
-            400,
-            "invalid-field",
-            Some("messages"),
-        ),
-        (
-            with(json!({"messages": [{"role": 5}]})),
-            400,
-            "invalid-field",
-            Some("messages[0].role"),
-        ),
-        (
-            with(json!({"messages": [user("a\u{0}b")]})),
-            400,
-            "invalid-field",
-            None,
-        ),
-        (
-            with(json!({"tools": [{"name": "no name"}]})),
-            400,
-            "invalid-field",
-            Some("tools[0].name"),
-        ),
-        (
-            with(json!({"tools": [{"name": "final_answer"}]})),
-            400,
-            "invalid-field",
-            None,
-        ),
-        (
-            with(json!({"forwardedProps": {"mode": 1}})),
-            400,
-            "invalid-field",
-            Some("forwardedProps.mode"),
-        ),
-        (
-            with(json!({"forwardedProps": {"mode": "exploratory"}})),
-            403,
-            "mode-not-allowed",
-            Some("mode"),
-        ),
-        (
-            with(json!({"forwardedProps": {"mode": "wild"}})),
-            400,
-            "unknown-mode",
-            Some("mode"),
-        ),
-        (
-            with(json!({"forwardedProps": {"channel": "nowhere"}})),
-            400,
-            "unknown-channel",
-            Some("channel"),
-        ),
-    ] {
+    for (body, status, kind, field) in bodies {
         let request = client
             .post("/agui")
             .header("content-type", "application/json");
@@ -247,13 +175,92 @@ async fn what_may_not_be_chosen_or_cannot_be_read_is_refused_before_the_stream()
         );
         assert_eq!(problem["field"].as_str(), field, "{body}: {problem}");
     }
-    let plain = client
-        .post("/agui")
-        .header("content-type", "text/plain")
-        .body("{}");
-    assert_eq!(answer(plain).await.0, 415);
     let (_, sessions) = answer(client.get("/api/v1/sessions")).await;
     assert_eq!(sessions["sessions"], json!([]), "nothing began");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
+    let invalid = "invalid-field";
+    let run = |field: &str, value: Value| {
+        let mut more = json!({});
+        more[field] = value;
+        hello(more)
+    };
+    refuses(vec![
+        ("{".to_owned(), 400, "invalid-json", None),
+        ("[]".to_owned(), 400, invalid, Some("threadId")),
+        (json!({"threadId": "t"}).to_string(), 400, invalid, None),
+        (
+            run("threadId", json!("../x")),
+            400,
+            "invalid-session-id",
+            Some("threadId"),
+        ),
+        (run("runId", json!("")), 400, invalid, Some("runId")),
+        (run("messages", json!([])), 400, invalid, Some("messages")),
+        (
+            run("messages", json!([{"role": 5}])),
+            400,
+            invalid,
+            Some("messages[0].role"),
+        ),
+        (
+            run("messages", json!([user("a\u{0}b")])),
+            400,
+            invalid,
+            None,
+        ),
+        (
+            run("tools", json!([{"name": "no name"}])),
+            400,
+            invalid,
+            Some("tools[0].name"),
+        ),
+        (
+            run("tools", json!([{"name": "final_answer"}])),
+            400,
+            invalid,
+            None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_chosen_is_refused_before_the_stream() {
+    let choose = |chosen: Value| {
+        let mut more = json!({});
+        more["forwardedProps"] = chosen;
+        hello(more)
+    };
+    refuses(vec![
+        (
+            choose(json!({"mode": 1})),
+            400,
+            "invalid-field",
+            Some("forwardedProps.mode"),
+        ),
+        (
+            choose(json!({"mode": "exploratory"})),
+            403,
+            "mode-not-allowed",
+            Some("mode"),
+        ),
+        (
+            choose(json!({"mode": "wild"})),
+            400,
+            "unknown-mode",
+            Some("mode"),
+        ),
+        (
+            choose(json!({"channel": "nowhere"})),
+            400,
+            "unknown-channel",
+            Some("channel"),
+        ),
+    ])
+    .await;
 }
 
 #[tokio::test]
