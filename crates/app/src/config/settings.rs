@@ -68,37 +68,7 @@ impl Config {
             let table = Value::Table(server.table());
             self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);
         }
-        let listen = Value::String(self.server.listen.to_string());
-        self.add(&mut list, "server.listen".to_owned(), &listen);
-        if let Some(plan) = &self.server.plan {
-            let plan = Value::String(plan.to_string());
-            self.add(&mut list, "server.plan".to_owned(), &plan);
-        }
-        let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
-        let max_runs = Value::Integer(max_runs.get().into());
-        self.add(&mut list, "server.max_runs".to_owned(), &max_runs);
-        if let Some(file) = &self.server.keys {
-            let file = Value::String(file.display().to_string());
-            self.add(&mut list, "server.keys".to_owned(), &file);
-        }
-        let origins = self.server.origins.iter().cloned().map(Value::String);
-        let origins = Value::Array(origins.collect());
-        self.add(&mut list, "server.origins".to_owned(), &origins);
-        let behind_proxy = Value::Boolean(self.server.behind_proxy);
-        self.add(&mut list, "server.behind_proxy".to_owned(), &behind_proxy);
-        if let Some(log) = self.server.access_log {
-            let log = Value::String(log.as_str().to_owned());
-            self.add(&mut list, "server.access_log".to_owned(), &log);
-        }
-        if let Some(TlsFiles { certificate, key }) = &self.server.tls {
-            for (name, file) in [("certificate", certificate), ("key", key)] {
-                let file = Value::String(file.display().to_string());
-                self.add(&mut list, format!("server.tls.{name}"), &file);
-            }
-        }
-        let modes = self.server.modes_of(&self.policy).into_iter();
-        let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
-        self.add(&mut list, "server.modes".to_owned(), &Value::Array(modes));
+        self.add_server(&mut list);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {
@@ -106,6 +76,40 @@ impl Config {
             }
         }
         list
+    }
+
+    fn add_server(&self, list: &mut Vec<Setting>) {
+        let listen = Value::String(self.server.listen.to_string());
+        self.add(list, "server.listen".to_owned(), &listen);
+        if let Some(plan) = &self.server.plan {
+            let plan = Value::String(plan.to_string());
+            self.add(list, "server.plan".to_owned(), &plan);
+        }
+        let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
+        let max_runs = Value::Integer(max_runs.get().into());
+        self.add(list, "server.max_runs".to_owned(), &max_runs);
+        if let Some(file) = &self.server.keys {
+            let file = Value::String(file.display().to_string());
+            self.add(list, "server.keys".to_owned(), &file);
+        }
+        let origins = self.server.origins.iter().cloned().map(Value::String);
+        let origins = Value::Array(origins.collect());
+        self.add(list, "server.origins".to_owned(), &origins);
+        let behind_proxy = Value::Boolean(self.server.behind_proxy);
+        self.add(list, "server.behind_proxy".to_owned(), &behind_proxy);
+        if let Some(log) = self.server.access_log {
+            let log = Value::String(log.as_str().to_owned());
+            self.add(list, "server.access_log".to_owned(), &log);
+        }
+        if let Some(TlsFiles { certificate, key }) = &self.server.tls {
+            for (name, file) in [("certificate", certificate), ("key", key)] {
+                let file = Value::String(file.display().to_string());
+                self.add(list, format!("server.tls.{name}"), &file);
+            }
+        }
+        let modes = self.server.modes_of(&self.policy).into_iter();
+        let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
+        self.add(list, "server.modes".to_owned(), &Value::Array(modes));
     }
 
     fn policy_table(&self) -> Table {

@@ -117,6 +117,7 @@ fn turn() -> Operation {
         .problems(&[
             &INVALID_IDEMPOTENCY_KEY,
             &INVALID_LAST_EVENT_ID,
+            &NO_SUCH_SESSION,
             &IDEMPOTENCY_KEY_REUSED,
             &SESSION_BUSY,
             &SESSION_ALTERED,

@@ -54,7 +54,8 @@ pub(super) fn document(placed: &[Placed]) -> Value {
                 TOKEN: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The token in `server.token` in the data folder, which the user of the server alone can read.",
+                    "description": "A key that `neuraxis-server keys create` made; every route but the probes needs one where there are any. Or the token in \
+                        `server.token` in the data folder, which the user of the server alone can read.",
                 },
             },
         },
@@ -87,7 +88,8 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
     say("responses", json!(responses));
     let security = match operation.is_decision {
         true => json!([{ TOKEN: [] }]),
-        false => json!([]),
+        // Without keys nothing is needed.
+        false => json!([{}, { TOKEN: [] }]),
     };
     say("security", security);
     described.into()
