@@ -8,13 +8,10 @@ mod agui_client;
 mod gguf;
 mod llama_server;
 mod mcp_client;
-mod mcp_servers;
 mod npm;
-mod openai_clients;
 mod page_driver;
 mod postgres;
 mod registries;
-mod schemathesis;
 mod scripted_model;
 mod searxng;
 
@@ -68,11 +65,11 @@ const PROVISIONS: &[Provision] = &[
     },
     Provision {
         name: "MCP servers",
-        is_ready: mcp_servers::is_ready,
-        install: mcp_servers::install,
+        is_ready: |folder| registries::are_ready(&registries::MCP_SERVERS, folder),
+        install: |folder| registries::install(&registries::MCP_SERVERS, folder),
         variables: &[
-            ("TEST_NEURAXIS_MCP_NODE", mcp_servers::NODE),
-            ("TEST_NEURAXIS_MCP_PYTHON", mcp_servers::PYTHON),
+            ("TEST_NEURAXIS_MCP_NODE", "mcp/node/node_modules/.bin"),
+            ("TEST_NEURAXIS_MCP_PYTHON", "mcp/python/bin"),
         ],
         optional: None,
     },
@@ -99,19 +96,22 @@ const PROVISIONS: &[Provision] = &[
     },
     Provision {
         name: "clients of OpenAI's API",
-        is_ready: openai_clients::is_ready,
-        install: openai_clients::install,
+        is_ready: |folder| registries::are_ready(&registries::OPENAI_CLIENTS, folder),
+        install: |folder| registries::install(&registries::OPENAI_CLIENTS, folder),
         variables: &[
-            ("TEST_NEURAXIS_OPENAI_NODE", openai_clients::NODE),
-            ("TEST_NEURAXIS_OPENAI_PYTHON", openai_clients::PYTHON),
+            ("TEST_NEURAXIS_OPENAI_NODE", "openai/node/node_modules"),
+            ("TEST_NEURAXIS_OPENAI_PYTHON", "openai/python/bin/python"),
         ],
         optional: None,
     },
     Provision {
         name: "schemathesis",
-        is_ready: schemathesis::is_ready,
-        install: schemathesis::install,
-        variables: &[("TEST_NEURAXIS_SCHEMATHESIS", schemathesis::PROGRAM)],
+        is_ready: |folder| registries::are_ready(&registries::SCHEMATHESIS, folder),
+        install: |folder| registries::install(&registries::SCHEMATHESIS, folder),
+        variables: &[(
+            "TEST_NEURAXIS_SCHEMATHESIS",
+            "schemathesis/bin/schemathesis",
+        )],
         optional: None,
     },
     Provision {

@@ -24,14 +24,14 @@ pub(super) enum Packages {
 
 impl Packages {
     /// Tells whether the pinned versions are there.
-    pub(super) fn are_ready(&self, folder: &Path) -> bool {
+    fn are_ready(&self, folder: &Path) -> bool {
         let (place, packages) = self.parts();
         let pinned = fs::read_to_string(folder.join(place).join(PINNED));
         pinned.is_ok_and(|pinned| pinned == packages.join("\n"))
     }
 
     /// Installs the pinned versions, in place of whatever is there.
-    pub(super) fn install(&self, folder: &Path) -> anyhow::Result<()> {
+    fn install(&self, folder: &Path) -> anyhow::Result<()> {
         let (place, packages) = self.parts();
         let place = folder.join(place);
         if place.exists() {
@@ -53,6 +53,53 @@ impl Packages {
             Self::Node(place, packages) | Self::Python(place, packages) => (place, packages),
         }
     }
+}
+
+/// MCP servers of other people: the reference servers of the protocol.
+pub(super) const MCP_SERVERS: [Packages; 2] = [
+    Packages::Node(
+        "mcp/node",
+        &[
+            "@modelcontextprotocol/server-everything@2026.8.31",
+            "@modelcontextprotocol/server-filesystem@2026.8.31",
+            "@modelcontextprotocol/server-memory@2026.8.31",
+        ],
+    ),
+    Packages::Python(
+        "mcp/python",
+        &[
+            "mcp-server-fetch==2026.10.24",
+            "mcp-server-git==2026.10.19",
+            "mcp-server-time==2026.10.19",
+        ],
+    ),
+];
+
+/// Clients of OpenAI's API that other people wrote: the official ones for Python and JavaScript, and the AI SDK's.
+pub(super) const OPENAI_CLIENTS: [Packages; 2] = [
+    Packages::Node(
+        "openai/node",
+        &[
+            "openai@7.57.0",
+            "ai@7.0.173",
+            "@ai-sdk/openai-compatible@3.0.92",
+        ],
+    ),
+    Packages::Python("openai/python", &["openai==3.54.0"]),
+];
+
+/// Schemathesis: it makes requests out of an OpenAPI document and looks at the answers.
+pub(super) const SCHEMATHESIS: [Packages; 1] =
+    [Packages::Python("schemathesis", &["schemathesis==4.32.5"])];
+
+/// Tells whether the pinned versions of all are there.
+pub(super) fn are_ready(all: &[Packages], folder: &Path) -> bool {
+    all.iter().all(|packages| packages.are_ready(folder))
+}
+
+/// Installs the pinned versions of all.
+pub(super) fn install(all: &[Packages], folder: &Path) -> anyhow::Result<()> {
+    all.iter().try_for_each(|packages| packages.install(folder))
 }
 
 fn install_node(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
