@@ -91,6 +91,9 @@ fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
 /// The variable that asks for the tests of real providers.
 const REAL_PROVIDERS: &str = "NEURAXIS_TEST_REAL_PROVIDERS";
 
+/// The name of tests that only measure something and print it: whoever wants the figures asks for them by this name.
+const MEASURING: &str = "figures";
+
 fn nextest(extent: &Extent) -> Command {
     let mut command = cargo("nextest run --workspace --no-fail-fast");
     if let Extent::AllBut(left_out) = extent {
@@ -102,9 +105,8 @@ fn nextest(extent: &Extent) -> Command {
         if std::env::var_os(REAL_PROVIDERS).is_none() {
             left_out.push("binary(real_provider)".to_owned());
         }
-        if !left_out.is_empty() {
-            command.args(["--filterset", &format!("not ({})", left_out.join(" or "))]);
-        }
+        left_out.push(format!("test(/::{MEASURING}$/)"));
+        command.args(["--filterset", &format!("not ({})", left_out.join(" or "))]);
     }
     command
 }
@@ -113,7 +115,7 @@ fn cargo_test(extent: &Extent) -> Command {
     let mut command = cargo("test --workspace --lib --bins --tests --examples --no-fail-fast");
     if let Extent::AllBut(left_out) = extent {
         command
-            .args(["--", "--include-ignored"])
+            .args(["--", "--include-ignored", "--skip", MEASURING])
             .args(left_out.iter().flat_map(|it| ["--skip", it]))
             .envs(provision::variables());
     }

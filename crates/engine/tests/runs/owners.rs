@@ -313,7 +313,9 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
     let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
     let bob = RequestContext::default().owned_by(Some("bob".to_owned()));
     let approvals = program.orchestrator.approvals().with_context(bob.clone());
-    let waiting = approvals.list().await.unwrap().remove(0);
+    assert!(approvals.list().await.unwrap().is_empty(), "it is Ada's");
+    let all = program.orchestrator.approvals();
+    let waiting = all.list().await.unwrap().remove(0);
     let decided = approvals.decide_and_resume(&waiting, ApprovalDecision::APPROVE, None);
     let Err(DecideError::Resume(ResumeError::OtherOwner { session })) = decided.await else {
         panic!("it is Ada's");
@@ -326,7 +328,7 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
         "{refused:?}"
     );
     assert!(program.seen().is_empty());
-    assert_eq!(approvals.list().await.unwrap().len(), 1);
+    assert_eq!(all.list().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

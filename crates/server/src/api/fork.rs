@@ -19,7 +19,7 @@ use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, Problem, SESSION_EXISTS};
 use crate::refusal::{internal, with_causes};
-use crate::said::{self, Said};
+use crate::said::{self, MAX_WHOLE, Said};
 
 /// What a client says to branch off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -31,7 +31,9 @@ pub(super) struct Fork {
     /// What the user says now; without it the conversation goes on from where it stood.
     message: Option<String>,
     /// After which turn of the run; 0 is before the model said anything. After the last one, if left out.
-    turn: Option<u32>,
+    #[serde(default, deserialize_with = "said::whole_if_any")]
+    #[schemars(range(max = MAX_WHOLE))]
+    turn: Option<u64>,
     /// The id of the new session; the server makes one, if left out.
     session: Option<SessionId>,
     /// Where the request comes from.
@@ -104,7 +106,10 @@ pub(crate) async fn fork(
     turn.agent.clone_from(&options.agent);
     options.plan = caller.apply(&limited, turn)?.plan;
     let place = limited.place()?;
-    let turn = Turn(said.turn.unwrap_or(u32::MAX));
+    // A turn that the run never came to is its last.
+    let last = Turn(u32::MAX);
+    let turn = said.turn.and_then(|turn| u32::try_from(turn).ok());
+    let turn = turn.map_or(last, Turn);
     // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.
     let begun = tokio::spawn(async move {
         let handle = orchestrator.runs().fork(id, turn, options).await?;

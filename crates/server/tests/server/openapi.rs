@@ -22,7 +22,8 @@ async fn the_document_is_served_as_it_is_kept() {
     let (status, served) = answer(program.client().get("/openapi.json")).await;
     assert_eq!(status, 200);
     let kept: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    assert_eq!(served, kept);
+    // Either is too long to be read in a failure.
+    assert!(served == kept, "docs/openapi.json is not what is served");
 }
 
 #[test]

@@ -30,7 +30,7 @@ async fn drive(scenario: &str) {
 }
 
 macro_rules! scenarios {
-    ($($name:ident: $scenario:literal,)*) => {$(
+    ($(fn $name:ident() = $scenario:literal;)*) => {$(
         #[tokio::test]
         #[ignore = "needs a browser: cargo xtask test provides it"]
         async fn $name() {
@@ -40,22 +40,22 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    a_message_is_sent_and_its_answer_shown_as_it_comes: "sends_and_streams",
-    a_page_that_is_loaded_anew_in_mid_stream_takes_the_run_up_again: "reloads_in_mid_stream",
-    a_lost_connection_is_told_and_nothing_is_lost_with_it: "survives_a_lost_connection",
-    a_run_is_stopped_steered_and_asked_again_by_keyboard: "stops_steers_and_goes_on_by_keyboard",
-    a_conversation_goes_on_in_a_new_session_from_any_answer: "goes_on_in_a_new_session",
-    a_choice_is_explained_and_a_refusal_names_its_rule: "explains_the_choice",
-    sessions_are_found_by_title_and_id_and_deleted_after_a_question: "finds_and_deletes_sessions",
-    a_person_who_has_the_token_approves_exactly_what_is_shown: "approves_with_the_token",
-    a_person_denies_a_call_with_a_reason_after_a_reload_too: "denies_with_a_reason",
-    a_server_that_wants_a_key_is_shown_one_and_asked_again: "asks_for_a_key",
-    nothing_of_what_models_and_tools_say_runs_on_the_page: "runs_nothing_of_what_models_say",
-    a_page_of_another_origin_reaches_nothing_and_frames_nothing: "keeps_pages_of_other_origins_out",
-    a_megabyte_of_answer_and_five_thousand_records_leave_the_page_answering: "goes_on_answering_whatever_its_length",
-    markdown_becomes_nodes_and_takes_no_time_whatever_it_is: "renders_markdown",
-    a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step: "shows_what_a_run_did",
-    what_agents_of_agents_do_stands_within_their_call: "shows_agents_within_agents",
+    fn a_message_is_sent_and_its_answer_shown_as_it_comes() = "sends_and_streams";
+    fn a_page_that_is_loaded_anew_in_mid_stream_takes_the_run_up_again() = "reloads_in_mid_stream";
+    fn a_lost_connection_is_told_and_nothing_is_lost_with_it() = "survives_a_lost_connection";
+    fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
+    fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
+    fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
+    fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
+    fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
+    fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
+    fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
+    fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
+    fn a_page_of_another_origin_reaches_nothing_and_frames_nothing() = "keeps_pages_of_other_origins_out";
+    fn a_megabyte_of_answer_and_five_thousand_records_leave_the_page_answering() = "goes_on_answering_whatever_its_length";
+    fn markdown_becomes_nodes_and_takes_no_time_whatever_it_is() = "renders_markdown";
+    fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
+    fn what_agents_of_agents_do_stands_within_their_call() = "shows_agents_within_agents";
 }
 
 #[tokio::test]
