@@ -65,6 +65,8 @@ fn add_tests(text: &str, mut modules: Vec<String>, found: &mut Vec<String>) {
         // Each rule of a port is a test of whatever is behind the port.
         is_test |= modules.iter().any(|module| module == "conformance")
             && line.starts_with("pub async fn ");
+        // So is each scenario in the list of a macro: `fn what_a_person_does() = "scenario";`.
+        is_test |= line.contains("() = \"");
         if let Some(name) = named(line, "mod ", '{') {
             modules.push(name.to_owned());
         } else if line == "}" {
