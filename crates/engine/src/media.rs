@@ -24,6 +24,9 @@ pub const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// The most characters of a file's name that a model is told.
 const MAX_NAME_CHARS: usize = 120;
 
+/// The most bytes that stand around a text to say which file it is: its name twice, in letters of up to four bytes.
+const MAX_FRAME_BYTES: usize = 2 * 4 * MAX_NAME_CHARS + 32;
+
 /// Names of types that mean the same: what is written, and what content is recognized as.
 const SAME: [(&str, &str); 5] = [
     ("image/jpg", "image/jpeg"),
@@ -153,7 +156,7 @@ pub(crate) fn check_attachments(parts: &[Part]) -> Result<(), (usize, Attachment
     let mut sum = Sum::default();
     for (number, part) in (1..).zip(parts) {
         let checked = match part {
-            Part::Text(text) if text.text.len() > MAX_TEXT_BYTES => {
+            Part::Text(text) if text.text.len() > MAX_TEXT_BYTES + MAX_FRAME_BYTES => {
                 let most = MAX_TEXT_BYTES;
                 Err(AttachmentError::TooLarge { most })
             }

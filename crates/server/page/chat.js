@@ -4,6 +4,7 @@ import { get, path, post } from "./api.js";
 import { announce, appendVisible, button, eachFrame, el, fill } from "./dom.js";
 import { textOf } from "./format.js";
 import { Composer } from "./composer.js";
+import { encoded, shownFiles } from "./files.js";
 import { render } from "./markdown.js";
 import { PlanPanel } from "./plan.js";
 import { Follower } from "./stream.js";
@@ -25,7 +26,7 @@ export class Chat {
     this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.earlier, this.turns, this.notice));
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => this.toEnd() });
     this.plan = new PlanPanel();
-    this.composer = new Composer({ send: (text) => this.say(text), stop: () => this.stop() });
+    this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
     this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     this.isAtEnd = true;
     this.top = 0;
@@ -96,7 +97,7 @@ export class Chat {
       if (messages.length === 0) return;
       fill(this.earlier, el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
         const text = textOf(message);
-        if (message.role === "user") return el("div", { class: "said" }, appendVisible(el("div", { class: "bubble" }), text));
+        if (message.role === "user") return el("div", { class: "said" }, shownFiles(message), appendVisible(el("div", { class: "bubble" }), text));
         return render(el("div", { class: "md" }), text);
       })));
     };
@@ -115,7 +116,7 @@ export class Chat {
 
   view(more) {
     const view = new TurnView({ ...more, hooks: {
-      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
+      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
       changed: (turn, node) => this.changed(turn, node), steered: () => this.pending?.remove(), isLive: () => true,
     } });
     view.sessionId = this.sessionId;
@@ -153,12 +154,12 @@ export class Chat {
     }
   }
 
-  /** What the person says: it joins the run at work, or begins one. */
-  async say(text) {
+  /** What the person says, with the files that go with it: it joins the run at work, or begins one. */
+  async say(text, files = []) {
     fill(this.notice);
-    if (this.working) return this.steer(text);
+    if (this.working) return this.steer(text, files);
     const isNew = !this.sessionId;
-    const view = this.view({ text, at: Date.now() });
+    const view = this.view({ text, files, at: Date.now() });
     this.turns.append(view.node);
     this.toEnd();
     this.working = { view };
@@ -170,18 +171,23 @@ export class Chat {
       }
       view.sessionId = this.sessionId;
       const turn = { message: text, ...this.composer.choices.chosen };
+      if (files.length > 0) turn.attachments = await encoded(files);
       await this.follow(view, (follower) => follower.take(this.sessionId, turn), true);
     } catch (problem) {
       this.working = undefined;
       this.composer.setBusy(false);
       if (view.status !== "refused") view.fail(problem);
-      this.composer.restore(text);
+      this.composer.restore(text, files);
     }
     return undefined;
   }
 
-  async steer(text) {
+  async steer(text, files) {
     const { view } = this.working;
+    if (files.length > 0) {
+      this.composer.restore(text, files);
+      return this.complain({ title: "Files begin a turn", message: "They cannot join a run at work: send them when it is over, or leave them out." });
+    }
     if (!view.runId) return this.composer.restore(text);
     try {
       await post(path`/runs/${view.runId}/steer`, { message: text });

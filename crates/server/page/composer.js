@@ -2,22 +2,25 @@
 
 import { button, el } from "./dom.js";
 import { Choices } from "./choices.js";
+import { Files } from "./files.js";
 
 export class Composer {
-  /** `send` gets the text, `stop` nothing. */
+  /** `send` gets the text and the files that go with it, `stop` nothing. */
   constructor({ send, stop }) {
     this.send = send;
     this.input = el("textarea", { id: "message", rows: "1", class: "message", placeholder: "Ask something…", "aria-label": "Message", "aria-describedby": "message-hint", autocomplete: "off", maxlength: "500000", on: {
       keydown: (event) => this.key(event), input: () => this.fit(),
     } });
     this.choices = new Choices({ draft: () => this.input.value });
+    this.files = new Files();
     this.sendButton = button({ name: "up", label: "Send", className: "primary round", onClick: () => this.submit() });
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
     this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); } } },
       this.choices.panel,
-      el("div", { class: "composer-box" }, this.input, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.stopButton, this.sendButton))),
+      el("div", { class: "composer-box" }, this.files.node, this.input, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
       this.hint);
+    this.files.takeFrom(this.node);
   }
 
   key(event) {
@@ -37,11 +40,12 @@ export class Composer {
     this.input.value = "";
     this.fit();
     this.choices.open(false);
-    this.send(text);
+    this.send(text, this.files.take());
   }
 
-  /** Puts a text back that could not be sent, unless there is another one by now. */
-  restore(text) {
+  /** Puts back what could not be sent, unless there is something else by now. */
+  restore(text, files = []) {
+    this.files.restore(files);
     if (this.input.value) return;
     this.input.value = text;
     this.fit();

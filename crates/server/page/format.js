@@ -10,6 +10,12 @@ export function duration(ms) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** A size in bytes. */
+export function bytes(count) {
+  if (count < 1024) return `${count} B`;
+  return count < 1024 * 1024 ? `${Math.round(count / 1024)} KiB` : `${(count / 1024 / 1024).toFixed(1)} MiB`;
+}
+
 /** A number of tokens. */
 export function tokens(count) {
   if (count < 10_000) return count.toLocaleString("en");

@@ -6,6 +6,7 @@ import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { announce, appendVisible, button, copyButton, el, fill, icon } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
+import { filesOf, shownFiles } from "./files.js";
 import { isLast } from "./stream.js";
 import { link } from "./inline.js";
 
@@ -17,8 +18,8 @@ const QUIET = new Set(["stop", "clarify"]);
 
 export class TurnView {
   /** `hooks`: `retry`, `fork`, `plan`, `changed` and `isLive` of the conversation it stands in; all may be left out. */
-  constructor({ runId, text, at, hooks = {} }) {
-    Object.assign(this, { runId, hooks, message: text ?? "" });
+  constructor({ runId, text, files = [], at, hooks = {} }) {
+    Object.assign(this, { runId, hooks, files, message: text ?? "" });
     this.queue = [];
     this.agents = new Map();
     this.asks = new Map();
@@ -27,7 +28,8 @@ export class TurnView {
     this.status = "running";
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
-    this.said = el("div", { class: "said", hidden: !text }, this.bubble);
+    this.attached = el("div", { class: "files" });
+    this.said = el("div", { class: "said", hidden: !text }, this.attached, this.bubble);
     this.body = el("div", { class: "did" });
     this.state = el("div", { class: "turn-state" });
     this.foot = el("footer", { class: "turn-foot" });
@@ -182,7 +184,11 @@ const HANDLERS = {
     turn.began = event.at;
     turn.sessionId = event.session_id;
     turn.before = event.history?.count ?? 0;
-    const text = (event.spec?.messages ?? []).filter((message) => message.role === "user").map(textOf).join("\n\n");
+    const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");
+    fill(turn.attached, messages.flatMap(shownFiles));
+    // A turn of this page knows its files by name.
+    if (turn.files.length === 0) turn.files = messages.flatMap(filesOf);
+    const text = messages.map(textOf).join("\n\n");
     if (text && !turn.message) {
       turn.message = text;
       turn.said.hidden = false;

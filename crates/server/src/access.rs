@@ -17,7 +17,9 @@ use hyper::body::{Frame, SizeHint};
 use neuraxis_app::AccessLog;
 use tracing::Instrument;
 
-use crate::metrics::Metrics;
+use crate::caller::Caller;
+use crate::events::is_stream;
+use crate::metrics::{Metrics, OpenStream};
 use crate::problem::Told;
 use crate::request_id::{self, RequestId};
 
@@ -49,6 +51,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     headers.insert(request_id::HEADER, id.header().clone());
     let status = response.status();
     let problem = response.extensions().get::<Told>().map(|told| told.name);
+    let caller = response.extensions_mut().remove();
     let name = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
     let http = access.metrics.http();
     http.answered(method, name, status, began.elapsed());
@@ -62,9 +65,11 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         route,
         status,
         problem,
+        caller,
         began,
         bytes: 0,
         is_whole: false,
+        _open: is_stream(&response).then(|| http.open_stream()),
     };
     response.map(|body| Body::new(Noted { body, line }))
 }
@@ -92,9 +97,13 @@ struct Line {
     route: Option<MatchedPath>,
     status: StatusCode,
     problem: Option<&'static str>,
+    /// Who asked, once that is known.
+    caller: Option<Caller>,
     began: Instant,
     bytes: u64,
     is_whole: bool,
+    /// Counts it among the open streams, if it is one.
+    _open: Option<OpenStream>,
 }
 
 impl Drop for Line {
@@ -103,14 +112,16 @@ impl Drop for Line {
         let route = self.route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
         let (method, status) = (self.method, self.status.as_u16());
         let problem = self.problem;
+        let key = self.caller.as_ref().and_then(Caller::key);
+        let (owner, key) = (key.map(|key| &*key.owner), key.map(|key| &*key.id));
         let (bytes, complete) = (self.bytes, self.is_whole);
         let ms = millis(self.began.elapsed());
         match self.log {
             Some(_) => tracing::info!(
-                target: TARGET, id, method, route, status, ms, bytes, complete, problem, "answered"
+                target: TARGET, id, method, route, status, ms, bytes, complete, problem, owner, key, "answered"
             ),
             None => tracing::debug!(
-                id, method, route, status, ms, bytes, complete, problem, "answered"
+                id, method, route, status, ms, bytes, complete, problem, owner, key, "answered"
             ),
         }
     }

@@ -25,14 +25,12 @@ use self::answer::{EndIfLeft, Telling, refused};
 use self::input::Input;
 use self::mapping::Mapping;
 use self::resume::GoesOn;
+use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_SESSION, Problem, SESSION_BUSY};
 use crate::refusal::{internal, with_causes};
 use crate::{body, turns};
-
-/// The most bytes of a request, which holds a whole thread and may hold images.
-const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// `POST /agui`
 pub(crate) async fn run(
@@ -41,7 +39,7 @@ pub(crate) async fn run(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let input = Input::parse(&body::json_of(&headers, body, MAX_BYTES).await?)?;
+    let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
         return Ok(match go_on(&limited, &caller, &input).await {
             Ok(telling) => telling.answer(),

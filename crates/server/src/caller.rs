@@ -47,7 +47,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    fn key(&self) -> Option<&ServerKey> {
+    /// Returns the key that was shown, if any.
+    pub(crate) fn key(&self) -> Option<&ServerKey> {
         match self {
             Self::Anyone | Self::Local => None,
             Self::Key(key) => Some(&key.said),

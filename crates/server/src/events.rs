@@ -39,6 +39,12 @@ const EVENT_STREAM: [(HeaderName, HeaderValue); 2] = [
 /// The header that names the last record that a client had.
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 
+/// Tells whether an answer consists of events, in whichever protocol.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
 /// Reads which record a client had last: 0 for none.
 pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
     let mut ids = headers.get_all(LAST).iter();

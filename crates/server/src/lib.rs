@@ -33,6 +33,7 @@ mod access;
 mod address;
 mod agui;
 mod api;
+mod attached;
 mod body;
 mod caller;
 mod connection;

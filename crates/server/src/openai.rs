@@ -26,9 +26,6 @@ use crate::problem::{INVALID_FIELD, INVALID_JSON, Problem};
 
 pub(crate) use error::in_their_shape;
 
-/// The most bytes of a body: conversations come whole with each request, images included.
-const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
-
 /// The most characters of what is said about a body that cannot be read.
 const MAX_COMPLAINT_CHARS: usize = 300;
 

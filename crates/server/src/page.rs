@@ -65,6 +65,7 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         "composer.js": SCRIPT,
         "diff.js": SCRIPT,
         "dom.js": SCRIPT,
+        "files.js": SCRIPT,
         "format.js": SCRIPT,
         "inline.js": SCRIPT,
         "log.js": SCRIPT,

@@ -99,7 +99,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
     );
     let problem = match (error.classify(), path) {
         (Category::Data, "" | ".") => Problem::new(&INVALID_FIELD, format!("{text}{place}")),
-        (Category::Data, field) if fields.contains(&field) => {
+        (Category::Data, field) if fields.contains(&list_of(field)) => {
             Problem::new(&INVALID_FIELD, format!("{field}: {text}{place}")).with("field", field)
         }
         (Category::Data, field) => {
@@ -118,6 +118,11 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
         ),
     };
     problem.with("line", line).with("column", column)
+}
+
+/// Returns the name of the list that a place is within, `attachments[0].name`, or the place itself.
+fn list_of(path: &str) -> &str {
+    path.split_once('[').map_or(path, |(list, _)| list)
 }
 
 fn cut(text: &str, most: usize) -> String {

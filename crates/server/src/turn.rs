@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::attached::{self, Attached};
 use crate::problem::{INVALID_FIELD, Problem};
 use crate::said::{self, Said};
 
@@ -18,6 +19,9 @@ pub(crate) struct Turn {
     /// The message.
     #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
+    /// Files that go with it, in this order after its text: 20 at most, 7 MiB each (a text 1 MiB), 20 MiB together.
+    #[serde(default)]
+    attachments: Vec<Attached>,
     /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out.
     #[serde(default)]
     channel: Option<Channel>,
@@ -38,7 +42,14 @@ pub(crate) struct Turn {
 }
 
 impl Said for Turn {
-    const FIELDS: &'static [&'static str] = &["message", "channel", "mode", "agent", "schema"];
+    const FIELDS: &'static [&'static str] = &[
+        "message",
+        "attachments",
+        "channel",
+        "mode",
+        "agent",
+        "schema",
+    ];
 }
 
 impl Turn {
@@ -55,6 +66,7 @@ impl Turn {
     /// Makes the engine's request of it.
     pub(crate) fn into_request(self, session: SessionId) -> Result<UserRequest, Problem> {
         let mut request = UserRequest::new(session, self.message);
+        request.attachments = attached::parts(&self.attachments)?;
         if let Some(channel) = self.channel {
             request = request.channel(channel);
         }

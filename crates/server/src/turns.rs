@@ -20,6 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use crate::api::session_id;
+use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
@@ -50,7 +51,7 @@ pub(crate) async fn take(
     let session = session_id(id)?;
     let key = idempotency_key(&headers)?;
     let last = events::last_of(&headers)?;
-    let turn = Turn::parse(&body::json(&headers, body).await?)?;
+    let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     let mut request = caller.apply(&limited, turn.into_request(session)?)?;
     request.idempotency_key = key;
     let place = match limited.place() {

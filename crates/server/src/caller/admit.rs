@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, header};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
@@ -13,6 +13,7 @@ use neuraxis_app::Scope;
 use tokio::time::sleep;
 
 use super::Caller;
+use crate::events::is_stream;
 use crate::keys::{Key, Keys};
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -27,12 +28,17 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = match check(&limited, &request) {
+    let caller = match identify(&limited, &request) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
-    let response = next.run(request).await;
+    let mut response = match check(&caller, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    // For the access log, which stands before anybody is known.
+    response.extensions_mut().insert(caller.clone());
     match caller {
         Caller::Key(key) if is_stream(&response) => {
             response.map(|body| while_taken(body, limited.keys().clone(), key))
@@ -41,16 +47,14 @@ pub(crate) async fn admit(
     }
 }
 
-fn check(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
-    let caller = identify(limited, request)?;
-    if let Caller::Key(key) = &caller {
-        key.count()?;
-        let route = request.extensions().get::<MatchedPath>();
-        if let Some(scope) = scope_of(request.method(), route.map_or("", MatchedPath::as_str)) {
-            caller.needs(scope)?;
-        }
-    }
-    Ok(caller)
+fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
+    let Caller::Key(key) = caller else {
+        return Ok(());
+    };
+    key.count()?;
+    let route = request.extensions().get::<MatchedPath>();
+    let scope = scope_of(request.method(), route.map_or("", MatchedPath::as_str));
+    scope.map_or(Ok(()), |scope| caller.needs(scope))
 }
 
 fn identify(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
@@ -81,11 +85,6 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         (&Method::GET | &Method::HEAD | &Method::OPTIONS, _) => Some(Scope::Read),
         _ => Some(Scope::Turns),
     }
-}
-
-fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Ends a stream soon after its key is revoked, expires or is changed: who follows a run comes back with one that is taken.

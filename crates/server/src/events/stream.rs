@@ -13,7 +13,7 @@ use neuraxis::core::Seq;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::frames::Frames;
-use crate::metrics::{Metrics, OpenStream};
+use crate::metrics::Metrics;
 
 /// After this time without an event a comment is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -43,7 +43,6 @@ pub(super) struct EventStream<S> {
     heartbeat: Pin<Box<Sleep>>,
     is_over: bool,
     metrics: Metrics,
-    _open: OpenStream,
 }
 
 impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
@@ -58,7 +57,6 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
             is_taken: true,
             heartbeat: Box::pin(sleep(HEARTBEAT)),
             is_over: false,
-            _open: metrics.http().open_stream(),
             metrics,
         }
     }
@@ -258,10 +256,6 @@ pub(super) mod tests {
         let events = stream::iter((0..9).map(|offset| delta(offset, &"x".repeat(PIECE_BYTES))));
         let mut stream = sent(events);
         let metrics = stream.metrics.clone();
-        assert_eq!(
-            count(&metrics, "neuraxis_streams_open "),
-            Some("1".to_owned())
-        );
         next(&mut stream).await.unwrap();
         tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
         assert!(
@@ -278,10 +272,6 @@ pub(super) mod tests {
         drop(stream);
         let dropped = "neuraxis_listeners_dropped_total ";
         assert_eq!(count(&metrics, dropped), Some("1".to_owned()));
-        assert_eq!(
-            count(&metrics, "neuraxis_streams_open "),
-            Some("0".to_owned())
-        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,6 +50,43 @@ export async function reloads_in_mid_stream(world) {
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS, "and it is there when it is over");
 }
 
+/** A picture of one red point. */
+const POINT = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "base64");
+
+export async function attaches_files(world) {
+  const page = await world.open();
+  await page.setInputFiles("#files", [
+    { name: "list.txt", mimeType: "text/plain", buffer: Buffer.from("Milk.") },
+    { name: "point.png", mimeType: "image/png", buffer: POINT },
+    { name: "other.txt", mimeType: "text/plain", buffer: Buffer.from("Not this.") },
+    { name: "large.txt", mimeType: "text/plain", buffer: Buffer.alloc(8 * 1024 * 1024, "a") },
+  ]);
+  await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
+  await page.click("[aria-label='Leave out other.txt']");
+  assert.equal(await page.locator(".composer .file").count(), 2);
+  await world.picture(page, "files-attached");
+  await world.accessible(page, "files attached");
+  await ask(page, "private matters");
+  assert.equal(await page.locator(".composer .file").count(), 0);
+  const attached = ".turn .said img[src^='data:image/png']";
+  assert.equal(await page.locator(attached).count(), 1);
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.locator(attached).count(), 1, "it is there after a reload");
+  await sees(page, ".turn .bubble", "Milk.");
+  await page.click("[aria-label='Send the message again']");
+  await over(page, 2);
+  assert.equal(await page.locator(attached).count(), 2, "and goes along when the message is sent again");
+  await world.picture(page, "files-sent");
+  assert.equal((await world.api("/runs")).runs.length, 2);
+  // What the server refuses goes back to where it was written.
+  await page.setInputFiles("#files", [{ name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") }]);
+  await say(page, "look at this");
+  await sees(page, ".failure", "attachment 1 cannot be sent: it is");
+  assert.equal(await page.inputValue("#message"), "look at this");
+  await sees(page, ".composer .file", "archive.zip");
+}
+
 export async function survives_a_lost_connection(world) {
   const page = await world.open();
   await say(page, "slow please");
@@ -67,10 +104,10 @@ export async function survives_a_lost_connection(world) {
 export async function stops_steers_and_goes_on_by_keyboard(world) {
   const page = await world.open();
   await page.focus("#message");
-  await page.keyboard.type("slow");
+  await page.keyboard.type("endless");
   await page.keyboard.press("Shift+Enter");
   await page.keyboard.type("please");
-  assert.equal(await page.inputValue("#message"), "slow\nplease");
+  assert.equal(await page.inputValue("#message"), "endless\nplease");
   await page.keyboard.press("Enter");
   await sees(page, ".reply .md", "word3");
   await page.keyboard.type("and this");
@@ -82,6 +119,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
   await page.click("[aria-label='Send the message again']");
   await sees(page, ".turn:nth-child(2) .md", "word3");
+  await page.click("[aria-label='Stop the run']");
   await over(page, 2);
   // From the top of the page, everything is reached by Tab, and what has the focus is outlined.
   await page.evaluate(() => document.activeElement.blur());

@@ -63,6 +63,8 @@ const PATCH = `--- a/notes.md
 +And one more.
 `;
 
+const words = (count) => Array.from({ length: count }, (_, at) => `word${at}`).join(" ");
+
 /** The scripts: what each step says or calls. */
 const SCRIPTS = {
   markdown: [say(MARKDOWN, { reasoning: "The user wants to see **everything** that can be shown.\n\nLet me think about it." })],
@@ -78,7 +80,9 @@ const SCRIPTS = {
     call("update_plan", PLAN(["done", "done", "in_progress"])),
     say("The first two steps are done: 6 × 7 is **42**, and `missing.txt` is not there."),
   ],
-  slow: [say("word ".repeat(120).trim().split(" ").map((word, at) => `${word}${at}`).join(" "), { pace: 40 })],
+  slow: [say(words(120), { pace: 40 })],
+  // Minutes long: it ends by being stopped, however slow the machine is.
+  endless: [say(words(1500), { pace: 200 })],
   hostile: [call("read_file", { path: HOSTILE.slice(0, 300) }, { reasoning: HOSTILE, text: HOSTILE }), say(HOSTILE)],
   big: [say(`${"A paragraph of an answer that is far too long for anybody to read, with `code` in it. ".repeat(12)}\n\n`.repeat(1000))],
   many: [...Array.from({ length: 12 }, (_, at) => call("calculate", { expression: `${at} + 1` })), say("Counted.")],

@@ -3,6 +3,7 @@
 use reqwest::RequestBuilder;
 use serde_json::json;
 
+use crate::support::client::answer;
 use crate::support::{Client, Program};
 
 /// Sends a request and returns status, content type and document as text.
@@ -171,9 +172,10 @@ async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
     let client = program.client();
     let post = || {
         client
-            .post("/api/v1/sessions/s/turns")
+            .post("/api/v1/policy/explain")
             .body("{\"message\": \"a\"}")
     };
+    let post_json = |body: String| post().header("content-type", "application/json").body(body);
     let large = json!({"message": "x".repeat(4 * 1024 * 1024)}).to_string();
     let said = refusals([
         ("no content type", post()),
@@ -182,12 +184,12 @@ async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
             "a form",
             post().header("content-type", "application/x-www-form-urlencoded"),
         ),
-        ("too large", turn(&client, large)),
+        ("too large", post_json(large)),
     ])
     .await;
     insta::assert_snapshot!(said);
     let most = "x".repeat(1024 * 1024 - "{\"message\":\"\"}".len());
-    let (status, _) = client.ask("s", &json!({"message": most})).await;
+    let (status, _) = answer(post_json(json!({"message": most}).to_string())).await;
     assert_eq!(status, 200, "one mebibyte is not too much");
     let request = post().header("content-type", "Application/JSON; charset=utf-8");
     assert_eq!(request.send().await.unwrap().status(), 200);

@@ -10,6 +10,9 @@ use crate::support::raw::{read, send};
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
+/// A route that takes a mebibyte at the most.
+const EXPLAIN: &str =
+    "POST /api/v1/policy/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 const TURN: &str = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
 #[tokio::test]
@@ -203,7 +206,7 @@ async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
     let program = Program::start().await;
     for more in ["", "Expect: 100-continue\r\n"] {
         let mut stream = TcpStream::connect(program.address()).await.unwrap();
-        let head = format!("{TURN}Content-Length: 1048577\r\n{more}\r\n");
+        let head = format!("{EXPLAIN}Content-Length: 1048577\r\n{more}\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         // Not a byte of the body was sent, and none is asked for.
         let began = Instant::now();
@@ -218,7 +221,7 @@ async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
         let took = began.elapsed();
         assert!(took < Duration::from_secs(20), "{more}: {took:?}");
     }
-    let fits = format!("{TURN}Content-Length: 20\r\nExpect: 100-continue\r\n\r\n");
+    let fits = format!("{EXPLAIN}Content-Length: 20\r\nExpect: 100-continue\r\n\r\n");
     let request = format!("{fits}{{\"message\": \"hello\"}}{HEALTH}");
     let statuses = send(program.address(), request.as_bytes()).await.statuses();
     assert!(
@@ -235,7 +238,7 @@ async fn a_client_that_sends_a_body_that_is_too_large_hears_so_all_the_same() {
         let (reader, mut writer) = stream.into_split();
         let sending = tokio::spawn(async move {
             let body = " ".repeat(3 * 1024 * 1024);
-            let head = format!("{TURN}Content-Length: {}\r\n\r\n", body.len());
+            let head = format!("{EXPLAIN}Content-Length: {}\r\n\r\n", body.len());
             writer.write_all(head.as_bytes()).await?;
             writer.write_all(body.as_bytes()).await?;
             std::io::Result::Ok(writer)

@@ -10,6 +10,7 @@
 mod agui;
 mod altered;
 mod api;
+mod attachments;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;

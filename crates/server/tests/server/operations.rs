@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::support::client::answer;
+use crate::support::program::{id_of, make_key};
 use crate::support::{Client, Program};
 
 const ID: &str = "x-request-id";
@@ -115,6 +116,36 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
     assert!(stream["bytes"].as_u64().unwrap() > 1_000, "{stream}");
     assert_eq!(stream["complete"], true);
     assert!(!log.contains("secret"), "{log}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_access_log_says_whose_key_was_shown_and_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
+    let program = Program::start_in(folder, |command| {
+        command.env("NEURAXIS_SERVER__ACCESS_LOG", "json");
+    })
+    .await;
+    let ada = Client::with_key(program.url(), &key);
+    for (client, id, expected) in [(&ada, "hers", 200), (&program.client(), "nobodys", 401)] {
+        let list = client.get("/api/v1/sessions").header(ID, id);
+        assert_eq!(answer(list).await.0, expected);
+    }
+    let refused = ada.turn("s", &json!({"message": "hello"}));
+    assert_eq!(answer(refused.header(ID, "refused")).await.0, 403);
+    let log = logged(program).await;
+    let lines = log.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |id: &str| lines.iter().find(|line| line["id"] == id).unwrap();
+    for id in ["hers", "refused"] {
+        assert_eq!(of(id)["owner"], "ada");
+        assert_eq!(of(id)["key"], id_of(&key));
+    }
+    assert!(of("nobodys").get("owner").is_none());
+    assert!(!log.contains(&key), "{log}");
 }
 
 #[cfg(unix)]
