@@ -132,3 +132,64 @@ fn when_its_time_is_up_research_answers_with_what_was_read_by_then() {
     let sources = result["sources"].as_array().unwrap();
     assert_eq!(sources.len(), 4 * topics.len(), "{reply}");
 }
+
+#[test]
+fn research_for_which_nothing_searches_says_so_before_it_begins() {
+    let question = [
+        "ask",
+        "--channel=deep_research",
+        "--mode=exploratory",
+        "What is new?",
+    ];
+    let done = Machine::new().command(question).output().unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("no search service is configured"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("doctor"), "{stderr}");
+}
+
+#[cfg(unix)]
+#[test]
+fn research_is_stopped_with_its_researchers_though_one_of_them_never_comes_back() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let topics = TOPICS.map(str::to_owned);
+    let (model, site) = (Model::losing_the_last(&topics), web::pages());
+    let search = web::search(&site);
+    let machine = machine(&model, &site, &search);
+    let mut command = machine.command([
+        "ask",
+        "--channel=deep_research",
+        "--mode=exploratory",
+        "--format=events",
+        "How does the earth change?",
+    ]);
+    let command = command.env("MY_KEY", "sk-test").stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut heard = String::new();
+    loop {
+        let before = heard.len();
+        assert_ne!(stdout.read_line(&mut heard).unwrap(), 0, "{heard}");
+        let line = &heard[before..];
+        if line.contains("\"type\":\"tool_result\"") && line.contains("web_fetch") {
+            break;
+        }
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    stdout.read_to_string(&mut heard).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{heard}");
+    let last = heard.lines().last().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(
+        (&last["type"], &last["finish_reason"]),
+        (&"final".into(), &"cancelled".into()),
+        "{last}"
+    );
+}
