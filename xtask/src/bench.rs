@@ -1,8 +1,10 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
 //! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
-//! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`.
+//! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
+//! a second on each store, kept in `target/bench-turns.md`.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{Args, ValueEnum};
@@ -22,6 +24,9 @@ pub(crate) struct Options {
     /// How long each round takes (server; 20 if left out).
     #[arg(long, requires = "what")]
     seconds: Option<u32>,
+    /// Measure turns a second on each store instead of streams (server).
+    #[arg(long, requires = "what", conflicts_with = "streams")]
+    turns: bool,
     /// Build without optimizations, to try the program out: what it measures then means little.
     #[arg(long, requires = "what")]
     dev: bool,
@@ -55,6 +60,10 @@ impl Options {
         ] {
             command.envs(value.as_ref().map(|value| (name, value)));
         }
+        if self.turns {
+            command.env("NEURAXIS_BENCH_TURNS", "1");
+            command.envs(provided());
+        }
         command
     }
 
@@ -72,10 +81,15 @@ impl Options {
             return cargo("bench --package neuraxis --bench overhead");
         }
         let mut command = cargo("bench --package neuraxis-sql --bench store");
-        let there = provision::variables().into_iter();
-        command.envs(there.filter(|(_, path)| path.exists()));
+        command.envs(provided());
         command
     }
+}
+
+/// The parts that `cargo xtask test` has provisioned, as variables.
+fn provided() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let there = provision::variables().into_iter();
+    there.filter(|(_, path)| path.exists())
 }
 
 /// Runs the subcommand.

@@ -16,6 +16,7 @@ mod pass_through;
 mod process;
 mod report;
 mod round;
+mod turns;
 mod upstream;
 
 use std::fmt::Write as _;
@@ -55,6 +56,15 @@ async fn measure() {
         |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let streams = setting("NEURAXIS_BENCH_STREAMS", STREAMS);
     let seconds: u64 = setting("NEURAXIS_BENCH_SECONDS", SECONDS).parse().unwrap();
+    if setting("NEURAXIS_BENCH_TURNS", "") == "1" {
+        let upstream = Measured::upstream(0).await;
+        print!("{}", turns::HEAD);
+        let rows = turns::rows(&upstream, Duration::from_secs(seconds)).await;
+        return keep(
+            "bench-turns.md",
+            &format!("{}{}\n", turns::HEAD, rows.join("\n")),
+        );
+    }
     let mut table = String::from(report::HEAD);
     print!("{table}");
     for streams in streams.split(',') {
@@ -65,7 +75,7 @@ async fn measure() {
         let upstream = Measured::upstream(seconds).await;
         let bare = Measured::pass_through(&upstream.url).await;
         let bare = round.run(&bare).await;
-        let ours = Measured::server(&upstream.url).await;
+        let ours = Measured::server(&upstream.url, "memory:").await;
         let ours = round.run(&ours).await;
         for row in [
             Row::of("axum passes on", &round, &bare, None),
@@ -75,6 +85,11 @@ async fn measure() {
             writeln!(table, "{row}").unwrap();
         }
     }
+    keep("bench-server.md", &table);
+}
+
+/// Keeps a table beneath `target`.
+fn keep(name: &str, table: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    std::fs::write(target.join("bench-server.md"), table).unwrap();
+    std::fs::write(target.join(name), table).unwrap();
 }

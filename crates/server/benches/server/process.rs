@@ -53,8 +53,8 @@ impl Measured {
         Self::start(command).await
     }
 
-    /// Starts our server, which keeps sessions in memory.
-    pub(crate) async fn server(upstream: &str) -> Self {
+    /// Starts our server, which keeps sessions in this store.
+    pub(crate) async fn server(upstream: &str, store: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
         command.args(["--listen", "127.0.0.1:0"]).envs([
             ("NEURAXIS_MODELS__REASONING__PROVIDER", "openai"),
@@ -65,7 +65,7 @@ impl Measured {
                 &format!("{upstream}/v1"),
             ),
             ("OPENAI_API_KEY", "none"),
-            ("NEURAXIS_STORE__URL", "memory:"),
+            ("NEURAXIS_STORE__URL", store),
             ("NEURAXIS_SERVER__MAX_RUNS", "100000"),
             ("NEURAXIS_LOG", "error"),
         ]);
@@ -78,6 +78,7 @@ impl Measured {
             .current_dir(&folder)
             .env_remove("NEURAXIS_BENCH_STREAMS")
             .env_remove("NEURAXIS_BENCH_SECONDS")
+            .env_remove("NEURAXIS_BENCH_TURNS")
             .env("HOME", folder.path())
             .stdout(Stdio::piped())
             .stdin(Stdio::null())

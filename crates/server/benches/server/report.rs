@@ -70,7 +70,8 @@ impl fmt::Display for Row {
     }
 }
 
-fn millis(late: &[u64], percent: usize) -> f64 {
+/// Returns a percentile of times in microseconds, the shortest first, in milliseconds.
+pub(crate) fn millis(late: &[u64], percent: usize) -> f64 {
     let place = (late.len() * percent / 100).min(late.len().saturating_sub(1));
     #[expect(clippy::cast_precision_loss, reason = "hours are exact")]
     let micros = late.get(place).copied().unwrap_or_default() as f64;

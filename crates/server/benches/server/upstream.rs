@@ -15,7 +15,7 @@ use crate::RATE;
 use crate::listen::micros;
 use crate::process::announce;
 
-/// Serves until it is killed; each answer takes so many seconds.
+/// Serves until it is killed; each answer takes so many seconds, or comes at once if there are none.
 pub(crate) async fn serve(seconds: u64) {
     let deltas = seconds * RATE;
     let answer = move || async move { answer(deltas) };
@@ -34,6 +34,8 @@ fn answer(deltas: u64) -> impl IntoResponse {
         ticks.tick().await;
         let piece = if number < deltas {
             delta(&format!("{{\"content\":\"t{:016} \"}}", micros()), "null")
+        } else if deltas == 0 {
+            delta("{\"content\":\"Hello.\"}", "\"stop\"") + "data: [DONE]\n\n"
         } else {
             delta("{}", "\"stop\"") + "data: [DONE]\n\n"
         };

@@ -1,0 +1,140 @@
+//! Turns: how many a second the server takes on each store, and how long one takes at a steady rate, when the model answers
+//! at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuraxis_testkit::Postgres;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::process::Measured;
+use crate::report::millis;
+
+/// The head of the table.
+pub(crate) const HEAD: &str = "\
+| store | asked | turns a second | p50, ms | p99, ms | processor time of a turn, ms |
+| --- | --- | ---: | ---: | ---: | ---: |
+";
+
+/// How many clients ask one turn after another, as quickly as they are answered.
+const CLIENTS: usize = 32;
+
+/// How many turns are asked for in a second where the rate is steady.
+const RATE: u32 = 500;
+
+/// How often each part is done before anything is measured.
+const WARM_UP: usize = 200;
+
+/// Measures the stores, and returns a row for each of them and each way of asking.
+pub(crate) async fn rows(upstream: &Measured, duration: Duration) -> Vec<String> {
+    let mut rows = Vec::new();
+    let folder = tempfile::tempdir().unwrap();
+    let is_there = std::env::var_os("TEST_NEURAXIS_POSTGRES").is_some();
+    let postgres = is_there.then(Postgres::start);
+    for (name, url) in stores(&folder, postgres.as_ref()) {
+        let server = Measured::server(&upstream.url, &url).await;
+        let client = Client::of(server);
+        client.at_once(WARM_UP).await;
+        let how = format!("by {CLIENTS} clients");
+        rows.push(client.row(name, &how, client.closed(duration)).await);
+        let how = format!("{RATE} a second");
+        rows.push(client.row(name, &how, client.steady(duration)).await);
+    }
+    rows
+}
+
+fn stores(folder: &TempDir, postgres: Option<&Postgres>) -> Vec<(&'static str, String)> {
+    let sqlite = format!("sqlite:{}", folder.path().join("bench.db").display());
+    let mut stores = vec![("memory", "memory:".to_owned()), ("SQLite", sqlite)];
+    stores.extend(postgres.map(|postgres| ("Postgres", postgres.url())));
+    stores
+}
+
+/// Who asks one server.
+#[derive(Clone)]
+struct Client {
+    http: reqwest::Client,
+    server: Arc<Measured>,
+    sessions: Arc<AtomicUsize>,
+}
+
+impl Client {
+    fn of(server: Measured) -> Self {
+        Self {
+            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            server: Arc::new(server),
+            sessions: Arc::default(),
+        }
+    }
+
+    /// Takes a turn in a session of its own and returns how long it took, in microseconds.
+    async fn turn(&self) -> u64 {
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let url = format!("{}/api/v1/sessions/s{session}/turns", self.server.url);
+        let asked = self
+            .http
+            .post(url)
+            .json(&serde_json::json!({ "message": "hello" }));
+        let began = Instant::now();
+        let answer = asked.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.bytes().await.unwrap();
+        u64::try_from(began.elapsed().as_micros()).unwrap()
+    }
+
+    async fn at_once(&self, count: usize) {
+        for _ in 0..count {
+            self.turn().await;
+        }
+    }
+
+    /// Each client asks as soon as it is answered.
+    async fn closed(&self, duration: Duration) -> Vec<u64> {
+        let end = Instant::now() + duration;
+        let mut clients = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let client = self.clone();
+            clients.spawn(async move {
+                let mut took = Vec::new();
+                while Instant::now() < end {
+                    took.push(client.turn().await);
+                }
+                took
+            });
+        }
+        clients.join_all().await.concat()
+    }
+
+    /// Turns are asked for at a steady rate, however long the last one took.
+    async fn steady(&self, duration: Duration) -> Vec<u64> {
+        let began = Instant::now();
+        let mut turns = JoinSet::new();
+        for number in 0..RATE * u32::try_from(duration.as_secs()).unwrap() {
+            sleep_until(began + Duration::from_secs(1) * number / RATE).await;
+            let client = self.clone();
+            turns.spawn(async move { client.turn().await });
+        }
+        turns.join_all().await
+    }
+
+    async fn row(&self, store: &str, how: &str, asked: impl Future<Output = Vec<u64>>) -> String {
+        let (before, began) = (self.server.used(), Instant::now());
+        let mut took = asked.await;
+        let (after, seconds) = (self.server.used(), began.elapsed().as_secs_f64());
+        took.sort_unstable();
+        let turns = u32::try_from(took.len()).unwrap();
+        let processor = (after.processor - before.processor).as_secs_f64() * 1e3;
+        let row = format!(
+            "| {store} | {how} | {:.0} | {:.2} | {:.2} | {:.3} |",
+            f64::from(turns) / seconds,
+            millis(&took, 50),
+            millis(&took, 99),
+            processor / f64::from(turns),
+        );
+        println!("{row}");
+        row
+    }
+}
