@@ -1,5 +1,8 @@
 //! Calls that need a person: a run ends with what it asks, and goes on with the answers.
 
+use std::sync::Arc;
+
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::{input, kinds, named, refunds, serve, text, told, told_with, user};
@@ -137,5 +140,49 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
         .as_str()
         .unwrap();
     assert!(result.contains("without an answer"), "{result}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer() {
+    let calls = [("refund", r#"{"order":17}"#), ("refund", r#"{"order":18}"#)];
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls("Both.", calls))
+        .then(reply::text("One of them."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund orders 17 and 18.")]);
+    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let interrupts = first.last().unwrap()["outcome"]["interrupts"].as_array();
+    let interrupts = interrupts.unwrap();
+    assert_eq!(interrupts.len(), 2, "{first:?}");
+    let answer = |at: usize, approved: bool| {
+        let id = &interrupts[at]["id"];
+        json!({"interruptId": id, "status": "resolved", "payload": {"approved": approved}})
+    };
+    let one = input("r2", said.clone(), json!({"resume": [answer(0, true)]}));
+    let told = told_with(&client, &one, Some(TOKEN)).await;
+    let message = told[1]["message"].as_str().unwrap();
+    assert_eq!(told[1]["code"], "invalid-field");
+    assert!(
+        message.contains(interrupts[1]["id"].as_str().unwrap()),
+        "{message}"
+    );
+    assert_eq!(tool.count(), 0, "nothing runs before all is answered");
+
+    // In another order than they were asked in.
+    let both = json!({"resume": [answer(1, false), answer(0, true)]});
+    let told = told_with(&client, &input("r3", said, both), Some(TOKEN)).await;
+    assert_eq!(text(&told), "One of them.");
+    assert_eq!(tool.count(), 1);
+    let result_of = |at: usize| {
+        let results = named(&told, "TOOL_CALL_RESULT");
+        let call = &interrupts[at]["toolCallId"];
+        let result = results.iter().find(|it| it["toolCallId"] == *call);
+        result.unwrap()["content"].as_str().unwrap().to_owned()
+    };
+    assert!(result_of(0).contains("17"), "{}", result_of(0));
+    assert!(result_of(1).contains("denied"), "{}", result_of(1));
     server.stop().await.unwrap();
 }
