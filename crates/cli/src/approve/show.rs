@@ -16,8 +16,9 @@ use neuraxis::core::{
 use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
-use super::subject::{self, Mark, Row};
+use super::subject;
 use crate::harmless::{in_order, one_line, plain_to_see};
+use crate::rows::{Mark, Row};
 use crate::wrap::{broken, pieces};
 
 /// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
@@ -31,7 +32,6 @@ const MAX_LETTERS: usize = 400;
 const MARGIN_COLUMNS: usize = 3;
 
 const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
 const ALERT: Style = AnsiColor::Yellow.on_default().bold();
 
 /// A call that somebody has to decide about, with all that is known of it.
@@ -277,7 +277,7 @@ impl Page {
     fn row(&mut self, row: &Row, room: Option<usize>) {
         let plain = plain_to_see(&row.text);
         let line = self.cut(&plain, room);
-        self.margin(style_of(row.mark), &line);
+        self.margin(row.mark.style(), &line);
         if let Some(line) = in_order(&plain) {
             let line = self.cut(line.trim_start(), room);
             self.ours(ALERT, &format!("├ in its real order: {line}"));
@@ -319,16 +319,6 @@ fn arguments(asked: &Asked) -> Vec<Row> {
 /// Returns how many rows a text takes whose lines are broken where the screen ends.
 fn rows_of(text: &str) -> usize {
     text.matches('\n').count()
-}
-
-const fn style_of(mark: Mark) -> Style {
-    match mark {
-        Mark::Title => DIM,
-        Mark::Plain => Style::new(),
-        Mark::Added => AnsiColor::Green.on_default(),
-        Mark::Removed => AnsiColor::Red.on_default(),
-        Mark::Place => AnsiColor::Cyan.on_default(),
-    }
 }
 
 /// Writes somebody's words into a line of ours: nothing in them hides, or changes their order.

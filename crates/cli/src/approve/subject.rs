@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::arguments::faithful;
+use crate::call::command_line;
+use crate::rows::{Mark, Row};
 
 /// The largest file that a change is compared with, in bytes.
 const MAX_COMPARED: u64 = 1024 * 1024;
@@ -26,28 +28,6 @@ const TARGETS: [(&str, &str); 8] = [
     ("pattern", "pattern"),
 ];
 
-/// A line about the subject. Its text comes from the model or from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) mark: Mark,
-    pub(super) text: String,
-}
-
-/// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Said about what follows.
-    Title,
-    /// There, and stays.
-    Plain,
-    /// Comes.
-    Added,
-    /// Goes.
-    Removed,
-    /// Says where.
-    Place,
-}
-
 /// Returns what a call is about; nothing where its arguments do not tell, or could be read in two ways.
 pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Vec<Row> {
     let Some(Value::Object(arguments)) = faithful(arguments) else {
@@ -60,7 +40,7 @@ pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Vec<Row> {
     if let Some(patch) = text("patch").or_else(|| text("diff")) {
         return patched(tool, patch);
     }
-    if let Some(command) = command(&arguments) {
+    if let Some(command) = command_line(&arguments) {
         return commanded(&command, &arguments);
     }
     let targets = TARGETS.iter();
@@ -68,33 +48,6 @@ pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Vec<Row> {
     targets
         .flat_map(|(title, target)| titled(&format!("{title}:"), target, Mark::Plain))
         .collect()
-}
-
-/// A command line, or a program with its arguments.
-fn command(arguments: &Map<String, Value>) -> Option<String> {
-    let given = arguments.get("command").or_else(|| arguments.get("argv"))?;
-    let words = |list: &Value| -> Option<Vec<String>> {
-        let words = list.as_array()?.iter().map(|word| word.as_str());
-        words.map(|word| word.map(quoted)).collect()
-    };
-    let line = match given {
-        Value::String(line) => line.clone(),
-        list => words(list)?.join(" "),
-    };
-    match arguments.get("args").and_then(words) {
-        Some(more) => Some(format!("{line} {}", more.join(" "))),
-        None => Some(line),
-    }
-}
-
-/// Quotes a word where it would otherwise look like several.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 fn commanded(command: &str, arguments: &Map<String, Value>) -> Vec<Row> {
@@ -119,21 +72,8 @@ fn patched(tool: &str, patch: &str) -> Vec<Row> {
         text: format!("the patch for {tool}:"),
     };
     std::iter::once(title)
-        .chain(patch.lines().map(row))
+        .chain(patch.lines().map(Row::of_diff))
         .collect()
-}
-
-/// Reads a line of a unified diff.
-fn row(line: &str) -> Row {
-    let mark = match line.as_bytes().first() {
-        _ if line.starts_with("+++") || line.starts_with("---") => Mark::Place,
-        Some(b'+') => Mark::Added,
-        Some(b'-') => Mark::Removed,
-        Some(b'@' | b'*') => Mark::Place,
-        _ => Mark::Plain,
-    };
-    let text = line.to_owned();
-    Row { mark, text }
 }
 
 fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
@@ -168,7 +108,7 @@ fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
         text: format!("the change to {path} as it is now:"),
     };
     std::iter::once(title)
-        .chain(diff.lines().map(row))
+        .chain(diff.lines().map(Row::of_diff))
         .collect()
 }
 
