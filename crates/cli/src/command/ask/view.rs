@@ -1,6 +1,7 @@
 //! Shows a run in the format that was asked for, and puts its questions to the person in between.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use neuraxis::core::Seq;
@@ -89,7 +90,7 @@ impl View {
         &mut self,
         run: &RunHandle,
         mut events: Events,
-        (prompter, tools): (&mut Prompter, &ToolCatalog),
+        (prompter, tools): (&mut Prompter, &Arc<ToolCatalog>),
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
         loop {
