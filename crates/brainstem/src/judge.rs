@@ -98,7 +98,7 @@ impl Policy {
             }
             verdict => Vetting::from_verdict(verdict, class),
         };
-        if self.brings_untrusted(call.tool) {
+        if self.brings_untrusted(call.tool, call.arguments) {
             vetting.bringing_untrusted()
         } else {
             vetting
@@ -151,7 +151,7 @@ impl Policy {
                     cause: Cause::Untrusted,
                     remember: Remember::Never,
                 });
-            } else if assessment.asks_rememberably() && self.brings_untrusted(tool) {
+            } else if assessment.asks_rememberably() && self.brings(tool, &facts) {
                 // What it returns makes its next call ask again: a promise to remember the answer could not be kept.
                 for finding in assessment.findings_mut() {
                     finding.remember = Remember::Never;

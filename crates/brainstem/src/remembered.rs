@@ -110,10 +110,42 @@ impl Policy {
             let pattern = host.clone();
             scopes.push(GrantScope::Host { pattern });
         }
+        scopes.extend(folder_of(&facts).map(|pattern| GrantScope::Path { pattern }));
         scopes.push(GrantScope::Tool);
         scopes.retain(|scope| needs(scope) <= remember);
         scopes
     }
+}
+
+/// Returns a pattern for the files beneath the folder that all paths of a call lead into; none for the root, or where a
+/// command or an address says more of the call than its paths do.
+fn folder_of(facts: &Facts<'_>) -> Option<String> {
+    let (paths, hosts) = (facts.paths(None), facts.hosts(None));
+    let is_about_files = facts.parts().is_none() && hosts.items.is_empty() && !hosts.is_unclear;
+    if !is_about_files || paths.is_unclear {
+        return None;
+    }
+    let mut shared: Option<Vec<&str>> = None;
+    for path in &paths.items {
+        let PathTarget::Inside(path) = path else {
+            return None;
+        };
+        let mut folders: Vec<&str> = path.split('/').collect();
+        folders.pop();
+        shared = Some(match shared {
+            None => folders,
+            Some(before) => {
+                let both = before.into_iter().zip(folders);
+                both.take_while(|(one, other)| one == other)
+                    .map(|(one, _)| one)
+                    .collect()
+            }
+        });
+    }
+    let folder = shared.filter(|folders| !folders.is_empty())?.join("/");
+    // A name that means something in a pattern would stand for other folders, too.
+    let is_plain = !folder.contains(['*', '?', '[', ']', '{', '}', '!', '\\']);
+    is_plain.then(|| format!("{folder}/**"))
 }
 
 /// Returns the hash of a tool's definition, all of it: one that has changed is another tool.

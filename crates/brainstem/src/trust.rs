@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{ContentIndex, Decision, Taint, ToolClass, ToolSpec};
+use neuraxis_core::{Access, ContentIndex, Decision, JsonText, Taint, ToolClass, ToolSpec};
 
 use crate::config::TrustConfig;
 use crate::error::PolicyError;
 use crate::names::Listed;
 use crate::policy::Policy;
-use crate::rules::ToolPatterns;
+use crate::rules::{Facts, ToolPatterns};
 
 /// What local configuration says about some tools of servers.
 #[derive(Debug, Clone)]
@@ -62,21 +62,42 @@ impl Policy {
         claimed.annotations.open_world = believed(|trust| trust.open_world).unwrap_or(true);
         let may_destroy = believed(|trust| trust.destructive);
         claimed.annotations.destructive = may_destroy.unwrap_or(claimed.annotations.destructive);
+        // Nobody here confines what another machine or process does.
+        claimed.annotations.confined = false;
         claimed
     }
 }
 
 impl Policy {
-    /// Tells whether the results of a tool are untrusted content: it reaches outside this machine, or `[taint]` names it.
+    /// Tells whether the result of a call is untrusted content: the call reaches outside this machine, or `[taint]` names its
+    /// tool. One that is [confined](neuraxis_core::ToolAnnotations::confined) to this machine brings no more than a file that
+    /// is read does.
     #[must_use]
-    pub fn brings_untrusted(&self, tool: &ToolSpec) -> bool {
-        tool.annotations.open_world || self.tainting.matches(&tool.name)
+    pub fn brings_untrusted(&self, tool: &ToolSpec, arguments: &JsonText) -> bool {
+        self.brings(tool, &Facts::new(arguments, None))
     }
 
-    /// Notes in `taint` that a result of `tool` joined the conversation in batch `at`. To be called for every result, those
+    pub(crate) fn brings(&self, tool: &ToolSpec, facts: &Facts<'_>) -> bool {
+        let reaches_out = tool.annotations.open_world;
+        let is_kept_in = || {
+            let access = facts.access();
+            tool.annotations.confined
+                && !access.is_unclear
+                && !access.items.contains(&Access::Network)
+        };
+        self.tainting.matches(&tool.name) || reaches_out && !is_kept_in()
+    }
+
+    /// Notes in `taint` that the result of a call joined the conversation in batch `at`. To be called for every result, those
     /// of failed calls included: an error message is text of strangers too.
-    pub fn taint(&self, taint: &mut Taint, tool: &ToolSpec, at: ContentIndex) {
-        if self.brings_untrusted(tool) {
+    pub fn taint(
+        &self,
+        taint: &mut Taint,
+        tool: &ToolSpec,
+        arguments: &JsonText,
+        at: ContentIndex,
+    ) {
+        if self.brings_untrusted(tool, arguments) {
             taint.add(&tool.name, Some(at));
         }
     }

@@ -14,12 +14,13 @@ mod person;
 mod show;
 mod subject;
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis::RunHandle;
-use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
+use neuraxis::core::{ApprovalDecision, AskApproval, JsonText, ToolSpec};
 use neuraxis::engine::ToolCatalog;
 use neuraxis::ports::{
     self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
@@ -28,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
 
+use dialog::Terms;
 pub(crate) use dialog::{Answer, Postponing};
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{Asked, Whole, said, scope, text as question_text};
@@ -62,6 +64,8 @@ pub(crate) struct Prompter {
     postponing: Postponing,
     /// The folder that the file tools work in.
     project: PathBuf,
+    /// Questions that came and are not put yet.
+    waiting: VecDeque<Question>,
 }
 
 /// A question and the way back.
@@ -127,6 +131,7 @@ pub(crate) fn prompter(
         questions,
         postponing,
         project,
+        waiting: VecDeque::new(),
     };
     (approver, prompter)
 }
@@ -189,7 +194,11 @@ impl Prompter {
             return std::future::pending().await;
         };
         loop {
-            match questions.recv().await {
+            let next = match self.waiting.pop_front() {
+                Some(question) => Some(question),
+                None => questions.recv().await,
+            };
+            match next {
                 Some(question) if question.is_withdrawn() => {}
                 Some(question) => return question,
                 None => return std::future::pending().await,
@@ -197,13 +206,33 @@ impl Prompter {
         }
     }
 
+    /// Takes the other calls about which somebody is asked now, so that they can be decided about together.
+    async fn others(&mut self) -> Vec<(Box<AskApproval>, oneshot::Sender<ApproverReply>)> {
+        // The calls of one reply are asked about at once, each by a task of its own.
+        tokio::task::yield_now().await;
+        if let Some(questions) = &mut self.questions {
+            while let Ok(question) = questions.try_recv() {
+                self.waiting.push_back(question);
+            }
+        }
+        let mut others = Vec::new();
+        for question in std::mem::take(&mut self.waiting) {
+            match question {
+                question if question.is_withdrawn() => {}
+                Question::Call { ask, reply } => others.push((ask, reply)),
+                form @ Question::Form { .. } => self.waiting.push_back(form),
+            }
+        }
+        others
+    }
+
     /// Puts a question to the person and brings the answer back. Returns what was answered about a call; nothing if that
     /// was settled elsewhere before, or it was a tool that asked.
     pub(crate) async fn put(
-        &self,
+        &mut self,
         question: Question,
         run: &RunHandle,
-        tools: &ToolCatalog,
+        tools: &Arc<ToolCatalog>,
     ) -> Result<Option<Answer>, CommandError> {
         let (ask, reply) = match question {
             Question::Call { ask, reply } => (ask, reply),
@@ -216,13 +245,28 @@ impl Prompter {
         tokio::pin!(elsewhere);
         let is_settled = CancellationToken::new();
         let seen = is_settled.clone();
-        let spec = spec_of(tools, &ask.name);
-        let asked = Asked::new(&ask, spec, &run.records(), &self.project);
+        let others = self.others().await;
+        let describe = |ask: &AskApproval| {
+            let spec = spec_of(tools, &ask.name);
+            Asked::new(ask, spec, &run.records(), &self.project)
+        };
+        let asked = describe(&ask);
+        let other_calls: Vec<Asked> = others.iter().map(|(ask, _)| describe(ask)).collect();
         let postponing = self.postponing;
+        let (tools, name) = (Arc::clone(tools), ask.name.clone());
         let mut answered = tokio::task::spawn_blocking(move || {
             forget_what_was_typed();
             let mut person = person::Terminal::asked(seen);
-            dialog::ask(&asked, postponing, &mut person)
+            let check = move |arguments: &JsonText| {
+                let checked = tools.check(&name, arguments);
+                checked.map(drop).map_err(|error| error.to_string())
+            };
+            let terms = Terms {
+                postponing,
+                others: &other_calls,
+                check: &check,
+            };
+            dialog::ask(&asked, &terms, &mut person)
         });
         let (answered, settled) = tokio::select! {
             answered = &mut answered => (answered, None),
@@ -243,6 +287,15 @@ impl Prompter {
                 return Err(CommandError::failed(error));
             }
         };
+        if matches!(answer, Answer::ApproveAll | Answer::DenyAll(_)) && settled.is_none() {
+            for (_, reply) in others {
+                let _ = reply.send(ApproverReply::from(answer.clone()));
+            }
+        } else {
+            let back = others.into_iter().rev();
+            let back = back.map(|(ask, reply)| Question::Call { ask, reply });
+            back.for_each(|question| self.waiting.push_front(question));
+        }
         if let Some(settled) = settled {
             // Half an answer is none to the next question.
             forget_what_was_typed();
@@ -303,7 +356,8 @@ impl From<Answer> for ApproverReply {
                 arguments,
                 remember,
             },
-            Answer::Deny(reason) => ApprovalDecision::Deny { reason },
+            Answer::ApproveAll => ApprovalDecision::APPROVE,
+            Answer::Deny(reason) | Answer::DenyAll(reason) => ApprovalDecision::Deny { reason },
             Answer::StopRun => ApprovalDecision::Deny {
                 reason: Some("the user interrupted the run".to_owned()),
             },

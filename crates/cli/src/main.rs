@@ -5,8 +5,10 @@
 
 mod approve;
 mod arguments;
+mod call;
 mod command;
 mod confirm;
+mod detail;
 mod error;
 mod harmless;
 mod interrupt;
@@ -16,7 +18,9 @@ mod markdown;
 mod output;
 mod progress;
 mod quantities;
+mod rows;
 mod setup;
+mod status;
 mod terminal;
 mod tree;
 mod wrap;

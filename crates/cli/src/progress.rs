@@ -1,21 +1,26 @@
 //! Standard error: what is going on, for whoever watches, and what everybody should know.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::detail::Detail;
 use crate::harmless::one_line;
+use crate::status::Status;
+use crate::terminal;
+use crate::wrap::broken;
 
-/// How often the spinner turns.
-const TICK: Duration = Duration::from_millis(100);
+const DIM: Style = Style::new().dimmed();
 
-/// Tells about the work: with a spinner and a line for each step done where somebody watches, otherwise only warnings.
+/// What stands before what a line of ours goes on with below.
+const MARGIN: &str = "  ";
+
+/// Tells about the work: with a line for what is going on and one for each step done where somebody watches, otherwise only
+/// warnings.
 #[derive(Debug)]
 pub(crate) struct Progress {
     audience: Audience,
-    spinner: Option<ProgressBar>,
+    status: Option<Status>,
 }
 
 /// Who reads standard error.
@@ -23,6 +28,8 @@ pub(crate) struct Progress {
 enum Audience {
     /// Somebody at a terminal.
     Watcher,
+    /// A log that is to hold each step.
+    Reader,
     /// A log, or nobody.
     Log,
 }
@@ -30,74 +37,88 @@ enum Audience {
 impl Progress {
     /// Tells as much as whoever reads standard error wants to know.
     pub(crate) fn new() -> Self {
+        Self::telling(Detail::Usual)
+    }
+
+    /// Tells so much: nothing but warnings if little is wanted, and each step wherever it goes if much is.
+    pub(crate) fn telling(detail: Detail) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let audience = if io::stderr().is_terminal() && !is_dumb {
-            Audience::Watcher
-        } else {
-            Audience::Log
+        let is_watched = io::stderr().is_terminal() && !is_dumb;
+        let audience = match (detail, is_watched) {
+            (Detail::Quiet, _) | (Detail::Usual, false) => Audience::Log,
+            (Detail::Usual | Detail::Verbose, true) => Audience::Watcher,
+            (Detail::Verbose, false) => Audience::Reader,
         };
         Self {
             audience,
-            spinner: None,
+            status: None,
         }
     }
 
     /// Shows what is going on now.
     pub(crate) fn activity(&mut self, what: &str) {
+        self.activity_over(what, &[]);
+    }
+
+    /// Shows what is going on now, and below it the last lines of what it prints.
+    pub(crate) fn activity_over(&mut self, what: &str, below: &[String]) {
         if self.audience == Audience::Watcher {
-            let spinner = self.spinner.get_or_insert_with(spinner);
-            spinner.set_message(one_line(what));
+            let status = self.status.get_or_insert_with(|| Status::new(what));
+            status.set(what, below);
         }
     }
 
     /// Shows nothing until the next activity, so that the terminal is free for other text.
     pub(crate) fn hide(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
-        }
+        self.status = None;
     }
 
     /// Says that a step is done, to whoever watches.
     pub(crate) fn done(&self, what: &str) {
-        const DIM: Style = Style::new().dimmed();
-        if self.audience == Audience::Watcher {
-            self.print(&format!("{DIM}{}{DIM:#}", one_line(what)));
+        if self.audience != Audience::Log {
+            self.tell(&format!("{DIM}{}{DIM:#}", one_line(what)));
         }
+    }
+
+    /// Says something in a style of its own, to whoever watches. What is in it is harmless, and its lines fit.
+    pub(crate) fn show(&self, text: &str) {
+        if self.audience != Audience::Log {
+            self.print(text);
+        }
+    }
+
+    /// Tells whether somebody reads more than warnings.
+    pub(crate) fn is_read(&self) -> bool {
+        self.audience != Audience::Log
     }
 
     /// Says something that everybody should know.
     pub(crate) fn warn(&self, what: &str) {
         const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-        self.print(&format!("{WARNING}warning{WARNING:#}: {}", one_line(what)));
+        self.tell(&format!("{WARNING}warning{WARNING:#}: {}", one_line(what)));
     }
 
     /// Says something that everybody should know before it begins.
     pub(crate) fn notice(&self, what: &str) {
         const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
-        self.print(&format!("{NOTICE}note{NOTICE:#}: {}", one_line(what)));
+        self.tell(&format!("{NOTICE}note{NOTICE:#}: {}", one_line(what)));
     }
 
-    fn print(&self, line: &str) {
+    /// Writes a line, broken between words where a terminal shows it.
+    fn tell(&self, line: &str) {
+        let line = match io::stderr().is_terminal() {
+            true => broken(line, terminal::width(io::stderr()), MARGIN),
+            false => line.to_owned(),
+        };
+        self.print(&format!("{line}\n"));
+    }
+
+    fn print(&self, text: &str) {
         // Nobody is there to be told that standard error cannot be written.
-        let print = || drop(writeln!(anstream::stderr(), "{line}"));
-        match &self.spinner {
-            Some(spinner) => spinner.suspend(print),
+        let print = || drop(write!(anstream::stderr(), "{text}"));
+        match &self.status {
+            Some(status) => status.above(print),
             None => print(),
         }
     }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.hide();
-    }
-}
-
-fn spinner() -> ProgressBar {
-    let spinner = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
-        spinner.set_style(style);
-    }
-    spinner.enable_steady_tick(TICK);
-    spinner
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{CountLabel, TokenCount};
+use neuraxis::core::{CountLabel, MicroUsd, TokenCount};
 
 /// Says how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
@@ -17,6 +17,16 @@ pub(crate) fn brief(duration: Duration) -> String {
 /// Says when something was, in UTC, to the second.
 pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Says how much money something cost.
+pub(crate) fn money(cost: MicroUsd) -> String {
+    let micros = cost.0;
+    match micros {
+        0 => "$0".to_owned(),
+        ..10_000 => format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000),
+        micros => format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100),
+    }
 }
 
 /// Says how many tokens there were, and how sure that is.

@@ -19,6 +19,11 @@ pub(crate) fn pieces(line: &str, columns: usize) -> Vec<&str> {
     cut(line, columns, columns, Breaks::Anywhere)
 }
 
+/// Returns the beginning of a line that fits into so many columns.
+pub(crate) fn first_piece(line: &str, columns: usize) -> &str {
+    pieces(line, columns).first().copied().unwrap_or_default()
+}
+
 /// Breaks a line so that each piece fits into so many columns, at blanks where there are some, with a margin before all
 /// pieces but the first.
 pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {

@@ -558,6 +558,20 @@ pub struct Cancelled {
     /// The limit outside of the machine that makes the whole run end, if it is one: the run then ends as at any limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<BudgetKind>,
+    /// The reply that it cuts off, as far as somebody has read it: it stays in the conversation, marked as interrupted. The
+    /// driver fills this in; what a sender says here does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CutReply>,
+}
+
+/// What a model had said of a reply when it was cut off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CutReply {
+    /// The model call.
+    pub effect_id: EffectId,
+    /// The text, as far as it had come.
+    pub text: String,
 }
 
 impl Cancelled {
@@ -569,6 +583,7 @@ impl Cancelled {
             reason: reason.into(),
             agent: AgentId::ROOT,
             limit: None,
+            cut: None,
         }
     }
 

@@ -103,7 +103,7 @@ pub use ids::{
 };
 pub use inbox::{ClientResult, InboxEntry, InboxInput};
 pub use input::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, Input, ModelFailed,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, CutReply, Input, ModelFailed,
     ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
 };
 pub use json::{ContentHash, JsonText, without_fence};

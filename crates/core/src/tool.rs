@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::ids::ToolName;
+use crate::input::is_false;
 use crate::json::JsonText;
 
 /// The name of the tool by which a model reads what was cut out of a long result. It is the engine's own and comes with every
@@ -162,9 +163,20 @@ pub struct ToolAnnotations {
     /// It may destroy something.
     #[serde(default)]
     pub destructive: bool,
+    /// Its calls are confined to this machine, but for those whose argument `access` names `network`: of a tool that is
+    /// [`open_world`](Self::open_world), only these bring text of strangers. Not for tools of other people's servers.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub confined: bool,
 }
 
 impl ToolAnnotations {
+    /// Marks a tool whose calls are confined to this machine unless they ask for the network.
+    #[must_use]
+    pub const fn confined(mut self) -> Self {
+        self.confined = true;
+        self
+    }
+
     /// Marks a tool that reaches outside this machine.
     #[must_use]
     pub const fn open_world(mut self) -> Self {

@@ -4,6 +4,7 @@ mod active_time;
 mod alarm;
 mod answer;
 mod ask;
+mod dry_run;
 mod hooks;
 mod journal;
 mod keep;
@@ -25,8 +26,8 @@ use futures_util::FutureExt;
 use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{
     AgentId, CancelModel, CancelTool, Cancelled, DataPolicy, Decision, Effect, EffectId, Input,
-    InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, SessionId, Stamp, Step,
-    ToolName, Transcript, Turn,
+    InputId, Record, RecordBody, RunId, RunOutcome, RunSpec, RunStatus, RunTree, SessionId, Stamp,
+    Step, ToolName, Transcript, Turn,
 };
 use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext, TurnContext};
 use tokio::sync::{mpsc, watch};
@@ -232,7 +233,7 @@ impl Driver {
     /// whose records are written together with what follows from them. False once nothing more happens here.
     async fn carry_out(&mut self, step: &mut Step) -> bool {
         self.active.follow(step.status);
-        self.take_back(&step.effects);
+        self.take_back(step);
         self.unwritten.append(&mut step.records);
         let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
         let begins_something = !step.effects.iter().all(is_check);
@@ -258,6 +259,7 @@ impl Driver {
     /// Brings the machine an input, and takes what somebody posted out of the inbox if no record will name it.
     async fn advance(&mut self, input: Input, wake_at: Option<Duration>) -> Step {
         let posted = self.posted_id(&input);
+        let input = self.with_what_was_said(input);
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
         if let Some(id) = posted.filter(|_| !is_recorded) {
@@ -273,6 +275,17 @@ impl Driver {
                 wake_at,
             }
         })
+    }
+
+    /// Adds to the wish that the run end what the user has read of the answer until now.
+    fn with_what_was_said(&self, input: Input) -> Input {
+        match input {
+            Input::Cancelled(mut cancelled) => {
+                cancelled.cut = self.journal.feed.said(AgentId::ROOT);
+                Input::Cancelled(cancelled)
+            }
+            other => other,
+        }
     }
 
     /// Gives back a run that waits for somebody who is not here. Who posted while it was held left it to this process.
@@ -312,9 +325,16 @@ impl Driver {
     }
 
     /// Voids what was shown of model calls that are not waited for any more, before the records that say so are heard.
-    fn take_back(&self, effects: &[Effect]) {
-        for effect in effects {
-            if let Effect::CancelModel(CancelModel { effect_id }) = effect {
+    /// What a person interrupted stays.
+    fn take_back(&self, step: &Step) {
+        let stays = step.records.iter().find_map(|record| match &record.body {
+            RecordBody::Cancelled(cancelled) => cancelled.cut.as_ref().map(|cut| cut.effect_id),
+            _ => None,
+        });
+        for effect in &step.effects {
+            if let Effect::CancelModel(CancelModel { effect_id }) = effect
+                && Some(*effect_id) != stays
+            {
                 self.journal.feed.void(*effect_id);
             }
         }

@@ -8,7 +8,7 @@ mod listener;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{EffectId, Record};
+use neuraxis_core::{AgentId, CutReply, EffectId, Record};
 use tokio::sync::Notify;
 
 pub(crate) use buffer::{CallBuffer, LiveCall, LiveText};
@@ -88,6 +88,18 @@ impl Feed {
         drop(state);
         buffer.void();
         self.grown();
+    }
+
+    /// Returns what stands of the text that an agent's model shows in an open call.
+    pub(crate) fn said(&self, agent: AgentId) -> Option<CutReply> {
+        let state = self.lock();
+        let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
+        let of_agent = buffers.filter(|buffer| buffer.call.agent == agent);
+        let said = of_agent.map(|buffer| CutReply {
+            effect_id: buffer.call.effect_id,
+            text: buffer.said(),
+        });
+        said.into_iter().find(|said| !said.text.is_empty())
     }
 
     /// Wakes the listeners after a buffer has grown.

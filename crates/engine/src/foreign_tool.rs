@@ -78,6 +78,10 @@ impl Tool for ForeignTool {
         self.tool.isolation()
     }
 
+    async fn dry_run(&self, arguments: &JsonText) -> Result<(), ToolError> {
+        self.tool.dry_run(arguments).await
+    }
+
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         // It may have changed since the call was checked, while a person was asked about it for instance.
         if self.has_changed() {

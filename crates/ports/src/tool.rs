@@ -37,6 +37,18 @@ pub trait Tool: Debug + Send + Sync + 'static {
         Isolation::default()
     }
 
+    /// Looks whether a call can do what it says, as things are now, and changes nothing. Asked about a call before a person
+    /// is: nobody decides about one that could only fail. The default says that every call can.
+    ///
+    /// Must be quick, and may be wrong: `call` finds out by itself, since everything may be different by then.
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolError`] that says why it cannot, which the model is told in place of a result.
+    async fn dry_run(&self, _arguments: &JsonText) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// Runs one call.
     ///
     /// # Errors

@@ -58,7 +58,28 @@ where
     Value: Send + 'static,
     Failure: Into<ToolError> + Send + 'static,
 {
-    let token = ctx.cancellation.child_token();
+    run_until(ctx.cancellation.child_token(), work).await
+}
+
+/// As [`run`], for work that belongs to no call.
+pub(crate) async fn run_alone<Value, Failure>(
+    work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
+) -> Result<Value, ToolError>
+where
+    Value: Send + 'static,
+    Failure: Into<ToolError> + Send + 'static,
+{
+    run_until(CancellationToken::new(), work).await
+}
+
+async fn run_until<Value, Failure>(
+    token: CancellationToken,
+    work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
+) -> Result<Value, ToolError>
+where
+    Value: Send + 'static,
+    Failure: Into<ToolError> + Send + 'static,
+{
     let _stop_when_dropped = token.clone().drop_guard();
     let stop = Stop(token.clone());
     let task = spawn_blocking(move || work(&stop));

@@ -22,6 +22,8 @@ pub use arguments::NoArguments;
 
 type Outcome = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 type Handler = dyn Fn(JsonText, ToolContext) -> Outcome + Send + Sync;
+type DryRun = dyn Fn(&JsonText) -> DryRunOutcome + Send + Sync;
+type DryRunOutcome = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>;
 
 /// A tool made of an async function.
 ///
@@ -35,6 +37,7 @@ pub struct FunctionTool {
     spec: ToolSpec,
     isolation: Isolation,
     handler: Box<Handler>,
+    dry_run: Option<Box<DryRun>>,
 }
 
 impl FunctionTool {
@@ -114,6 +117,25 @@ impl FunctionTool {
         self
     }
 
+    /// Adds a function that looks whether a call can do what it says, before a person is asked about it; see
+    /// [`Tool::dry_run`]. It takes the same arguments, and changes nothing.
+    #[must_use]
+    pub fn dry_run<Arguments, Function, Running>(mut self, function: Function) -> Self
+    where
+        Arguments: DeserializeOwned + 'static,
+        Function: Fn(Arguments) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<(), ToolError>> + Send + 'static,
+    {
+        let dry_run = move |text: &JsonText| -> DryRunOutcome {
+            match arguments::decode(text) {
+                Ok(arguments) => Box::pin(function(arguments)),
+                Err(error) => Box::pin(future::ready(Err(error))),
+            }
+        };
+        self.dry_run = Some(Box::new(dry_run));
+        self
+    }
+
     /// Returns the tool as the engine takes it.
     #[must_use]
     pub fn build(self) -> Arc<dyn Tool> {
@@ -155,6 +177,7 @@ impl FunctionTool {
             spec,
             isolation: Isolation::default(),
             handler: Box::new(handler),
+            dry_run: None,
         })
     }
 }
@@ -179,6 +202,21 @@ impl Tool for FunctionTool {
         Self: 'call,
     {
         (self.handler)(arguments, ctx)
+    }
+
+    fn dry_run<'tool, 'arguments, 'call>(
+        &'tool self,
+        arguments: &'arguments JsonText,
+    ) -> Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'call>>
+    where
+        'tool: 'call,
+        'arguments: 'call,
+        Self: 'call,
+    {
+        match &self.dry_run {
+            Some(dry_run) => dry_run(arguments),
+            None => Box::pin(future::ready(Ok(()))),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "commands")]
 mod command;
+mod difference;
 mod failure;
 mod glob;
 mod ignored;

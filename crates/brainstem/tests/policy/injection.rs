@@ -8,9 +8,45 @@ use neuraxis_core::{
 
 use crate::catalog::{all_tools, judge_in, layered, named, offering_all, word};
 
+fn nothing() -> JsonText {
+    JsonText::from_text("{}")
+}
+
+#[test]
+fn a_confined_command_brings_no_more_than_a_file_does_unless_it_asks_for_the_network() {
+    let policy = Policy::built_in();
+    let mut command = named("run_command");
+    command.annotations = command.annotations.confined();
+    for (arguments, expected) in [
+        (r#"{"command":"cargo test"}"#, false),
+        (r#"{"command":"git commit","access":["git"]}"#, false),
+        (r#"{"command":"cargo add x","access":["network"]}"#, true),
+        (
+            r#"{"command":"cargo add x","access":["git","network"]}"#,
+            true,
+        ),
+        (r#"{"command":"x","access":["everything"]}"#, true),
+        (r#"{"command":"x","access":"network"}"#, true),
+        (r#"{"command":"x","access":[],"access":["network"]}"#, true),
+    ] {
+        let arguments = JsonText::from_text(arguments);
+        let brings = policy.brings_untrusted(&command, &arguments);
+        assert_eq!(brings, expected, "{}", arguments.as_str());
+    }
+    let claimed = policy.trusted(command);
+    assert!(
+        policy.brings_untrusted(&claimed, &nothing()),
+        "a server's claim is none"
+    );
+    let named = layered("[taint]\ntools = ['run_command']");
+    let mut command = self::named("run_command");
+    command.annotations = command.annotations.confined();
+    assert!(named.brings_untrusted(&command, &nothing()));
+}
+
 fn tainted_by(tool: &str) -> Taint {
     let mut taint = Taint::default();
-    Policy::built_in().taint(&mut taint, &named(tool), ContentIndex(3));
+    Policy::built_in().taint(&mut taint, &named(tool), &nothing(), ContentIndex(3));
     taint
 }
 
@@ -28,7 +64,7 @@ fn what_reaches_outside_taints_and_what_stays_here_does_not() {
         assert_eq!(!tainted_by(tool).is_clean(), expected, "{tool}");
     }
     let policy = layered("[taint]\ntools = ['find_*']");
-    assert!(policy.brings_untrusted(&named("find_order")));
+    assert!(policy.brings_untrusted(&named("find_order"), &nothing()));
 }
 
 #[test]
@@ -258,7 +294,7 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
                     "{class} {open_world} {destructive} in {mode}"
                 );
             }
-            assert!(policy.brings_untrusted(&trusted));
+            assert!(policy.brings_untrusted(&trusted, &self::nothing()));
         }
     }
     let trusting = layered(

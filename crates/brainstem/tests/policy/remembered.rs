@@ -240,6 +240,35 @@ fn a_person_is_offered_what_may_be_remembered() {
 }
 
 #[test]
+fn files_beneath_a_folder_are_offered_where_all_paths_lead_there() {
+    let session = Session::new("");
+    let folder_of = |tool: &str, arguments: &str| {
+        let choices = session.choices(&named(tool), arguments);
+        choices.into_iter().find_map(|scope| match scope {
+            GrantScope::Path { pattern } => Some(pattern),
+            _ => None,
+        })
+    };
+    for (path, expected) in [
+        ("src/a.rs", Some("src/**")),
+        ("src/deep/a.rs", Some("src/deep/**")),
+        ("src/./deep/../a.rs", Some("src/**")),
+        ("a.rs", None),
+        ("../a.rs", None),
+        ("sr*/a.rs", None),
+    ] {
+        let arguments = format!(r#"{{"path":"{path}","content":""}}"#);
+        assert_eq!(
+            folder_of("write_file", &arguments).as_deref(),
+            expected,
+            "{path}"
+        );
+    }
+    let patch = r#"{"patch":"--- a/src/x/a.rs\n+++ b/src/x/a.rs\n@@ -1 +1 @@\n-a\n+b\n--- a/src/y.rs\n+++ b/src/y.rs\n@@ -1 +1 @@\n-a\n+b\n"}"#;
+    assert_eq!(folder_of("apply_patch", patch).as_deref(), Some("src/**"));
+}
+
+#[test]
 fn no_promise_is_offered_that_the_call_itself_would_break() {
     let mut session = Session::new("");
     let calls = [

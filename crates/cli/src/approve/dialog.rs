@@ -23,6 +23,19 @@ const MARGIN: &str = "    │ ";
 /// What stands between two choices of a line.
 const GAP: &str = "  ";
 
+/// What holds for a question beside the call that it is about.
+pub(super) struct Terms<'a> {
+    /// Whether it may be left for later.
+    pub(super) postponing: Postponing,
+    /// The other calls that wait, which may be decided about together with it.
+    pub(super) others: &'a [Asked],
+    /// Checks arguments that were edited against the tool's schema, and says what is wrong with them.
+    pub(super) check: &'a Check,
+}
+
+/// Says what is wrong with the arguments of a call, if anything is.
+pub(super) type Check = dyn Fn(&JsonText) -> Result<(), String> + Send + Sync;
+
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -35,6 +48,10 @@ pub(crate) enum Answer {
     },
     /// It may not, for a reason if one is given.
     Deny(Option<String>),
+    /// It may run, and so may the others that wait.
+    ApproveAll,
+    /// None of them may, for a reason if one is given.
+    DenyAll(Option<String>),
     /// Not now: the run waits.
     Later,
     /// It may not, and the whole run is to end.
@@ -57,6 +74,9 @@ enum Choice {
     Remember(usize, GrantScope),
     Edit,
     Deny,
+    /// So many calls in all.
+    AllowAll(usize),
+    DenyAll(usize),
     ViewAll,
     Later,
 }
@@ -68,7 +88,13 @@ impl Choice {
             Self::AllowOnce => ("y", "yes", "allow it once"),
             Self::Edit => ("e", "edit", "edit the arguments"),
             Self::Deny => ("n", "no", "deny it"),
-            Self::ViewAll => ("v", "view", "view all of it"),
+            Self::AllowAll(count) => {
+                return ("a".to_owned(), "all", format!("allow all {count}"));
+            }
+            Self::DenyAll(count) => {
+                return ("d".to_owned(), "none", format!("deny all {count}"));
+            }
+            Self::ViewAll => ("v", "view", "view it to the letter"),
             Self::Later => ("l", "later", "leave the run waiting"),
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
@@ -96,13 +122,13 @@ impl Choice {
 /// Nothing but a clear yes allows it: not an empty line, not a word that is none of the choices, not the end of input.
 pub(crate) fn ask(
     asked: &Asked,
-    postponing: Postponing,
+    terms: &Terms<'_>,
     person: &mut impl Person,
 ) -> io::Result<Answer> {
     let mut asked = asked.clone();
-    let mut hidden = show_what_fits(&asked, postponing, person)?;
+    let mut hidden = show_what_fits(&asked, terms, person)?;
     loop {
-        let choices = choices(&asked, hidden, postponing);
+        let choices = choices(&asked, terms);
         person.show(&legend(&choices, person.width()))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
@@ -113,7 +139,7 @@ pub(crate) fn ask(
             continue;
         };
         match choice {
-            Choice::AllowOnce | Choice::Remember(..) if hidden > 0 => {
+            Choice::AllowOnce | Choice::Remember(..) | Choice::AllowAll(_) if hidden > 0 => {
                 person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
                 hidden = show(&asked, Whole::All, person)?;
             }
@@ -132,26 +158,50 @@ pub(crate) fn ask(
                     remember,
                 });
             }
+            Choice::AllowAll(_) => {
+                if let Some(answer) = allow_all(terms.others, person)? {
+                    return Ok(answer);
+                }
+            }
+            Choice::DenyAll(_) => {
+                return Ok(match reason(person)? {
+                    Answer::Deny(reason) => Answer::DenyAll(reason),
+                    other => other,
+                });
+            }
             Choice::Later => return Ok(Answer::Later),
             Choice::Deny => return reason(person),
-            Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
+            Choice::ViewAll => hidden = show(&asked, Whole::Exact, person)?,
             Choice::Edit => {
-                if let Some(edited) = edit(&asked, person)? {
+                if let Some(edited) = edit(&asked, terms.check, person)? {
                     asked = edited;
-                    hidden = show_what_fits(&asked, postponing, person)?;
+                    hidden = show_what_fits(&asked, terms, person)?;
                 }
             }
         }
     }
 }
 
+/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Nothing if the answer is no.
+fn allow_all(others: &[Asked], person: &mut impl Person) -> io::Result<Option<Answer>> {
+    for other in others {
+        show(other, Whole::All, person)?;
+    }
+    let count = others.len() + 1;
+    let prompt = format!("allow all {count} calls, as they are shown above? [y/N] ");
+    Ok(match person.line(&prompt, "")? {
+        Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {
+            Some(Answer::ApproveAll)
+        }
+        Line::Text(_) => None,
+        Line::Interrupted => Some(Answer::StopRun),
+        Line::End => Some(Answer::Deny(None)),
+    })
+}
+
 /// Shows as much as stays on the screen with what can be answered below it.
-fn show_what_fits(
-    asked: &Asked,
-    postponing: Postponing,
-    person: &mut impl Person,
-) -> io::Result<usize> {
-    let legend = legend(&choices(asked, 0, postponing), person.width());
+fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
+    let legend = legend(&choices(asked, terms), person.width());
     // The line for the answer takes a row, too.
     let below = legend.lines().count() + 1;
     let rows = person.height().saturating_sub(below);
@@ -165,18 +215,19 @@ fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usi
 }
 
 /// Returns what can be answered. This is the one place that knows.
-fn choices(asked: &Asked, hidden: usize, postponing: Postponing) -> Vec<Choice> {
+fn choices(asked: &Asked, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
     // What may be remembered is about the arguments that were asked about.
     if asked.origin == Origin::Model {
         let scopes = (1..).zip(asked.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
     }
-    choices.extend([Choice::Deny, Choice::Edit]);
-    if hidden > 0 {
-        choices.push(Choice::ViewAll);
+    choices.extend([Choice::Deny, Choice::Edit, Choice::ViewAll]);
+    if !terms.others.is_empty() && asked.origin == Origin::Model {
+        let count = terms.others.len() + 1;
+        choices.extend([Choice::AllowAll(count), Choice::DenyAll(count)]);
     }
-    if postponing == Postponing::Offered {
+    if terms.postponing == Postponing::Offered {
         choices.push(Choice::Later);
     }
     choices
@@ -210,8 +261,19 @@ fn legend(choices: &[Choice], columns: usize) -> String {
 }
 
 #[cfg(test)]
+impl Terms<'_> {
+    pub(super) fn alone(postponing: Postponing) -> Self {
+        Self {
+            postponing,
+            others: &[],
+            check: &|_| Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
 pub(super) fn legend_of(asked: &Asked, columns: usize) -> String {
-    legend(&choices(asked, 1, Postponing::Offered), columns)
+    legend(&choices(asked, &Terms::alone(Postponing::Offered)), columns)
 }
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
@@ -226,7 +288,7 @@ fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
 
 /// Asks for the reason of a denial, which the model is told.
 fn reason(person: &mut impl Person) -> io::Result<Answer> {
-    let said = person.line("why, for the model (Enter for no reason): ", "")?;
+    let said = person.line("reason to tell the model (Enter for none): ", "")?;
     Ok(match said {
         Line::Text(said) if !said.trim().is_empty() => {
             Answer::Deny(Some(said.trim().chars().take(MAX_REASON).collect()))
@@ -237,7 +299,7 @@ fn reason(person: &mut impl Person) -> io::Result<Answer> {
 }
 
 /// Has the arguments edited; nothing if they stay as they are.
-fn edit(asked: &Asked, person: &mut impl Person) -> io::Result<Option<Asked>> {
+fn edit(asked: &Asked, check: &Check, person: &mut impl Person) -> io::Result<Option<Asked>> {
     let before = asked.arguments.as_str();
     let edited = match person.edit(&for_editing(before)) {
         Ok(Some(edited)) => edited,
@@ -257,14 +319,24 @@ fn edit(asked: &Asked, person: &mut impl Person) -> io::Result<Option<Asked>> {
         (_, Err(error)) => {
             let error = one_line(&error.to_string());
             person.show(&format!(
-                "That is no JSON ({error}): nothing was changed.\n"
+                "This is not JSON ({error}): nothing was changed.\n"
             ))?;
             Ok(None)
         }
         (Ok(old), Ok(new)) if old == new => unchanged(person),
-        (_, Ok(new)) => Ok(Some(
-            asked.with_arguments(JsonText::from_text(new.to_string())),
-        )),
+        (_, Ok(new)) => {
+            let edited = JsonText::from_text(new.to_string());
+            match check(&edited) {
+                Ok(()) => Ok(Some(asked.with_arguments(edited))),
+                Err(fault) => {
+                    let fault = one_line(&fault);
+                    person.show(&format!(
+                        "The tool takes no such arguments ({fault}): nothing was changed.\n"
+                    ))?;
+                    Ok(None)
+                }
+            }
+        }
     }
 }
 

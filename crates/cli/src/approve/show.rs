@@ -16,8 +16,9 @@ use neuraxis::core::{
 use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
-use super::subject::{self, Mark, Row};
+use super::subject::{self, Subject};
 use crate::harmless::{in_order, one_line, plain_to_see};
+use crate::rows::{Mark, Row};
 use crate::wrap::{broken, pieces};
 
 /// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
@@ -31,7 +32,6 @@ const MAX_LETTERS: usize = 400;
 const MARGIN_COLUMNS: usize = 3;
 
 const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
 const ALERT: Style = AnsiColor::Yellow.on_default().bold();
 
 /// A call that somebody has to decide about, with all that is known of it.
@@ -48,7 +48,7 @@ pub(crate) struct Asked {
     /// The tools by which the agents were started that lead to the one that calls.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
-    pub(super) subject: Vec<Row>,
+    pub(super) subject: Subject,
     pub(super) origin: Origin,
     project: Arc<Path>,
 }
@@ -72,6 +72,8 @@ pub(crate) enum Whole {
     },
     /// Everything.
     All,
+    /// Everything, and the arguments to the letter, also where what they say is shown otherwise.
+    Exact,
 }
 
 impl Asked {
@@ -110,14 +112,18 @@ impl Asked {
 
 /// Writes a question out for so many columns, and tells how many lines were left out, cut, or pushed off the screen.
 pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usize) {
-    let all = Page::of(asked, None, columns);
+    let below = match whole {
+        Whole::Cut { .. } | Whole::All => Below::Rest,
+        Whole::Exact => Below::Exact,
+    };
+    let all = Page::of(asked, below, None, columns);
     match whole {
         Whole::Cut { rows } if all.rows() > rows => {
-            let cut = Page::of(asked, Some(all.room_within(rows)), columns);
+            let cut = Page::of(asked, below, Some(all.room_within(rows)), columns);
             // However little of it is cut, not all of it stays on the screen.
             (cut.text, cut.hidden.max(1))
         }
-        Whole::Cut { .. } | Whole::All => (all.text, 0),
+        Whole::Cut { .. } | Whole::All | Whole::Exact => (all.text, 0),
     }
 }
 
@@ -159,10 +165,22 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
             )
         }
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
-        GrantScope::Path { pattern } => format!("paths like {}", plain(pattern)),
+        GrantScope::Path { pattern } => match pattern.strip_suffix("/**") {
+            Some(folder) => format!("files beneath {}/", plain(folder)),
+            None => format!("paths like {}", plain(pattern)),
+        },
         GrantScope::Tool => "all calls of this tool".to_owned(),
         _ => "calls like this".to_owned(),
     }
+}
+
+/// Which arguments stand below the lines that show what a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Below {
+    /// Those that the lines do not show.
+    Rest,
+    /// All of them.
+    Exact,
 }
 
 /// How many rows of the screen what others wrote may take.
@@ -186,7 +204,7 @@ struct Page {
 
 impl Page {
     /// Writes a question out, all of it or what there is room for.
-    fn of(asked: &Asked, room: Option<Room>, columns: usize) -> Self {
+    fn of(asked: &Asked, below: Below, room: Option<Room>, columns: usize) -> Self {
         let mut page = Self {
             text: String::new(),
             hidden: 0,
@@ -196,12 +214,16 @@ impl Page {
         };
         let tool = said(&asked.tool);
         page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
-        if !asked.subject.is_empty() {
-            page.subject = page.theirs(&asked.subject, room.map(|room| room.subject));
+        let arguments = arguments(asked, below);
+        let subject = &asked.subject.rows;
+        page.subject = page.theirs(subject, room.map(|room| room.subject));
+        if !subject.is_empty() && !arguments.is_empty() {
             page.margin(Style::new(), "");
         }
-        let arguments = arguments(asked);
         page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
+        if asked.origin == Origin::Edited {
+            page.ours(Style::new(), "├ as you edited it");
+        }
         page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
         if let Some(gaps) = gaps(&asked.tool) {
             page.ours(ALERT, &format!("├ on this machine {gaps}"));
@@ -277,7 +299,7 @@ impl Page {
     fn row(&mut self, row: &Row, room: Option<usize>) {
         let plain = plain_to_see(&row.text);
         let line = self.cut(&plain, room);
-        self.margin(style_of(row.mark), &line);
+        self.margin(row.mark.style(), &line);
         if let Some(line) = in_order(&plain) {
             let line = self.cut(line.trim_start(), room);
             self.ours(ALERT, &format!("├ in its real order: {line}"));
@@ -291,24 +313,26 @@ impl Page {
                 self.hidden += 1;
                 let (shown, rest) = line.split_at(end);
                 let rest = rest.chars().count();
-                format!("{shown}… ({rest} more letters: v shows all of it)")
+                format!("{shown}… ({rest} more characters: v shows all of it)")
             }
             _ => line.to_owned(),
         }
     }
 }
 
-/// Returns the arguments as lines, below their title.
-fn arguments(asked: &Asked) -> Vec<Row> {
-    let title = match asked.origin {
-        Origin::Model => "exactly these arguments:",
-        Origin::Edited => "exactly these arguments, which you edited:",
+/// Returns the arguments as lines, below their title; nothing where others show all that they say.
+fn arguments(asked: &Asked, below: Below) -> Vec<Row> {
+    let Subject { rows, rest } = &asked.subject;
+    let (title, json) = match (below, rest) {
+        (Below::Rest, Some(rest)) if !rows.is_empty() => ("and these arguments:", rest.as_str()),
+        (Below::Rest, None) if !rows.is_empty() => return Vec::new(),
+        (Below::Rest | Below::Exact, _) => ("exactly these arguments:", asked.arguments.as_str()),
     };
     let title = Row {
         mark: Mark::Title,
         text: title.to_owned(),
     };
-    let laid_out = laid_out(asked.arguments.as_str());
+    let laid_out = laid_out(json);
     let lines = laid_out.split('\n').map(|line| Row {
         mark: Mark::Plain,
         text: line.to_owned(),
@@ -319,16 +343,6 @@ fn arguments(asked: &Asked) -> Vec<Row> {
 /// Returns how many rows a text takes whose lines are broken where the screen ends.
 fn rows_of(text: &str) -> usize {
     text.matches('\n').count()
-}
-
-const fn style_of(mark: Mark) -> Style {
-    match mark {
-        Mark::Title => DIM,
-        Mark::Plain => Style::new(),
-        Mark::Added => AnsiColor::Green.on_default(),
-        Mark::Removed => AnsiColor::Red.on_default(),
-        Mark::Place => AnsiColor::Cyan.on_default(),
-    }
 }
 
 /// Writes somebody's words into a line of ours: nothing in them hides, or changes their order.
@@ -342,7 +356,7 @@ fn nature(asked: &Asked) -> String {
     let mut said = match asked.class {
         None => vec!["nothing is known of what it changes"],
         Some(ToolClass::ReadOnly) => vec!["changes nothing"],
-        Some(ToolClass::Idempotent) => vec!["changes something; twice is the same as once"],
+        Some(ToolClass::Idempotent) => vec!["changes something; safe to repeat"],
         Some(ToolClass::Irreversible) => vec!["irreversible"],
     };
     if asked.annotations.destructive {

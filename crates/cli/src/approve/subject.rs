@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::arguments::faithful;
+use crate::call::command_line;
+use crate::rows::{Mark, Row};
 
 /// The largest file that a change is compared with, in bytes.
 const MAX_COMPARED: u64 = 1024 * 1024;
@@ -26,91 +28,68 @@ const TARGETS: [(&str, &str); 8] = [
     ("pattern", "pattern"),
 ];
 
-/// A line about the subject. Its text comes from the model or from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) mark: Mark,
-    pub(super) text: String,
+/// What a call is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Subject {
+    /// The lines that show it; none where its arguments do not tell, or could be read in two ways.
+    pub(super) rows: Vec<Row>,
+    /// The arguments that those lines do not show, as JSON; none if they show all.
+    pub(super) rest: Option<String>,
 }
 
-/// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Said about what follows.
-    Title,
-    /// There, and stays.
-    Plain,
-    /// Comes.
-    Added,
-    /// Goes.
-    Removed,
-    /// Says where.
-    Place,
-}
-
-/// Returns what a call is about; nothing where its arguments do not tell, or could be read in two ways.
-pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Vec<Row> {
-    let Some(Value::Object(arguments)) = faithful(arguments) else {
-        return Vec::new();
+/// Returns what a call is about.
+pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Subject {
+    let Some(Value::Object(mut arguments)) = faithful(arguments) else {
+        return Subject::default();
     };
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-    if let (Some(path), Some(content)) = (text("path"), text("content")) {
-        return change(path, content, project);
-    }
-    if let Some(patch) = text("patch").or_else(|| text("diff")) {
-        return patched(tool, patch);
-    }
-    if let Some(command) = command(&arguments) {
-        return commanded(&command, &arguments);
-    }
-    let targets = TARGETS.iter();
-    let targets = targets.filter_map(|(name, title)| Some((title, text(name)?)));
-    targets
-        .flat_map(|(title, target)| titled(&format!("{title}:"), target, Mark::Plain))
-        .collect()
-}
-
-/// A command line, or a program with its arguments.
-fn command(arguments: &Map<String, Value>) -> Option<String> {
-    let given = arguments.get("command").or_else(|| arguments.get("argv"))?;
-    let words = |list: &Value| -> Option<Vec<String>> {
-        let words = list.as_array()?.iter().map(|word| word.as_str());
-        words.map(|word| word.map(quoted)).collect()
+    let targets = || {
+        TARGETS
+            .iter()
+            .filter_map(|(name, title)| Some((*name, *title, text(name)?)))
     };
-    let line = match given {
-        Value::String(line) => line.clone(),
-        list => words(list)?.join(" "),
-    };
-    match arguments.get("args").and_then(words) {
-        Some(more) => Some(format!("{line} {}", more.join(" "))),
-        None => Some(line),
-    }
-}
-
-/// Quotes a word where it would otherwise look like several.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
+    let (rows, shown) = if let (Some(path), Some(content)) = (text("path"), text("content")) {
+        (change(path, content, project), vec!["path", "content"])
+    } else if let Some(patch) = text("patch") {
+        (patched(tool, patch), vec!["patch"])
+    } else if let Some(patch) = text("diff") {
+        (patched(tool, patch), vec!["diff"])
+    } else if let Some(command) = command_line(&arguments) {
+        commanded(&command, &arguments)
     } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+        let rows = targets()
+            .flat_map(|(_, title, target)| titled(&format!("{title}:"), target, Mark::Plain));
+        (rows.collect(), targets().map(|(name, ..)| name).collect())
+    };
+    arguments.retain(|name, _| !shown.contains(&name.as_str()));
+    let rest = (!arguments.is_empty()).then(|| Value::Object(arguments).to_string());
+    Subject { rows, rest }
 }
 
-fn commanded(command: &str, arguments: &Map<String, Value>) -> Vec<Row> {
+/// Shows a command, with the names of the arguments that are shown.
+fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'static str>) {
     let mut rows = titled("runs:", command, Mark::Place);
+    // A list of words is quoted as a shell would have it: what the words are exactly stands below.
+    let is_line =
+        arguments.get("command").is_some_and(Value::is_string) && !arguments.contains_key("args");
+    let mut shown = if is_line { vec!["command"] } else { Vec::new() };
     let folders = ["cwd", "folder", "working_dir", "workdir"].into_iter();
-    let mut folders = folders.filter_map(|name| arguments.get(name)?.as_str());
-    if let Some(folder) = folders.next() {
+    let mut folders = folders.filter_map(|name| Some((name, arguments.get(name)?.as_str()?)));
+    if let Some((name, folder)) = folders.next() {
+        shown.push(name);
         rows.extend(titled("in:", folder, Mark::Plain));
     }
     if let Some(access) = arguments.get("access").and_then(Value::as_array) {
-        let access: Vec<&str> = access.iter().filter_map(Value::as_str).collect();
+        let named: Vec<&str> = access.iter().filter_map(Value::as_str).collect();
+        if named.len() == access.len() {
+            shown.push("access");
+        }
+        let access = named;
         if !access.is_empty() {
             rows.extend(titled("with access to:", &access.join(", "), Mark::Place));
         }
     }
-    rows
+    (rows, shown)
 }
 
 fn patched(tool: &str, patch: &str) -> Vec<Row> {
@@ -119,21 +98,8 @@ fn patched(tool: &str, patch: &str) -> Vec<Row> {
         text: format!("the patch for {tool}:"),
     };
     std::iter::once(title)
-        .chain(patch.lines().map(row))
+        .chain(patch.lines().map(Row::of_diff))
         .collect()
-}
-
-/// Reads a line of a unified diff.
-fn row(line: &str) -> Row {
-    let mark = match line.as_bytes().first() {
-        _ if line.starts_with("+++") || line.starts_with("---") => Mark::Place,
-        Some(b'+') => Mark::Added,
-        Some(b'-') => Mark::Removed,
-        Some(b'@' | b'*') => Mark::Place,
-        _ => Mark::Plain,
-    };
-    let text = line.to_owned();
-    Row { mark, text }
 }
 
 fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
@@ -168,7 +134,7 @@ fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
         text: format!("the change to {path} as it is now:"),
     };
     std::iter::once(title)
-        .chain(diff.lines().map(row))
+        .chain(diff.lines().map(Row::of_diff))
         .collect()
 }
 
@@ -228,7 +194,7 @@ mod tests {
     use super::*;
 
     fn seen(tool: &str, arguments: &str, project: &Path) -> Vec<String> {
-        let rows = of(tool, arguments, project);
+        let rows = of(tool, arguments, project).rows;
         rows.into_iter().map(|row| row.text).collect()
     }
 
@@ -277,6 +243,28 @@ mod tests {
     #[test]
     fn arguments_that_can_be_read_in_two_ways_have_no_subject() {
         let arguments = r#"{"command":"ls","command":"rm -rf /"}"#;
-        assert!(of("run_command", arguments, Path::new("/")).is_empty());
+        assert_eq!(
+            of("run_command", arguments, Path::new("/")),
+            Subject::default()
+        );
+    }
+
+    #[test]
+    fn what_no_line_shows_is_left_for_below() {
+        let rest = |arguments| of("tool", arguments, Path::new("/")).rest;
+        assert_eq!(
+            rest(r#"{"command":"ls","cwd":"src","access":["git"]}"#),
+            None
+        );
+        let more = r#"{"timeout_seconds":600,"wait":true}"#;
+        assert_eq!(
+            rest(r#"{"command":"ls","timeout_seconds":600,"wait":true}"#).as_deref(),
+            Some(more)
+        );
+        assert!(rest(r#"{"command":["rm","-rf","a b"]}"#).is_some());
+        assert!(rest(r#"{"command":"ls","access":["git",7]}"#).is_some());
+        assert_eq!(rest(r#"{"path":"a","content":"b"}"#), None);
+        assert!(rest(r#"{"path":"a","content":"b","create_folders":true}"#).is_some());
+        assert!(rest(r#"{"patch":"x","diff":"y"}"#).is_some());
     }
 }

@@ -107,7 +107,7 @@ fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scrip
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\ntwo\nthree\n").unwrap();
     let asked = described(&asking(tool, arguments), folder.path());
-    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
     (answer, person)
 }
 
@@ -349,7 +349,7 @@ fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
 fn a_question_can_be_left_for_later_where_the_run_can_wait() {
     let asked = described(&asking("run_command", COMMAND), Path::new("/"));
     let mut person = Scripted::new(["l"]);
-    let answer = ask(&asked, Postponing::Offered, &mut person).unwrap();
+    let answer = ask(&asked, &Terms::alone(Postponing::Offered), &mut person).unwrap();
     assert_eq!(answer, Answer::Later);
     assert!(person.screen.contains("[l] leave the run waiting"));
 }
@@ -372,7 +372,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     });
     let asked = described(&ask_, Path::new("/"));
     let mut person = Scripted::new(["3", "1"]);
-    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
     let remember = Some(GrantScope::Command {
         pattern,
         access: Vec::new(),
@@ -386,7 +386,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     );
     insta::assert_snapshot!(person.screen);
     let mut person = Scripted::new(["e", "{}", "1", "n"]);
-    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
     assert_eq!(answer, Answer::Deny(None));
 }
 

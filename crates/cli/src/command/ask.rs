@@ -25,6 +25,7 @@ use crate::approve::WhenAway;
 use crate::command::lease_progress;
 use crate::command::lookup::{self, new_session};
 use crate::command::trust;
+use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::progress::Progress;
@@ -103,6 +104,9 @@ pub(crate) struct Ask {
     wait: bool,
 
     #[command(flatten)]
+    detail: DetailArguments,
+
+    #[command(flatten)]
     attach: AttachArguments,
 
     #[command(flatten)]
@@ -162,7 +166,7 @@ impl Ask {
     ) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = self.session.is_none();
-        let mut view = View::new(format);
+        let mut view = View::new(format).telling(self.detail.detail());
         if schema.is_some() {
             view = view.of_json();
         }

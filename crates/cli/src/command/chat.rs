@@ -16,6 +16,7 @@ use super::ask::Attended;
 use super::lookup::{self, new_session};
 use super::trust;
 use crate::approve::WhenAway;
+use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::setup::Setup;
 use conversation::{Conversation, Flow};
@@ -57,6 +58,9 @@ pub(crate) struct Chat {
     /// The limits they have beside those of mode and channel: one of [plans.NAME]
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
+
+    #[command(flatten)]
+    detail: DetailArguments,
 }
 
 impl Chat {
@@ -72,6 +76,7 @@ impl Chat {
         let mut conversation = Conversation::new(app, attended, loaded, session);
         conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
+        conversation.detail = self.detail.detail();
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;
         conversation.check()?;

@@ -28,6 +28,9 @@ use reply::{chosen_call, parts_of, text_of};
 /// Stands in later history for a result that is not kept and has no summary.
 const NOT_KEPT: &str = "(not kept)";
 
+/// Ends a message that the user interrupted.
+const INTERRUPTED: &str = "[interrupted]";
+
 /// One agent's conversation: its messages, the results and messages that are still to join them, and the text of its
 /// answers. Plain data; messages are shared, never copied.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -285,6 +288,13 @@ impl Conversation {
     /// Adds an answer that no model gave as it stands here: a question to the user, or what a limit left.
     pub(crate) fn say(&mut self, text: &str) {
         self.transcript.push(Message::assistant(text));
+    }
+
+    /// Adds what the model had said of a reply when the user interrupted it, marked as that.
+    pub(crate) fn push_cut(&mut self, text: &str) {
+        self.add_text(text);
+        let text = text.trim_end();
+        self.say(&format!("{text}\n\n{INTERRUPTED}"));
     }
 
     /// Adds a message from outside.

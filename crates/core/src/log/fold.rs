@@ -167,6 +167,11 @@ impl RunView {
                     agent.conversation.tell(prompt);
                 }
             }
+            RecordBody::Cancelled(cancelled) => {
+                if let Some(cut) = &cancelled.cut {
+                    agent.conversation.push_cut(&cut.text);
+                }
+            }
             RecordBody::Advised(advised) => agent.advised(&advised.advice),
             RecordBody::PromptInjected(injected) => {
                 let back = agent.take_back_steered(step);

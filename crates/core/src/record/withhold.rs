@@ -94,6 +94,11 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
         }
+        RecordBody::Cancelled(cancelled) => {
+            if let Some(cut) = &mut cancelled.cut {
+                hide(&mut cut.text, policy.text);
+            }
+        }
         RecordBody::Decision(_)
         | RecordBody::LlmFailed(_)
         | RecordBody::Warning(_)
@@ -103,8 +108,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         | RecordBody::RoleDowngraded(_)
         | RecordBody::Escalated(_)
         | RecordBody::Waiting(_)
-        | RecordBody::Resumed(_)
-        | RecordBody::Cancelled(_) => {}
+        | RecordBody::Resumed(_) => {}
     }
     body
 }

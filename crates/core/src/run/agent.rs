@@ -17,7 +17,7 @@ use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
-use crate::input::is_false;
+use crate::input::{CutReply, is_false};
 use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
@@ -242,6 +242,15 @@ impl Agent {
     /// Returns the text of its answers so far, to end with.
     pub(super) fn text(&self) -> String {
         self.conversation.text().to_owned()
+    }
+
+    /// Tells whether it waits for this reply, which is one that the user reads.
+    pub(super) fn is_answering(&self, cut: &CutReply) -> bool {
+        let Phase::Model(call) = &self.phase else {
+            return false;
+        };
+        let is_read = matches!(call.planned.purpose, Purpose::Turn | Purpose::LastAnswer);
+        is_read && call.effect_id == cut.effect_id && !cut.text.trim().is_empty()
     }
 
     /// Returns the agent that started it.

@@ -101,10 +101,15 @@ impl RunTree {
     pub(super) fn cancelled(
         &mut self,
         step: &mut StepBuilder,
-        cancelled: Cancelled,
+        mut cancelled: Cancelled,
     ) -> Result<Next, InputError> {
         let (id, limit) = (cancelled.agent, cancelled.limit);
         let is_root = id == AgentId::ROOT;
+        // What somebody read of the answer stays; what led up to it was never one.
+        let cut = cancelled.cut.take().filter(|_| limit.is_none());
+        let agent = &self.turn(id, step)?.agent;
+        cancelled.cut = cut.filter(|cut| is_root && agent.is_answering(cut));
+        let cut = cancelled.cut.clone();
         let record = RecordBody::Cancelled(Box::new(cancelled));
         self.turn(id, step)?.record(record);
         let limit = limit.filter(|_| is_root);
@@ -114,6 +119,9 @@ impl RunTree {
             None => "the agent was cancelled",
         };
         self.stop_work(step, id, ToolFailure::Cancelled, why)?;
+        if let Some(cut) = cut {
+            self.turn(id, step)?.agent.conversation.push_cut(&cut.text);
+        }
         let turn = self.turn(id, step)?;
         if let Some(limit) = limit {
             // As at a limit that leaves no room for a last answer: with the text so far.

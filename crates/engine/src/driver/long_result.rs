@@ -72,7 +72,7 @@ impl Fitting {
             most: driver.room(run),
             bounds: driver.engine.result_bounds,
             has_reader: offered.iter().any(|tool| tool.name.as_str() == READ_OUTPUT),
-            untrusted: is_governed && driver.engine.policy.brings_untrusted(spec),
+            untrusted: is_governed && driver.engine.policy.brings_untrusted(spec, &run.arguments),
         }
     }
 

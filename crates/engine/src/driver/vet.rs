@@ -16,6 +16,7 @@ use neuraxis_ports::{StoreError, Tool, TurnContext};
 
 use crate::catalog::{ToolCallError, ToolCatalog};
 use crate::driver::Driver;
+use crate::driver::dry_run::{dry_run, hopeful};
 use crate::driver::hooks::narrowed;
 use crate::driver::journal::Journal;
 use crate::driver::under_way::Work;
@@ -45,7 +46,18 @@ impl Driver {
             self.look_up(vet, calls, unproven, advised);
             return;
         }
-        let mut vetted = Vetted::new(vet.effect_id, concluded(calls, &vet.calls, &unproven));
+        let calls = concluded(calls, &vet.calls, &unproven);
+        if hopeful(&calls, &vet.calls).next().is_some() {
+            let catalog = Arc::clone(&self.catalog);
+            self.work.push(Box::pin(async move {
+                let calls = dry_run(&catalog, &vet.calls, calls).await;
+                let mut vetted = Vetted::new(vet.effect_id, calls);
+                vetted.advised = advised;
+                Work::Answer(Box::new(Input::Vetted(vetted)))
+            }));
+            return;
+        }
+        let mut vetted = Vetted::new(vet.effect_id, calls);
         vetted.advised = advised;
         self.ready.push_back(Input::Vetted(vetted));
     }
@@ -157,6 +169,7 @@ impl Driver {
                 (vet.calls.iter().map(deny).collect(), Vec::new())
             });
             let calls = concluded(calls, &vet.calls, &unproven);
+            let calls = dry_run(&lookup.catalog, &vet.calls, calls).await;
             let mut vetted = Vetted::new(effect_id, calls);
             (vetted.granted, vetted.advised) = (granted, advised);
             Work::Answer(Box::new(Input::Vetted(vetted)))

@@ -152,6 +152,18 @@ impl CallBuffer {
         }
     }
 
+    /// Returns the text of a model that stands: what was shown since something was last voided.
+    pub(super) fn said(&self) -> String {
+        let items = &self.lock().items;
+        let voided = items.iter().rposition(Item::is_retraction);
+        let standing = items.iter().skip(voided.map_or(0, |place| place + 1));
+        let texts = standing.filter_map(|item| match &item.content {
+            Content::Growing(LiveText::Text, text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
     /// Tells whether nothing of what was shown stands, though something was shown.
     pub(super) fn is_void(&self) -> bool {
         self.lock().items.last().is_some_and(Item::is_retraction)

@@ -43,6 +43,7 @@ pub(super) fn closed_call(record: &Record) -> Option<EffectId> {
     match &record.body {
         RecordBody::LlmCall(call) => Some(call.effect_id),
         RecordBody::ToolResult(result) => result.effect_id,
+        RecordBody::Cancelled(cancelled) => cancelled.cut.as_ref().map(|cut| cut.effect_id),
         _ => None,
     }
 }

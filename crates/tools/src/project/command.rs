@@ -73,6 +73,7 @@ pub(super) fn tool(
 ) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
     const NAME: &str = "run_command";
     let annotations = ToolAnnotations::default().destructive().open_world();
+    let confined = annotations.confined();
     let timeout = COMMAND_MAX_TIMEOUT + MARGIN;
     let class = ToolClass::Irreversible;
     Ok(match commands.here() {
@@ -85,7 +86,7 @@ pub(super) fn tool(
                     run(Arc::clone(&root), arguments, Confinement::Sandbox, ctx)
                 },
             )?;
-            let tool = tool.class(class).annotations(annotations);
+            let tool = tool.class(class).annotations(confined);
             Some(tool.timeout(timeout).build())
         }
         CommandsHere::Unconfined { .. } => {

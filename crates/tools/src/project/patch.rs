@@ -35,6 +35,7 @@ const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `d
     Either all files are changed or none; if a hunk does not fit, the error names it and the nearest lines.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let checked = Arc::clone(&root);
     let tool = FunctionTool::new(
         "apply_patch",
         DESCRIPTION,
@@ -43,6 +44,10 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
             async move { blocking::run(&ctx, move |stop| apply(&root, &arguments, stop)).await }
         },
     )?;
+    let tool = tool.dry_run(move |arguments: Arguments| {
+        let root = Arc::clone(&checked);
+        blocking::run_alone(move |stop| planned(&root, &arguments, stop).map(drop))
+    });
     Ok(tool.class(ToolClass::Irreversible).build())
 }
 
@@ -70,7 +75,12 @@ struct Changed {
     removed_lines: u64,
 }
 
-fn apply(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Applied, FileError> {
+/// Works out what the files will hold, and touches none of them.
+fn planned(
+    root: &ProjectRoot,
+    arguments: &Arguments,
+    stop: &Stop,
+) -> Result<Vec<Planned>, FileError> {
     let patch = arguments.patch.as_str();
     if patch.len() > PATCH_MAX_BYTES {
         return Err(FileError::TooBig {
@@ -82,7 +92,11 @@ fn apply(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Appli
         });
     }
     let sections = read::sections(patch)?;
-    let planned = plan::plan(root, &sections, stop)?;
+    plan::plan(root, &sections, stop)
+}
+
+fn apply(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Applied, FileError> {
+    let planned = planned(root, arguments, stop)?;
     // Past this point all is done, whatever happens to the call.
     stop.check()?;
     commit::commit(root, &planned)?;

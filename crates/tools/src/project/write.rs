@@ -1,13 +1,14 @@
-//! The tool `write_file`.
+//! The tool `write_file`. What a call changed stands beside its result, for people: no model reads it again.
 
 use std::io::Read;
 use std::sync::Arc;
 
-use neuraxis_core::ToolClass;
-use neuraxis_ports::Tool;
+use neuraxis_core::{JsonText, ToolClass, ToolOutput};
+use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::difference::Difference;
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
 use super::target::{Existing, Folders, Target};
@@ -23,15 +24,29 @@ const DESCRIPTION: &str = "Writes a text file of the project: makes it, or repla
     hold secrets and those that govern this program are refused.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool = FunctionTool::new(
+    let checked = Arc::clone(&root);
+    let tool = FunctionTool::with_output(
         "write_file",
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { blocking::run(&ctx, move |stop| write(&root, &arguments, stop)).await }
+            async move {
+                let write = move |stop: &Stop| write(&root, &arguments, stop);
+                output(blocking::run(&ctx, write).await?)
+            }
         },
     )?;
+    let tool = tool.dry_run(move |arguments: Arguments| {
+        let root = Arc::clone(&checked);
+        blocking::run_alone(move |_| target(&root, &arguments).map(drop))
+    });
     Ok(tool.class(ToolClass::Idempotent).build())
+}
+
+fn output((written, difference): (Written, Option<Difference>)) -> Result<ToolOutput, ToolError> {
+    let mut output = ToolOutput::new(JsonText::encode(&written)?);
+    output.metadata = difference.and_then(|it| JsonText::encode(&it).ok());
+    Ok(output)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,7 +80,8 @@ struct Written {
     summary: String,
 }
 
-fn write(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Written, FileError> {
+/// Finds the file, if what is to be written fits into one.
+fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError> {
     let content = arguments.content.as_bytes();
     if content.len() > WRITE_MAX_BYTES {
         return Err(FileError::TooBig {
@@ -80,7 +96,17 @@ fn write(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Writt
         Some(true) => Folders::Make,
         Some(false) | None => Folders::MustExist,
     };
-    let target = Target::find(root, &arguments.path, folders)?;
+    Target::find(root, &arguments.path, folders)
+}
+
+fn write(
+    root: &ProjectRoot,
+    arguments: &Arguments,
+    stop: &Stop,
+) -> Result<(Written, Option<Difference>), FileError> {
+    let content = arguments.content.as_bytes();
+    let target = target(root, arguments)?;
+    let difference = difference(root, &target, &arguments.content);
     let change = match &target.existing {
         Some(existing) if is_same(root, existing, content)? => Change::Unchanged,
         Some(_) => Change::Replaced,
@@ -92,7 +118,23 @@ fn write(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Writt
         let folder = target.folder(root)?;
         target.prepare(&folder, content, None)?.commit()?;
     }
-    Ok(report(&target, change, &arguments.content))
+    Ok((report(&target, change, &arguments.content), difference))
+}
+
+/// Compares the content with what is there; nothing where that cannot be compared.
+fn difference(root: &ProjectRoot, target: &Target, content: &str) -> Option<Difference> {
+    let before = match &target.existing {
+        Some(existing) if existing.bytes > Difference::MAX_COMPARED => return None,
+        Some(existing) => {
+            let (file, _) = root.open_file(&existing.file).ok()?;
+            let mut before = String::new();
+            let mut file = file.take(Difference::MAX_COMPARED);
+            file.read_to_string(&mut before).ok()?;
+            before
+        }
+        None => String::new(),
+    };
+    Difference::between(&before, content)
 }
 
 /// Tells whether the file has this very content already.

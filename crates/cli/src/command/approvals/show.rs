@@ -55,7 +55,7 @@ pub(super) fn in_full(
     let question = waiting.ask();
     let spec = spec_of(tools, &question.name);
     let asked = Asked::new(&question, spec, records, root);
-    let (text, _) = question_text(&asked, Whole::All, columns);
+    let (text, _) = question_text(&asked, Whole::Exact, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
         .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))

@@ -43,7 +43,7 @@ pub(in crate::command) async fn show(
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
     let tools = app.orchestrator.tools();
-    let asking = (&mut attended.prompter, tools.as_ref());
+    let asking = (&mut attended.prompter, &tools);
     if let Err(error) = view.follow(handle, events, asking, interrupt).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");

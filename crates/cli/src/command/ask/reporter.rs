@@ -1,50 +1,66 @@
-//! Tells on standard error what a run is doing: which model, which tool, how long; and what the user should know.
+//! Tells on standard error what a run is doing: each call with what it touched and what came of it, what the model thinks, how
+//! much it used; and what the user should know.
 
-use std::collections::HashMap;
+mod calls;
 
-use neuraxis::Event;
+use std::io;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::{checklist, describe};
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, LimitKind, LimitReachedRecord, LiveBody, LlmCall,
-    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ToolCallId,
-    ToolFailure, ToolResult,
+    AgentId, JsonText, LimitKind, LimitReachedRecord, LiveBody, LiveEvent, LlmCall, LlmErrorKind,
+    LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ReplyPart, ToolResult, ToolSignal,
 };
+use neuraxis::{Event, OrchestratorResult};
 
 use super::tail::Tail;
+use crate::call::lines_of;
+use crate::detail::Detail;
+use crate::harmless::one_line;
 use crate::progress::Progress;
-use crate::quantities::brief;
+use crate::quantities::{brief, money, tokens};
+use crate::rows::{LongLines, Mark, Row};
+use crate::terminal;
+use crate::wrap::broken;
+use calls::{Calls, Ended};
 
 const THINKING: &str = "waiting for the model";
 const LOADING: &str = "the model server is still loading the model";
+
+const DIM: Style = Style::new().dimmed();
 
 /// Follows a run and tells about it.
 #[derive(Debug)]
 pub(super) struct Reporter {
     pub(super) progress: Progress,
-    /// The tools that run.
-    running: HashMap<ToolCallId, String>,
-    /// Why a person had to approve a call, and what came of that.
-    asked: HashMap<ToolCallId, String>,
+    detail: Detail,
+    calls: Calls,
     /// Why a model failed last: nobody needs to read the same again and again.
     failure: Option<String>,
     /// It was told that the time is up.
     is_time_up: bool,
     /// What the model thinks, as far as it shows.
     thought: Tail,
-    /// What the tools that run print.
-    printed: HashMap<ToolCallId, Tail>,
+    /// What it thinks, as far as it was not told yet to who wants to read it.
+    thoughts: String,
+    /// Which model answered last, and how many calls there were of any.
+    model: Option<String>,
+    model_calls: u64,
 }
 
 impl Reporter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(detail: Detail) -> Self {
         Self {
-            progress: Progress::new(),
-            running: HashMap::new(),
-            asked: HashMap::new(),
+            progress: Progress::telling(detail),
+            detail,
+            calls: Calls::default(),
             failure: None,
             is_time_up: false,
             thought: Tail::default(),
-            printed: HashMap::new(),
+            thoughts: String::new(),
+            model: None,
+            model_calls: 0,
         }
     }
 
@@ -52,15 +68,15 @@ impl Reporter {
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
             Event::Record(record) => self.record(record),
-            Event::Live(live) => self.live(&live.body),
+            Event::Live(live) => self.live(live),
         }
     }
 
-    fn live(&mut self, body: &LiveBody) {
-        match body {
-            LiveBody::ToolStart { tool_call_id, name } => {
-                self.running.insert(tool_call_id.clone(), name.to_string());
-                self.progress.activity(&format!("running {name}"));
+    fn live(&mut self, live: &LiveEvent) {
+        match &live.body {
+            LiveBody::ToolStart { tool_call_id, .. } => {
+                let call = self.calls.headline(tool_call_id);
+                self.progress.activity(&format!("running {call}"));
             }
             LiveBody::ToolProgress {
                 tool_call_id,
@@ -68,20 +84,22 @@ impl Reporter {
                 steps,
                 ..
             } => {
-                let tool = self.running.get(tool_call_id).map_or("", String::as_str);
+                let call = self.calls.headline(tool_call_id);
                 let steps = steps.map(counted).unwrap_or_default();
                 self.progress
-                    .activity(&format!("running {tool}: {name}{steps}"));
+                    .activity(&format!("running {call}: {name}{steps}"));
             }
             LiveBody::ToolOutput { tool_call_id, text } => {
-                let tool = self.running.get(tool_call_id).map_or("", String::as_str);
-                let printed = self.printed.entry(tool_call_id.clone()).or_default();
-                printed.push(text);
-                let line = printed.line();
-                self.progress.activity(&format!("running {tool}: {line}"));
+                let lines = self.calls.printed(tool_call_id, text);
+                let call = self.calls.headline(tool_call_id);
+                self.progress
+                    .activity_over(&format!("running {call}"), &lines);
             }
             LiveBody::ReasoningDelta { text } => {
                 self.thought.push(text);
+                if live.agent == AgentId::ROOT && self.detail == Detail::Verbose {
+                    self.thoughts.push_str(text);
+                }
                 let line = self.thought.line();
                 self.progress.activity(&format!("thinking: {line}"));
             }
@@ -89,29 +107,65 @@ impl Reporter {
         }
     }
 
+    /// Tells what the model thinks, and was not told yet, before what it says.
+    pub(super) fn tell_thoughts(&mut self) {
+        let thoughts = std::mem::take(&mut self.thoughts);
+        if thoughts.trim().is_empty() {
+            return;
+        }
+        let rows = lines_of(&thoughts).map(|row| Row::new(Mark::Title, row.text));
+        self.told(0, &format!("{DIM}thinking{DIM:#}"), rows);
+    }
+
+    /// Tells a line with lines of others below it, as deep as agents of agents stand.
+    fn told(&self, depth: usize, line: &str, rows: impl IntoIterator<Item = Row>) {
+        if !self.progress.is_read() {
+            return;
+        }
+        let margin = "  ".repeat(depth);
+        let columns = terminal::width(io::stderr()).saturating_sub(margin.len());
+        let long = match self.detail {
+            Detail::Verbose => LongLines::Broken,
+            Detail::Quiet | Detail::Usual => LongLines::Cut,
+        };
+        let mut text = broken(line, columns, "    ") + "\n";
+        text.extend(rows.into_iter().map(|row| row.below(columns, long)));
+        let lines = text.lines().map(|line| format!("{margin}{line}\n"));
+        self.progress.show(&lines.collect::<String>());
+    }
+
+    /// Tells what a run used, once it is over.
+    pub(super) fn tell_usage(&self, result: &OrchestratorResult, took: Duration) {
+        let Some(model) = &self.model else {
+            return;
+        };
+        let usage = &result.usage.total;
+        let calls = describe::counted(self.model_calls, "model call");
+        let used = format!(
+            "{} + {} tokens",
+            tokens(usage.prompt),
+            tokens(usage.completion)
+        );
+        let cost = result.cost.map(|cost| format!(" · {}", money(cost)));
+        let cost = cost.unwrap_or_default();
+        let took = brief(took);
+        self.progress
+            .done(&format!("{model} · {calls} · {used}{cost} · {took}"));
+    }
+
     fn record(&mut self, record: &Record) {
         match &record.body {
             RecordBody::RunStarted(_) => self.progress.activity(THINKING),
-            RecordBody::LlmCall(call) => {
-                self.thought = Tail::default();
-                self.progress.done(&asked_model(call));
-            }
+            RecordBody::LlmCall(call) => self.model_replied(record, call),
             RecordBody::LlmFailed(failed) => self.model_failed(failed),
-            RecordBody::ApprovalRequested(asked) => {
-                let reason = asked.reason.clone();
-                self.asked.insert(asked.tool_call_id.clone(), reason);
-            }
-            RecordBody::ApprovalDecided(decided) => self.decided(decided),
+            RecordBody::ToolCall(call) => self.calls.began(record, call),
+            RecordBody::ApprovalRequested(asked) => self.calls.asks(asked),
+            RecordBody::ApprovalDecided(decided) => self.calls.decided(decided),
             RecordBody::ToolResult(result) => {
-                self.tool_ended(result);
+                self.tool_ended(record, result);
                 self.progress.activity(THINKING);
             }
-            RecordBody::Plan(changed) => {
-                let list = checklist(&changed.plan).unwrap_or_default();
-                for step in list.lines() {
-                    self.progress.done(step);
-                }
-            }
+            RecordBody::Plan(changed) => self.planned(record, &changed.plan),
             RecordBody::Warning(warning) => self.progress.warn(&warning.message),
             RecordBody::RoleDowngraded(downgraded) => {
                 let what = describe::downgraded(downgraded);
@@ -149,20 +203,45 @@ impl Reporter {
         self.progress.warn(&format!("{limit}{last}"));
     }
 
-    fn decided(&mut self, decided: &ApprovalDecided) {
-        let Some(why) = self.asked.get_mut(&decided.tool_call_id) else {
+    fn model_replied(&mut self, record: &Record, call: &LlmCall) {
+        self.thought = Tail::default();
+        self.calls.asked_for(record, call);
+        self.model_calls += 1;
+        if record.agent == AgentId::ROOT {
+            self.model = Some(call.reply.model.to_string());
+        }
+        if self.detail < Detail::Verbose {
             return;
-        };
-        match &decided.decision {
-            ApprovalDecision::Approve { .. } => {
-                self.asked.remove(&decided.tool_call_id);
+        }
+        // What was not heard as it came.
+        if record.agent == AgentId::ROOT && self.thoughts.is_empty() && call.first_delta.is_none() {
+            let thoughts = call.reply.parts.iter().filter_map(|part| match part {
+                ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),
+                _ => None,
+            });
+            self.thoughts = thoughts.collect();
+        }
+        self.tell_thoughts();
+        let depth = self.calls.depth(record.agent);
+        let line = one_line(&asked_model(call));
+        self.told(depth, &format!("{DIM}{line}{DIM:#}"), []);
+    }
+
+    /// Tells a plan as a list that is ticked off.
+    fn planned(&self, record: &Record, plan: &JsonText) {
+        const NOW: Style = AnsiColor::Cyan.on_default().bold();
+        let list = checklist(plan).unwrap_or_default();
+        let steps = list.lines().map(|step| {
+            let line = one_line(step);
+            match step.as_bytes() {
+                [b'[', b'x', ..] => format!("{DIM}{line}{DIM:#}"),
+                [b'[', b'>', ..] => format!("{NOW}{line}{NOW:#}"),
+                _ => line,
             }
-            ApprovalDecision::Deny { reason } => {
-                why.push_str(" Denied");
-                let reason = reason.iter().flat_map(|reason| [": ", reason]);
-                why.extend(reason);
-            }
-            ApprovalDecision::Expired => why.push_str(" Nobody decided in time"),
+        });
+        let depth = self.calls.depth(record.agent);
+        for step in steps {
+            self.told(depth, &step, []);
         }
     }
 
@@ -202,27 +281,14 @@ impl Reporter {
             .is_some_and(|reported| error.ends_with(reported))
     }
 
-    fn tool_ended(&mut self, result: &ToolResult) {
-        self.running.remove(&result.tool_call_id);
-        self.printed.remove(&result.tool_call_id);
-        let name = &result.name;
-        let took = result
-            .duration
-            .map(|duration| format!(" · {}", brief(duration)));
-        let took = took.unwrap_or_default();
-        let Some(failure) = result.failure else {
-            self.progress.done(&format!("{name}{took}"));
-            return;
-        };
-        let error = result.value.error_message();
-        let error = error.unwrap_or_else(|| result.value.to_string());
-        if matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired) {
-            let why = self.asked.remove(&result.tool_call_id);
-            let why = why.unwrap_or(error);
-            self.progress.warn(&format!("{name} was not run: {why}"));
-        } else {
-            self.progress
-                .done(&format!("{name}{took} · failed: {error}"));
+    fn tool_ended(&mut self, record: &Record, result: &ToolResult) {
+        let depth = self.calls.depth(record.agent);
+        // What a new plan says stands in its own record.
+        let is_plan = matches!(result.signal, Some(ToolSignal::Plan { .. }));
+        match self.calls.ended(result, self.detail) {
+            Ended::Refused(what) => self.progress.warn(&what),
+            Ended::Told { .. } if is_plan => {}
+            Ended::Told { line, rows } => self.told(depth, &line, rows),
         }
     }
 }

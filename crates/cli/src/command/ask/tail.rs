@@ -1,4 +1,7 @@
-//! The end of what a model thinks or a tool prints, for the one line that shows what is going on.
+//! The end of what a model thinks or a tool prints, for the lines that show what is going on.
+
+use crate::call::lines_of;
+use crate::rows::Row;
 
 /// The most characters that are shown: what fits beside the rest of the line.
 const MAX_SHOWN: usize = 60;
@@ -25,6 +28,15 @@ impl Tail {
         let line = lines.map(str::trim).find(|line| !line.is_empty());
         last(line.unwrap_or_default(), MAX_SHOWN)
     }
+
+    /// Returns the last lines that hold anything, as a terminal would show them.
+    pub(super) fn lines(&self, most: usize) -> Vec<String> {
+        let rows: Vec<Row> = lines_of(&self.0).collect();
+        let rows = rows.into_iter().map(|row| row.text);
+        let rows: Vec<String> = rows.filter(|line| !line.trim().is_empty()).collect();
+        let first = rows.len().saturating_sub(most);
+        rows.get(first..).unwrap_or_default().to_vec()
+    }
 }
 
 /// Returns the last characters of a text.
@@ -49,5 +61,9 @@ mod tests {
         tail.push(&"é".repeat(10_000));
         assert_eq!(tail.line(), "é".repeat(MAX_SHOWN));
         assert!(tail.0.len() <= MAX_KEPT);
+        assert_eq!(tail.lines(4).len(), 1);
+        let mut tail = Tail::default();
+        tail.push("one\n\ntwo\n10%\r20%\n\u{1b}[32mthree\u{1b}[0m\n");
+        assert_eq!(tail.lines(3), ["two", "20%", "three"]);
     }
 }

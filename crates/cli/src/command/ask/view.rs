@@ -1,6 +1,8 @@
 //! Shows a run in the format that was asked for, and puts its questions to the person in between.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Instant;
 
 use neuraxis::core::Seq;
 use neuraxis::engine::ToolCatalog;
@@ -11,6 +13,7 @@ use super::answer::{Change, PrintedAnswer};
 use super::page::Page;
 use super::reporter::Reporter;
 use crate::approve::{self, Prompter};
+use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, on_one_line};
@@ -25,6 +28,7 @@ pub(in crate::command) struct View {
     /// What was recorded before is known already.
     known: Seq,
     text: Shown,
+    began: Instant,
 }
 
 /// What of the texts of a run stands on standard output, in format `text`.
@@ -50,7 +54,8 @@ impl View {
         Self {
             format,
             page,
-            reporter: Reporter::new(),
+            reporter: Reporter::new(Detail::Usual),
+            began: Instant::now(),
             answer: PrintedAnswer::default(),
             known: Seq(0),
             text: Shown::AsItComes,
@@ -60,6 +65,12 @@ impl View {
     /// Shows of an answer that is to be JSON nothing before it is there, and nothing else.
     pub(in crate::command) const fn of_json(mut self) -> Self {
         self.text = Shown::Json;
+        self
+    }
+
+    /// Tells so much beside the answer.
+    pub(in crate::command) fn telling(mut self, detail: Detail) -> Self {
+        self.reporter = Reporter::new(detail);
         self
     }
 
@@ -79,7 +90,7 @@ impl View {
         &mut self,
         run: &RunHandle,
         mut events: Events,
-        (prompter, tools): (&mut Prompter, &ToolCatalog),
+        (prompter, tools): (&mut Prompter, &Arc<ToolCatalog>),
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
         loop {
@@ -127,6 +138,7 @@ impl View {
                 self.page.write(&missing, &mut self.reporter.progress)?;
                 self.page.flush(&mut self.reporter.progress)?;
                 self.reporter.progress.hide();
+                self.reporter.tell_usage(result, self.began.elapsed());
                 Ok(())
             }
             Format::Json => self.page.output.json(result),
@@ -179,12 +191,15 @@ impl View {
                 }
                 self.reporter.hear(event);
             }
-            Change::More(text) => self.page.write(&text, &mut self.reporter.progress)?,
+            Change::More(text) => {
+                self.reporter.tell_thoughts();
+                self.page.write(&text, &mut self.reporter.progress)?;
+            }
             Change::Void(end_of_line) => {
                 let progress = &mut self.reporter.progress;
                 self.page.write(end_of_line, progress)?;
                 self.page.flush(progress)?;
-                let void = "what the model said just now is void";
+                let void = "the text above was discarded: its reply was not complete";
                 progress.warn(void);
             }
         }

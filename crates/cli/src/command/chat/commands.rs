@@ -12,6 +12,7 @@ use super::super::lookup::{continued, new_session};
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash};
 use crate::approve::scope;
+use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -42,6 +43,7 @@ impl Conversation {
                 self.resume().await?;
             }
             Slash::Session => self.session(argument).await?,
+            Slash::Verbose => self.verbose()?,
             Slash::New => {
                 self.session = new_session()?;
                 self.session(None).await?;
@@ -49,6 +51,18 @@ impl Conversation {
             Slash::Quit => return Ok(Flow::Leave),
         }
         Ok(Flow::GoOn)
+    }
+
+    /// Shows all of what calls print and what the model thinks from now on, or as little as usual again.
+    fn verbose(&mut self) -> Result<(), CommandError> {
+        let (detail, line) = match self.detail {
+            Detail::Verbose => (Detail::Usual, "calls and thoughts are shown in short"),
+            Detail::Quiet | Detail::Usual => {
+                (Detail::Verbose, "calls and thoughts are shown in full")
+            }
+        };
+        self.detail = detail;
+        Ok(self.output.line(line)?)
     }
 
     fn mode(&mut self, argument: Option<&str>) -> Result<(), CommandError> {

@@ -10,6 +10,7 @@ use neuraxis_app::App;
 use super::super::ask::{self, Attended, View};
 use super::super::lease_progress;
 use super::slash::{self, Meant};
+use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
@@ -33,6 +34,8 @@ pub(super) struct Conversation {
     /// The limits that requests have beside those of mode and channel.
     pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
+    /// How much is told beside the answers.
+    pub(super) detail: Detail,
 }
 
 /// Whether the conversation goes on.
@@ -56,6 +59,7 @@ impl Conversation {
             attachments: Vec::new(),
             plan: None,
             output: Output::new(),
+            detail: Detail::default(),
         }
     }
 
@@ -176,7 +180,7 @@ impl Conversation {
             },
             || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
         );
-        let view = View::rendered().after(known);
+        let view = View::rendered().telling(self.detail).after(known);
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
         unless_interrupted(shown)

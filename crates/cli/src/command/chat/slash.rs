@@ -15,12 +15,13 @@ pub(super) enum Slash {
     Approvals,
     Resume,
     Session,
+    Verbose,
     New,
     Quit,
 }
 
 /// All commands: name, argument, and what each does.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 11] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 12] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -69,6 +70,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 11] = [
         "session",
         "[SESSION]",
         "show the session, or go to another one",
+    ),
+    (
+        Slash::Verbose,
+        "verbose",
+        "",
+        "show all that calls print and what the model thinks, or stop that",
     ),
     (Slash::New, "new", "", "begin a new session"),
     (Slash::Quit, "quit", "", "leave"),

@@ -1,0 +1,199 @@
+//! What a person sees of a tool call: what it touches, what came of it, and the lines that show it.
+//!
+//! Everything here was written by a model, a tool or a stranger. Lines of ours quote it on one line and harmless; lines of
+//! theirs stand in a margin.
+
+mod outcome;
+
+use serde_json::{Map, Value};
+
+use crate::harmless::one_line;
+
+pub(crate) use outcome::{lines_of, outcome, rows};
+
+/// The arguments that say what a call touches, the one that says most first.
+const TARGETS: [&str; 14] = [
+    "path",
+    "file",
+    "file_path",
+    "filename",
+    "url",
+    "uri",
+    "query",
+    "pattern",
+    "question",
+    "expression",
+    "task",
+    "topic",
+    "name",
+    "id",
+];
+
+/// The most characters of what a call touches.
+const MAX_TARGET_CHARS: usize = 120;
+
+/// The most files of a patch that are named.
+const MAX_FILES: usize = 3;
+
+/// Says what a call touches: the file, the command, the address; its arguments where none says so.
+pub(crate) fn target(arguments: &str) -> String {
+    let Ok(Value::Object(given)) = serde_json::from_str(arguments) else {
+        return shortened(arguments);
+    };
+    if given.is_empty() {
+        return String::new();
+    }
+    let text = |name: &str| given.get(name).and_then(Value::as_str);
+    if let Some(patch) = text("patch").or_else(|| text("diff")) {
+        return shortened(&files_of(patch));
+    }
+    if let Some(command) = command_line(&given) {
+        return shortened(&command);
+    }
+    if let (Some(from), Some(to)) = (text("from"), text("to")) {
+        return shortened(&format!("{from} → {to}"));
+    }
+    let named: Vec<&str> = TARGETS.iter().filter_map(|name| text(name)).collect();
+    match named.as_slice() {
+        [] => shortened(arguments),
+        [only] => shortened(only),
+        // Such as a pattern, and the folder in which it is looked for.
+        [first, second, ..] => match given.contains_key("pattern") || given.contains_key("query") {
+            true => shortened(&format!("{second} in {first}")),
+            false => shortened(first),
+        },
+    }
+}
+
+/// Names a call: its tool, and what it touches.
+pub(crate) fn headline(name: &str, arguments: &str) -> String {
+    let target = target(arguments);
+    let name = one_line(name);
+    match target.as_str() {
+        "" => name,
+        target => format!("{name} {target}"),
+    }
+}
+
+/// Returns a command line, or a program with its arguments.
+pub(crate) fn command_line(arguments: &Map<String, Value>) -> Option<String> {
+    let given = arguments.get("command").or_else(|| arguments.get("argv"))?;
+    let words = |list: &Value| -> Option<Vec<String>> {
+        let words = list.as_array()?.iter().map(|word| word.as_str());
+        words.map(|word| word.map(quoted)).collect()
+    };
+    let line = match given {
+        Value::String(line) => line.clone(),
+        list => words(list)?.join(" "),
+    };
+    match arguments.get("args").and_then(words) {
+        Some(more) => Some(format!("{line} {}", more.join(" "))),
+        None => Some(line),
+    }
+}
+
+/// Quotes a word where it would otherwise look like several.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Names the files that a patch changes.
+fn files_of(patch: &str) -> String {
+    let mut files: Vec<&str> = Vec::new();
+    let mut before = "";
+    for line in patch.lines() {
+        if let Some(file) = line.strip_prefix("--- ") {
+            before = file;
+        } else if let Some(file) = line.strip_prefix("+++ ") {
+            let file = if file.trim() == "/dev/null" {
+                before
+            } else {
+                file
+            };
+            let file = file.split('\t').next().unwrap_or_default().trim();
+            let file = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
+            files.extend(file);
+        }
+    }
+    let more = files.len().saturating_sub(MAX_FILES);
+    let named = files.iter().take(MAX_FILES).copied().collect::<Vec<_>>();
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Writes words of others on one line, with their end left out if they are long.
+fn shortened(words: &str) -> String {
+    let line = one_line(words);
+    match line.char_indices().nth(MAX_TARGET_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_after_what_it_touches() {
+        for (name, arguments, expected) in [
+            (
+                "read_file",
+                r#"{"path":"notes.md","start_line":3}"#,
+                "read_file notes.md",
+            ),
+            (
+                "run_command",
+                r#"{"command":"cargo test"}"#,
+                "run_command cargo test",
+            ),
+            (
+                "run",
+                r#"{"command":"git","args":["commit","-m","a b"]}"#,
+                "run git commit -m 'a b'",
+            ),
+            (
+                "search_files",
+                r#"{"pattern":"fn main","path":"src"}"#,
+                "search_files fn main in src",
+            ),
+            (
+                "web_fetch",
+                r#"{"url":"https://a.org/x"}"#,
+                "web_fetch https://a.org/x",
+            ),
+            ("current_time", "{}", "current_time"),
+            (
+                "mail__send",
+                r#"{"urgent":true}"#,
+                r#"mail__send {"urgent":true}"#,
+            ),
+            ("broken", "{", "broken {"),
+            (
+                "apply_patch",
+                r#"{"patch":"--- a/x.rs\n+++ b/x.rs\n@@ -1 +1 @@\n--- a/old\n+++ /dev/null\n"}"#,
+                "apply_patch x.rs, old",
+            ),
+            (
+                "run_command",
+                r#"{"command":"ls\n\u001b[2Jrm"}"#,
+                "run_command ls ␛[2Jrm",
+            ),
+        ] {
+            assert_eq!(headline(name, arguments), expected);
+        }
+        assert_eq!(
+            target(&format!(r#"{{"path":"{}"}}"#, "x".repeat(500)))
+                .chars()
+                .count(),
+            MAX_TARGET_CHARS + 1
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! What came of a call: a few words for its line, and the lines below it.
+
+use neuraxis::core::ToolResult;
+use serde_json::Value;
+
+use crate::detail::Detail;
+use crate::harmless::one_line;
+use crate::rows::{Mark, Row, ends_of};
+
+/// How many of the first and of the last lines of an output are shown where nobody wants all of them.
+const FIRST: usize = 4;
+const LAST: usize = 4;
+
+/// How many lines of a change are shown where nobody wants all of them.
+const CHANGE: usize = 12;
+
+/// The most lines that are shown of any call.
+const MOST: usize = 500;
+
+/// The most characters of a value that is shown on the line of its call.
+const MAX_VALUE_CHARS: usize = 60;
+
+/// Says in a few words what a call came to: `12 lines`, `exit 101`, `+3 −1`. Nothing where there is nothing to say.
+pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
+    let value: Value = serde_json::from_str(result.value.as_str()).ok()?;
+    let number = |name: &str| value.get(name).and_then(Value::as_u64);
+    if value.get("timed_out") == Some(&Value::Bool(true)) {
+        return Some("timed out".to_owned());
+    }
+    if let Some(code) = value.get("exit_code").and_then(Value::as_i64) {
+        return Some(format!("exit {code}"));
+    }
+    if let Some(signal) = value.get("signal").and_then(Value::as_i64) {
+        return Some(format!("signal {signal}"));
+    }
+    if let Some((added, removed)) = changed(result, &value) {
+        return Some(format!("+{added} −{removed}"));
+    }
+    if value.get("change").and_then(Value::as_str) == Some("unchanged") {
+        return Some("unchanged".to_owned());
+    }
+    if let (Some(first), Some(last)) = (number("start_line"), number("end_line")) {
+        let shown = (last + 1).saturating_sub(first.max(1));
+        return Some(match number("total_lines") {
+            Some(all) if all > shown => format!("{shown} of {}", counted(all, "line")),
+            _ => counted(shown, "line"),
+        });
+    }
+    if let Some(total) = number("total_hits") {
+        return Some(counted(total, "hit"));
+    }
+    if let Some(entries) = value.get("entries").and_then(Value::as_array) {
+        return Some(match entries.len() {
+            1 => "1 entry".to_owned(),
+            entries => format!("{entries} entries"),
+        });
+    }
+    described(&value)
+}
+
+/// Describes a value of which no field says more than the whole.
+fn described(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let words = ["title", "summary"].into_iter();
+            let mut words = words.filter_map(|name| fields.get(name)?.as_str());
+            words.next().map(short)
+        }
+        Value::Array(items) => Some(counted(items.len() as u64, "item")),
+        Value::String(text) => match text.trim().lines().count() {
+            0 => None,
+            1 => Some(short(text)),
+            lines => Some(counted(lines as u64, "line")),
+        },
+        Value::Null => None,
+        other => Some(other.to_string()),
+    }
+}
+
+/// Returns how many lines a call added and removed.
+fn changed(result: &ToolResult, value: &Value) -> Option<(u64, u64)> {
+    let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64);
+    if let Some(files) = value.get("files").and_then(Value::as_array) {
+        let sum = |name: &str| {
+            files
+                .iter()
+                .map(|file| number(file, name))
+                .sum::<Option<u64>>()
+        };
+        return Some((sum("added_lines")?, sum("removed_lines")?));
+    }
+    let metadata = result.metadata.as_ref()?;
+    let metadata: Value = serde_json::from_str(metadata.as_str()).ok()?;
+    Some((
+        number(&metadata, "added_lines")?,
+        number(&metadata, "removed_lines")?,
+    ))
+}
+
+/// Returns the lines that show what a call printed or changed.
+pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<Row> {
+    let Ok(value) = serde_json::from_str::<Value>(result.value.as_str()) else {
+        return Vec::new();
+    };
+    let is_verbose = detail == Detail::Verbose;
+    if result.failure.is_some() {
+        return Vec::new();
+    }
+    if value.get("exit_code").or(value.get("signal")).is_some() {
+        let output = ["stdout", "stderr"].into_iter();
+        let output = output.filter_map(|name| value.get(name)?.as_str());
+        let rows = output.flat_map(lines_of).collect();
+        return match is_verbose {
+            true => bounded(rows),
+            false => ends_of(rows, FIRST, LAST),
+        };
+    }
+    if let Some(rows) = change(arguments, result) {
+        return match is_verbose {
+            true => bounded(rows),
+            false => ends_of(rows, CHANGE, 0),
+        };
+    }
+    if !is_verbose {
+        return Vec::new();
+    }
+    let text = ["text", "content"].into_iter();
+    let mut text = text.filter_map(|name| value.get(name)?.as_str());
+    let whole = match text.next() {
+        Some(text) => text.to_owned(),
+        None => match &value {
+            Value::String(text) => text.clone(),
+            other => format!("{other:#}"),
+        },
+    };
+    bounded(lines_of(&whole).collect())
+}
+
+/// Returns the change that a call made: what the tool says of it, or the patch that it applied.
+fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
+    let of = |json: &str, name: &str| -> Option<String> {
+        let value: Value = serde_json::from_str(json).ok()?;
+        Some(value.get(name)?.as_str()?.to_owned())
+    };
+    let told = result.metadata.as_ref();
+    let diff = told.and_then(|told| of(told.as_str(), "diff"));
+    let diff = diff.or_else(|| of(arguments, "patch"))?;
+    let is_head = |line: &&str| ["--- original", "+++ modified"].contains(line);
+    Some(
+        diff.lines()
+            .filter(|line| !is_head(line))
+            .map(Row::of_diff)
+            .collect(),
+    )
+}
+
+/// Returns the lines of an output as a terminal would show them: without its colors, and of a line that overwrites itself
+/// the last state.
+pub(crate) fn lines_of(output: &str) -> impl Iterator<Item = Row> {
+    let plain = anstream::adapter::strip_str(output).to_string();
+    let lines: Vec<Row> = plain
+        .trim_end()
+        .lines()
+        .map(|line| {
+            line.trim_end_matches('\r')
+                .rsplit('\r')
+                .next()
+                .unwrap_or_default()
+        })
+        .map(|line| Row::new(Mark::Plain, line))
+        .collect();
+    let is_empty = plain.trim().is_empty();
+    lines.into_iter().filter(move |_| !is_empty)
+}
+
+fn bounded(rows: Vec<Row>) -> Vec<Row> {
+    ends_of(rows, MOST / 2, MOST / 2)
+}
+
+fn short(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(MAX_VALUE_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+fn counted(count: u64, word: &str) -> String {
+    neuraxis::core::log::describe::counted(count, word)
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::ToolResult;
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(value: Value, metadata: Option<Value>) -> ToolResult {
+        let mut record = json!({
+            "tool_call_id": "call_1", "name": "tool", "index": 0, "status": "done", "value": value,
+        });
+        if let Some(metadata) = metadata {
+            record["metadata"] = metadata;
+        }
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn a_call_says_in_a_few_words_what_it_came_to() {
+        for (value, expected) in [
+            (
+                json!({"exit_code": 101, "stdout": "", "stderr": "x"}),
+                Some("exit 101"),
+            ),
+            (json!({"signal": 9, "stdout": ""}), Some("signal 9")),
+            (json!({"timed_out": true, "signal": 9}), Some("timed out")),
+            (
+                json!({"start_line": 1, "end_line": 12, "total_lines": 12}),
+                Some("12 lines"),
+            ),
+            (
+                json!({"start_line": 5, "end_line": 9, "total_lines": 90}),
+                Some("5 of 90 lines"),
+            ),
+            (
+                json!({"start_line": 1, "end_line": 0, "total_lines": 0}),
+                Some("0 lines"),
+            ),
+            (json!({"hits": [], "total_hits": 1}), Some("1 hit")),
+            (json!({"entries": [{}, {}]}), Some("2 entries")),
+            (
+                json!({"files": [{"added_lines": 2, "removed_lines": 0}, {"added_lines": 1, "removed_lines": 1}]}),
+                Some("+3 −1"),
+            ),
+            (json!({"change": "unchanged"}), Some("unchanged")),
+            (
+                json!({"summary": "All is\u{1b}[2J well."}),
+                Some("All is␛[2J well."),
+            ),
+            (json!([1, 2, 3]), Some("3 items")),
+            (json!("one\ntwo"), Some("2 lines")),
+            (json!("42"), Some("42")),
+            (json!(42), Some("42")),
+            (json!(null), None),
+            (json!({"x": 1}), None),
+        ] {
+            assert_eq!(
+                outcome(&result(value.clone(), None)).as_deref(),
+                expected,
+                "{value}"
+            );
+        }
+        let written = result(
+            json!({"change": "replaced"}),
+            Some(json!({"added_lines": 3, "removed_lines": 1})),
+        );
+        assert_eq!(outcome(&written).as_deref(), Some("+3 −1"));
+    }
+
+    fn texts(rows: Vec<Row>) -> Vec<String> {
+        rows.into_iter().map(|row| row.text).collect()
+    }
+
+    #[test]
+    fn of_an_output_the_first_and_the_last_lines_are_shown_and_all_of_them_if_wanted() {
+        let stdout: String = (1..=20)
+            .map(|line| format!("\u{1b}[32m{line}\u{1b}[0m\n"))
+            .collect();
+        let result = result(
+            json!({"exit_code": 1, "stdout": stdout, "stderr": "10%\r100%\r\nbad\n"}),
+            None,
+        );
+        assert_eq!(
+            texts(rows("{}", &result, Detail::Usual)),
+            [
+                "1",
+                "2",
+                "3",
+                "4",
+                "… 14 lines more",
+                "19",
+                "20",
+                "100%",
+                "bad"
+            ]
+        );
+        assert_eq!(rows("{}", &result, Detail::Verbose).len(), 22);
+    }
+
+    #[test]
+    fn a_change_is_shown_as_what_the_tool_says_of_it_or_as_the_patch() {
+        let written = result(
+            json!({"change": "replaced"}),
+            Some(
+                json!({"added_lines": 1, "removed_lines": 1, "diff": "--- original\n+++ modified\n@@ -1 +1 @@\n-a\n+b\n"}),
+            ),
+        );
+        assert_eq!(
+            texts(rows("{}", &written, Detail::Usual)),
+            ["@@ -1 +1 @@", "-a", "+b"]
+        );
+        let patch = r#"{"patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}"#;
+        let patched = result(json!({"files": []}), None);
+        assert_eq!(texts(rows(patch, &patched, Detail::Usual)).len(), 5);
+    }
+
+    #[test]
+    fn what_was_read_is_shown_only_if_wanted() {
+        let read = result(
+            json!({"path": "a", "text": "one\ntwo\n", "start_line": 1, "end_line": 2}),
+            None,
+        );
+        assert!(rows("{}", &read, Detail::Usual).is_empty());
+        assert_eq!(texts(rows("{}", &read, Detail::Verbose)), ["one", "two"]);
+    }
+}

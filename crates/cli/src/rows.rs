@@ -1,0 +1,136 @@
+//! Lines that others wrote, such as the output of a command or a diff, as they stand below a line of ours.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::harmless::harmless;
+use crate::wrap::{first_piece, pieces};
+
+const DIM: Style = Style::new().dimmed();
+
+/// How many columns of a line its margin takes at the most, where terminals disagree.
+const MARGIN_COLUMNS: usize = 5;
+
+/// A line that somebody else wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) mark: Mark,
+    pub(crate) text: String,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Said about what follows.
+    Title,
+    /// There, and stays.
+    Plain,
+    /// Comes.
+    Added,
+    /// Goes.
+    Removed,
+    /// Says where.
+    Place,
+}
+
+/// What becomes of a line that is longer than the screen is wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LongLines {
+    /// It goes on below.
+    Broken,
+    /// Its end is left out.
+    Cut,
+}
+
+impl Row {
+    pub(crate) fn new(mark: Mark, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { mark, text }
+    }
+
+    /// Reads a line of a unified diff.
+    pub(crate) fn of_diff(line: &str) -> Self {
+        let mark = match line.as_bytes().first() {
+            _ if line.starts_with("+++") || line.starts_with("---") => Mark::Place,
+            Some(b'+') => Mark::Added,
+            Some(b'-') => Mark::Removed,
+            Some(b'@' | b'*') => Mark::Place,
+            _ => Mark::Plain,
+        };
+        Self::new(mark, line)
+    }
+
+    /// Writes the line below one of ours, in a margin, so that it cannot pass for ours.
+    pub(crate) fn below(&self, columns: usize, long: LongLines) -> String {
+        let style = self.mark.style();
+        let room = columns.saturating_sub(MARGIN_COLUMNS);
+        let line = harmless(&self.text);
+        let lines = match long {
+            LongLines::Broken => pieces(&line, room),
+            LongLines::Cut => vec![first_piece(&line, room)],
+        };
+        let is_cut = |shown: &str| long == LongLines::Cut && shown.len() < line.len();
+        let lines = lines.into_iter().map(|shown| {
+            let more = if is_cut(shown) { "…" } else { "" };
+            format!("  {DIM}│{DIM:#} {style}{shown}{style:#}{more}\n")
+        });
+        lines.collect()
+    }
+}
+
+impl Mark {
+    pub(crate) const fn style(self) -> Style {
+        match self {
+            Self::Title => DIM,
+            Self::Plain => Style::new(),
+            Self::Added => AnsiColor::Green.on_default(),
+            Self::Removed => AnsiColor::Red.on_default(),
+            Self::Place => AnsiColor::Cyan.on_default(),
+        }
+    }
+}
+
+/// Leaves the first and the last of many rows, with one in between that says how many are left out.
+pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
+    // A row that says that one is left out takes as much room as that one.
+    if rows.len() <= first + last + 1 {
+        return rows;
+    }
+    let left_out = rows.len() - first - last;
+    let said = format!("… {left_out} lines more");
+    let end = rows.len() - last;
+    let mut ends: Vec<Row> = rows.get(..first).unwrap_or_default().to_vec();
+    ends.push(Row::new(Mark::Title, said));
+    ends.extend(rows.get(end..).unwrap_or_default().iter().cloned());
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_rows_the_first_and_the_last_stay() {
+        let rows = |count: usize| -> Vec<Row> {
+            let rows = (1..=count).map(|row| Row::new(Mark::Plain, row.to_string()));
+            rows.collect()
+        };
+        let texts =
+            |rows: Vec<Row>| -> Vec<String> { rows.into_iter().map(|row| row.text).collect() };
+        assert_eq!(texts(ends_of(rows(5), 2, 2)), ["1", "2", "3", "4", "5"]);
+        assert_eq!(
+            texts(ends_of(rows(9), 2, 2)),
+            ["1", "2", "… 5 lines more", "8", "9"]
+        );
+    }
+
+    #[test]
+    fn what_others_wrote_stands_in_a_margin_on_each_line() {
+        let row = Row::new(Mark::Plain, "0123456789\u{1b}[2Jabcdefghij");
+        let strip = |text: String| anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(
+            strip(row.below(17, LongLines::Broken)),
+            "  │ 0123456789␛\n  │ [2Jabcdefgh\n  │ ij\n"
+        );
+        assert_eq!(strip(row.below(17, LongLines::Cut)), "  │ 0123456789␛…\n");
+    }
+}

@@ -1,0 +1,63 @@
+//! Leaves out what nobody has to decide about: calls that could only fail, such as a patch that does not fit.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use neuraxis_core::{CallToVet, ToolClass, Vetting};
+
+use crate::catalog::ToolCatalog;
+
+/// How long a tool may look at a call. One that takes longer is asked about: it finds out by itself when it runs.
+const MAX_TIME: Duration = Duration::from_secs(5);
+
+/// Returns the places of the calls that a person would be asked about and that may be tried out before.
+///
+/// A call after one that changes something is not among them: it may count on what that one leaves.
+pub(super) fn hopeful<'a>(
+    vetted: &'a [Vetting],
+    calls: &'a [CallToVet],
+) -> impl Iterator<Item = usize> + 'a {
+    let changes = |vetting: &Vetting| {
+        matches!(
+            vetting,
+            Vetting::Run { class, .. } | Vetting::Ask { class, .. } if *class != ToolClass::ReadOnly
+        )
+    };
+    let first = vetted.iter().position(changes);
+    let before = first.map_or(vetted.len(), |first| first + 1);
+    let both = vetted.iter().zip(calls).take(before).enumerate();
+    both.filter(|(_, (vetting, call))| {
+        matches!(vetting, Vetting::Ask { .. }) && call.approved.is_none()
+    })
+    .map(|(place, _)| place)
+}
+
+/// Tries calls out that a person would be asked about, and refuses those that could only fail.
+pub(super) async fn dry_run(
+    catalog: &ToolCatalog,
+    calls: &[CallToVet],
+    mut vetted: Vec<Vetting>,
+) -> Vec<Vetting> {
+    let places: Vec<usize> = hopeful(&vetted, calls).collect();
+    for place in places {
+        let (Some(vetting), Some(call)) = (vetted.get_mut(place), calls.get(place)) else {
+            continue;
+        };
+        let Ok(tool) = catalog.check(&call.name, &call.arguments) else {
+            continue;
+        };
+        let looked = AssertUnwindSafe(tool.dry_run(&call.arguments)).catch_unwind();
+        match tokio::time::timeout(MAX_TIME, looked).await {
+            Ok(Ok(Err(error))) => {
+                let message = error.message;
+                *vetting = Vetting::Invalid { message };
+            }
+            Ok(Ok(Ok(()))) => {}
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(call = %call.tool_call_id, "a call cannot be tried out before somebody is asked about it");
+            }
+        }
+    }
+    vetted
+}
