@@ -13,6 +13,7 @@ mod api;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
+mod deploy_files;
 mod endings;
 mod fork;
 mod framing;
