@@ -8,6 +8,7 @@ use std::time::Duration;
 use neuraxis_engine::Runs;
 use restate_sdk::endpoint::Endpoint;
 use restate_sdk::http_server::HttpServer;
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +74,10 @@ impl Worker {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        // Connections have it from the socket that they came by. Without it each step takes the 40 milliseconds more that the
+        // other side waits before it acknowledges what it was sent.
+        let socket = SockRef::from(&listener);
+        socket.set_tcp_nodelay(true).map_err(failed)?;
         let advertised = config.advertise.clone();
         Ok(Self {
             listener,
