@@ -12,6 +12,7 @@ mod npm;
 mod page_driver;
 mod postgres;
 mod registries;
+mod restate;
 mod scripted_model;
 mod searxng;
 
@@ -64,6 +65,13 @@ const PROVISIONS: &[Provision] = &[
         optional: None,
     },
     Provision {
+        name: "the server of Restate",
+        is_ready: restate::is_ready,
+        install: restate::install,
+        variables: &[("TEST_NEURAXIS_RESTATE", restate::PROGRAM)],
+        optional: Some("real_restate"),
+    },
+    Provision {
         name: "MCP servers",
         is_ready: |folder| registries::are_ready(&registries::MCP_SERVERS, folder),
         install: |folder| registries::install(&registries::MCP_SERVERS, folder),
@@ -113,6 +121,13 @@ const PROVISIONS: &[Provision] = &[
             "schemathesis/bin/schemathesis",
         )],
         optional: None,
+    },
+    Provision {
+        name: "linters of deployments",
+        is_ready: |folder| registries::are_ready(&registries::DEPLOY_LINTERS, folder),
+        install: |folder| registries::install(&registries::DEPLOY_LINTERS, folder),
+        variables: &[("TEST_NEURAXIS_DEPLOY_LINTERS", "deploy-linters/bin")],
+        optional: Some("deploy_files::lint"),
     },
     Provision {
         name: "a browser",

@@ -8,12 +8,13 @@ use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
+use neuraxis_restate::{ConfigFault, RestateDispatcher};
 use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
 
 use crate::approval_key::{self, ApprovalKeyError};
 use crate::commands::{self, RUN_COMMAND};
-use crate::config::{Config, ConfigError, Origin};
+use crate::config::{Config, ConfigError, DriverKind, Origin};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
 use crate::mcp::McpServers;
@@ -49,7 +50,16 @@ pub struct AppBuilder<'a> {
     tape: Tape,
     store: Option<OpenStore>,
     servers: Servers,
+    driving: Driving,
     extend: Vec<Extension<'a>>,
+}
+
+/// Whether runs are driven by the process that begins them whatever the configuration says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Driving {
+    #[default]
+    Here,
+    AsConfigured,
 }
 
 /// Whether the MCP servers of the configuration are started.
@@ -73,6 +83,7 @@ impl App {
             tape: Tape::Off,
             store: None,
             servers: Servers::default(),
+            driving: Driving::default(),
             extend: Vec::new(),
         }
     }
@@ -139,6 +150,14 @@ impl<'a> AppBuilder<'a> {
         self
     }
 
+    /// Has runs driven as the section `[driver]` says, for whoever takes requests of others. Otherwise they are driven in this
+    /// process, as a worker has to, and whoever is gone before long.
+    #[must_use]
+    pub const fn driven_as_configured(mut self) -> Self {
+        self.driving = Driving::AsConfigured;
+        self
+    }
+
     /// Asks somebody about calls that need approval. Without an approver such calls are denied.
     #[must_use]
     pub fn approver(self, approver: Arc<dyn Approver>) -> Self {
@@ -194,6 +213,9 @@ impl<'a> AppBuilder<'a> {
             .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
+        if self.driving == Driving::AsConfigured {
+            builder = dispatching(builder, config, &opened)?;
+        }
         builder = commands::absent(builder, config);
         let Models {
             clients,
@@ -237,6 +259,28 @@ impl<'a> AppBuilder<'a> {
             servers,
         })
     }
+}
+
+/// Has the runs of an engine driven elsewhere, if the configuration says so.
+fn dispatching(
+    builder: OrchestratorBuilder,
+    config: &Config,
+    opened: &OpenStore,
+) -> Result<OrchestratorBuilder, BuildError> {
+    let driver = config.driver();
+    if driver.kind == DriverKind::Local {
+        return Ok(builder);
+    }
+    if !opened.outlives_the_process() {
+        let at = config.origin("driver.kind");
+        return Err(BuildError::NothingShared { at });
+    }
+    let dispatcher = RestateDispatcher::new(&driver.restate);
+    let dispatcher = dispatcher.map_err(|fault| BuildError::Driver {
+        at: config.origin_around("driver.restate"),
+        fault,
+    })?;
+    Ok(builder.dispatcher(Arc::new(dispatcher)))
 }
 
 /// The models that answer, by the roles that they serve.
@@ -458,6 +502,22 @@ pub enum BuildError {
         at: Origin,
         /// What is wrong with the folder.
         source: ProjectError,
+    },
+    /// What drives runs cannot be used.
+    #[error("{at:#}: {fault}")]
+    Driver {
+        /// Where it is configured.
+        at: Origin,
+        /// What is wrong with it.
+        fault: ConfigFault,
+    },
+    /// Other processes are to drive runs that this one alone knows of.
+    #[error(
+        "{at:#}: driver.kind: workers take runs up from a store that they share, and memory: is this process's own; set store.url"
+    )]
+    NothingShared {
+        /// Where it is configured.
+        at: Origin,
     },
     /// The search of the web cannot be used.
     #[error("{at:#}: {fault}")]

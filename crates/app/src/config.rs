@@ -3,6 +3,7 @@
 mod addresses;
 mod change;
 pub(crate) mod discovery;
+mod driver;
 mod error;
 mod found;
 mod layer;
@@ -32,6 +33,7 @@ use toml::Table;
 
 pub use change::Change;
 pub use discovery::{DiscoveryConfig, usual_key_variables};
+pub use driver::{DriverConfig, DriverKind};
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
 use layer::Layer;
@@ -65,6 +67,7 @@ struct Layers(Vec<Layer>);
 pub struct Config {
     models: BTreeMap<Role, ModelConfig>,
     discovery: DiscoveryConfig,
+    driver: DriverConfig,
     store: StoreConfig,
     /// The file in which the approval key is, if there is one.
     approval_key_file: Option<PathBuf>,
@@ -138,6 +141,7 @@ impl Config {
             web: sections.web,
             mcp,
             discovery: sections.discovery,
+            driver: sections.driver,
             store,
             approval_key_file,
             tools: sections.tools,

@@ -45,8 +45,8 @@ pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_spe
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
-    AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile,
-    McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
+    AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
+    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
     StoreConfig, TlsFiles, ToolsConfig, shown_setting, template, usual_key_variables,
 };
 pub use discover::{
@@ -57,6 +57,7 @@ pub use environment::Environment;
 pub use mcp::start_mcp_server;
 pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
+pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError};
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{Commands, CommandsHere};
 pub use neuraxis_web::{SearchConfig, WebConfig};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, SessionStore, Tool, ToolHook, ToolRunner,
-    ToolSource, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool, ToolHook,
+    ToolRunner, ToolSource, TraceSink,
 };
 
 use crate::agent::Agent;
@@ -45,6 +45,7 @@ pub struct OrchestratorBuilder {
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
     plan: Option<PlanName>,
+    dispatcher: Option<Arc<dyn RunDispatcher>>,
 }
 
 impl OrchestratorBuilder {
@@ -210,6 +211,15 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Has the runs that are begun here, and those that were left or answered, driven by other processes on the same store,
+    /// which take them up with [`Runs::take_up`](crate::Runs::take_up). This process governs requests, keeps what it is
+    /// brought, and follows its runs in the store. Without one they are driven here.
+    #[must_use]
+    pub fn dispatcher(mut self, dispatcher: Arc<dyn RunDispatcher>) -> Self {
+        self.dispatcher = Some(dispatcher);
+        self
+    }
+
     /// Adds a sink that receives every record.
     #[must_use]
     pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
@@ -326,6 +336,7 @@ impl OrchestratorBuilder {
     pub fn build(mut self) -> Result<Orchestrator, BuildError> {
         let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
+        let dispatcher = self.dispatcher.take();
         let engine = self.engine(Keeping::Sessions)?;
         let warnings = engine.tool_warnings();
         for warning in &warnings {
@@ -340,6 +351,7 @@ impl OrchestratorBuilder {
             governed: Governed::default(),
             active: ActiveRuns::default(),
             lost: LostRuns::default(),
+            dispatcher,
         })))
     }
 

@@ -47,7 +47,7 @@ pub(crate) use model_call::stands;
 use under_way::{UnderWay, Work};
 
 /// How many inputs from outside may wait for a run to take them.
-const INBOX_SIZE: usize = 64;
+pub(crate) const INBOX_SIZE: usize = 64;
 
 /// What is fixed for one run.
 #[derive(Debug)]
@@ -94,6 +94,17 @@ pub(crate) struct Driver {
     outcome: Option<RunOutcome>,
     /// Why the run cannot go on here, though it has not ended: its records cannot be kept, or somebody else has it.
     lost: Option<StoreError>,
+}
+
+/// Where a run stands after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It goes on here.
+    AtWork,
+    /// It waits for somebody who is not here.
+    StandsStill,
+    /// It has ended, or is lost to this process.
+    Over,
 }
 
 /// A run whose first step here was made, and that nobody drives yet.
@@ -213,20 +224,42 @@ impl Driver {
     /// Goes on until the run ends, is lost to this process, or waits for somebody who is not here.
     pub(crate) async fn drive(mut self: Box<Self>, first: Step) {
         let mut step = first;
-        while self.carry_out(&mut step).await {
-            if self.stands_still(step.status) && !self.read_inbox().await {
-                return self.put_aside().await;
-            }
-            let input = match self.next_input(step.wake_at).await {
-                Ok(input) => input,
-                Err(error) => {
-                    self.lose(error);
-                    break;
+        loop {
+            match self.go_on(&mut step).await {
+                Standing::AtWork => {}
+                Standing::StandsStill => {
+                    let runs = self.journal.slot.as_ref().map(RunSlot::runs);
+                    // It goes on here as if it had not been put aside.
+                    let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
+                    let run_id = self.scope.run_id;
+                    let is_posted_to = self.put_aside().await;
+                    if let Some(runs) = runs.filter(|_| is_posted_to) {
+                        runs.resume_in_background(run_id);
+                    }
+                    return;
                 }
-            };
-            step = self.advance(input, step.wake_at).await;
+                Standing::Over => return self.conclude(),
+            }
         }
-        self.conclude();
+    }
+
+    /// Goes on by one step: begins what the last one asks for, waits for what happens next, and tells the machine. The one
+    /// way in which any run goes on, whoever drives it.
+    pub(crate) async fn go_on(&mut self, step: &mut Step) -> Standing {
+        if !self.carry_out(step).await {
+            return Standing::Over;
+        }
+        if self.stands_still(step.status) && !self.read_inbox().await {
+            return Standing::StandsStill;
+        }
+        match self.next_input(step.wake_at).await {
+            Ok(input) => *step = self.advance(input, step.wake_at).await,
+            Err(error) => {
+                self.lose(error);
+                return Standing::Over;
+            }
+        }
+        Standing::AtWork
     }
 
     /// Keeps what a step recorded, and begins what it asks for: nothing begins that is not on record, but checks of calls,
@@ -288,18 +321,42 @@ impl Driver {
         }
     }
 
-    /// Gives back a run that waits for somebody who is not here. Who posted while it was held left it to this process.
-    async fn put_aside(mut self: Box<Self>) {
+    /// Gives back a run that waits for somebody who is not here. True if somebody posted while it was held: who did left it to
+    /// this process.
+    pub(crate) async fn put_aside(mut self: Box<Self>) -> bool {
         self.journal.release().await;
         let is_posted_to = self.read_inbox().await;
-        let runs = self.journal.slot.as_ref().map(RunSlot::runs);
-        // It goes on here as if it had not been put aside.
-        let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
-        let run_id = self.scope.run_id;
         self.conclude();
-        if let Some(runs) = runs.filter(|_| is_posted_to) {
-            runs.resume_in_background(run_id);
+        is_posted_to
+    }
+
+    /// Keeps what the last step recorded before what it asks for is begun. False if it cannot be kept: then nothing more
+    /// happens here.
+    pub(crate) async fn record(&mut self, step: &mut Step) -> bool {
+        self.active.follow(step.status);
+        self.take_back(step);
+        self.unwritten.append(&mut step.records);
+        self.keep(step).await
+    }
+
+    /// Tells whether answers are at hand that need no waiting.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Returns why the run is lost to this process, if it is.
+    pub(crate) const fn lost(&self) -> Option<&StoreError> {
+        self.lost.as_ref()
+    }
+
+    /// Leaves the run as it is on record, free to be taken up at once: what is under way is stopped.
+    pub(crate) async fn leave(mut self: Box<Self>) {
+        for (_, cancellation) in self.running.drain(..) {
+            cancellation.cancel();
         }
+        // What is under way ends before others may have the run.
+        self.work = UnderWay::new(CancellationToken::new());
+        self.journal.release().await;
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -426,7 +483,7 @@ impl Driver {
     }
 
     /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
-    fn conclude(mut self) {
+    pub(crate) fn conclude(mut self) {
         let end = match self.lost.take() {
             Some(error) => Err(error),
             None => Ok(Arc::new(self.end())),

@@ -169,6 +169,9 @@ impl Runs {
         if self.parts.active.contains(run) || stands(&now) != stands(seen) {
             return Ok(Some(KeyedRun::Changed));
         }
+        if self.parts.dispatcher.is_some() && seen.records > 0 {
+            return Ok(Some(found(self.follow(run, session, Vec::new()))));
+        }
         let run = (seen.records > 0).then_some(run);
         Err(RequestError::AtWorkElsewhere { session, run })
     }

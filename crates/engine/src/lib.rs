@@ -91,8 +91,8 @@ pub use resilience::RetryPolicy;
 pub use result::{NoAnswer, OrchestratorResult, OrchestratorStep, StepType};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
-    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, Runs, Taker,
-    WaitedFor,
+    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, RunProgress, Runs,
+    SteppedRun, Taker, WaitedFor,
 };
 pub use sessions::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,

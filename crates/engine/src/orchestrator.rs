@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{DegradedRole, Policy};
 use neuraxis_core::{Channel, Decision, Mode, PlanName, Role, RunId, SessionId};
-use neuraxis_ports::{ModelInfo, SessionStore, StoreError};
+use neuraxis_ports::{ModelInfo, RunDispatcher, SessionStore, StoreError};
 
 use crate::agent::Agent;
 use crate::approvals::Approvals;
@@ -45,6 +45,8 @@ pub(crate) struct Parts {
     pub(crate) active: ActiveRuns,
     /// The runs that were left here although this process lives.
     pub(crate) lost: LostRuns,
+    /// Who has runs driven by other processes; `None` where they are driven here.
+    pub(crate) dispatcher: Option<Arc<dyn RunDispatcher>>,
 }
 
 impl Orchestrator {

@@ -7,6 +7,8 @@
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
 //!   runs to the next process.
+//! - *Elsewhere*: `elsewhere` has runs driven by other processes and follows them; `steps_taken` is a run that is driven step by
+//!   step, by whoever holds it.
 //! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
 //!
 //! Not for what is on record of them, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that wait for a
@@ -15,6 +17,7 @@
 mod attach;
 mod attachments;
 mod close;
+mod elsewhere;
 mod fork;
 mod govern;
 mod governed;
@@ -28,6 +31,7 @@ mod restored;
 mod resume;
 mod slot;
 mod start;
+mod steps_taken;
 mod stored;
 mod suspend;
 mod verified;
@@ -48,6 +52,7 @@ pub use recheck::{OpenCall, Taker};
 pub use recover::Recovered;
 pub(crate) use restored::client_call;
 pub use resume::{Answer, ResumeError};
+pub use steps_taken::{RunProgress, SteppedRun};
 pub(crate) use slot::{ActiveRuns, Claim, Reached, RunSlot};
 pub(crate) use verified::VerifiedSessions;
 

@@ -55,6 +55,8 @@ pub use neuraxis_offline as offline;
 #[cfg(feature = "openai")]
 pub use neuraxis_openai as openai;
 pub use neuraxis_ports as ports;
+#[cfg(feature = "restate")]
+pub use neuraxis_restate as restate;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use neuraxis_sql as sql;
 #[cfg(feature = "testkit")]

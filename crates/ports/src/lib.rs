@@ -28,6 +28,7 @@
 mod advisor;
 mod approver;
 mod clock;
+mod dispatcher;
 mod ids;
 mod llm;
 mod model_hook;
@@ -50,6 +51,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use advisor::Advisor;
 pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
+pub use dispatcher::{DispatchError, RunDispatcher};
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};

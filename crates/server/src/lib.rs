@@ -66,6 +66,7 @@ mod tls;
 mod token;
 mod turn;
 mod turns;
+mod worker;
 
 pub use address::{ListenAddress, ListenAddressError, Protection};
 pub use engines::Replacing;
@@ -78,3 +79,4 @@ pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;
 pub use tls::{Tls, TlsError};
 pub use token::DecisionToken;
+pub use worker::WorkFailure;

@@ -19,11 +19,12 @@ use crate::keys::Keys;
 use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
 use crate::refusal::with_causes;
-use crate::reload::{self, Wiring};
+use crate::reload::{self, Duty, Wiring};
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
+use crate::worker::{self, WorkFailure};
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
@@ -64,6 +65,8 @@ pub enum Command {
     /// Make, list and revoke the keys of clients
     #[command(subcommand)]
     Keys(KeyCommand),
+    /// Drive the runs that servers hand over to Restate, as the section [driver] says, until a signal comes
+    Worker,
 }
 
 fn socket_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
@@ -88,6 +91,9 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let config = Config::load(&environment, &sources)?;
     logs::start(&environment, config.server().access_log)?;
+    if let Some(Command::Worker) = &arguments.command {
+        return Ok(worker::run(environment, sources, &config).await?);
+    }
     let keys = keys(&config, &environment)?;
     let listen = listen(arguments, &config, &keys)?;
     let tls = tls(&config)?;
@@ -98,6 +104,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         decisions: None,
         keys,
         is_loopback: listen.is_loopback(),
+        duty: Duty::Serve,
     };
     let app = wiring.build(&config, None).await?;
     recover(&app.orchestrator).await;
@@ -266,6 +273,9 @@ pub enum Failure {
     /// The token by which people decide cannot be kept.
     #[error("the token for decisions cannot be written to the data folder")]
     Token(#[source] io::Error),
+    /// No runs were driven.
+    #[error(transparent)]
+    Work(#[from] WorkFailure),
     /// The operating system refuses what every program needs.
     #[error("cannot start")]
     System(#[from] io::Error),
@@ -291,15 +301,23 @@ impl Failure {
             | Self::Keys(_)
             | Self::KeyCommand(KeyCommandError::Wrong { .. } | KeyCommandError::NoPlace)
             | Self::Tls { .. } => ExitCode::from(USAGE),
-            // What is configured is right, and can be used another time.
-            Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
-            Self::Build(_) => ExitCode::from(USAGE),
+            Self::Work(failure) => failure.exit_code(),
+            Self::Build(error) => of_build(error),
             Self::Bind(_)
             | Self::Unfinished(_)
             | Self::Token(_)
             | Self::KeyCommand(_)
             | Self::System(_) => ExitCode::FAILURE,
         }
+    }
+}
+
+/// Returns the exit code of an engine that cannot be wired.
+pub(crate) fn of_build(error: &BuildError) -> ExitCode {
+    match error {
+        // What is configured is right, and can be used another time.
+        BuildError::DatabaseBusy { .. } => ExitCode::FAILURE,
+        _ => ExitCode::from(USAGE),
     }
 }
 

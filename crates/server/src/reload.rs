@@ -29,6 +29,16 @@ pub(crate) struct Wiring {
     pub(crate) keys: Keys,
     /// Whether only programs on this machine reach the server.
     pub(crate) is_loopback: bool,
+    pub(crate) duty: Duty,
+}
+
+/// What the process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// To take requests, whose runs are driven as the configuration says.
+    Serve,
+    /// To drive runs.
+    Work,
 }
 
 /// Why a configuration is not taken.
@@ -68,6 +78,9 @@ impl Wiring {
         });
         if let Some(store) = store {
             app = app.store(store);
+        }
+        if self.duty == Duty::Serve {
+            app = app.driven_as_configured();
         }
         let app = app.build().await?;
         for notice in &app.notices {

@@ -12,7 +12,8 @@
 //! - a web site on loopback that answers as a test says, [`WebSite`];
 //! - an MCP server that is a script, [`mcp_script`];
 //! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
-//! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
+//! - a real model server, [`LlamaServer`], a real database server, [`Postgres`], and a real durable-execution engine,
+//!   [`Restate`], for tests that drive real parts;
 //! - the checks of what a fault leaves behind, [`Aftermath`];
 //! - the suite that every implementation of a port must pass, in [`conformance`].
 //!
@@ -51,6 +52,7 @@ mod model;
 mod model_hook;
 mod postgres;
 pub mod reply;
+mod restate;
 mod run_log;
 mod search;
 mod silent_proxy;
@@ -73,6 +75,7 @@ pub use messages::{request, request_of};
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
 pub use model_hook::ScriptedModelHook;
 pub use postgres::Postgres;
+pub use restate::Restate;
 pub use run_log::{RecordingSink, RunLog};
 pub use search::ScriptedSearch;
 pub use silent_proxy::SilentProxy;

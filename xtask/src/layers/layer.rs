@@ -15,6 +15,8 @@ pub(super) enum Layer {
     Wire,
     /// An implementation of a port.
     Adapter,
+    /// Another way to have runs driven than the engine's own.
+    Driver,
     /// The attribute that makes a tool of a function.
     ToolMacro,
     /// The built-in tools.
@@ -50,6 +52,7 @@ impl Layer {
             "crates/app" => Self::App,
             "crates/cli" | "crates/server" => Self::Binary,
             "xtask" => Self::Automation,
+            "crates/drivers/restate" => Self::Driver,
             other => {
                 let name = other.strip_prefix("crates/adapters/")?;
                 (!name.contains('/')).then_some(Self::Adapter)?
@@ -67,12 +70,14 @@ impl Layer {
             Self::Tools => &[Self::Core, Self::Ports, Self::ToolMacro],
             Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
             Self::McpServer => &[Self::Core, Self::Brainstem, Self::Ports, Self::Engine],
+            Self::Driver => &[Self::Core, Self::Ports, Self::Engine],
             Self::Facade => &[
                 Self::Core,
                 Self::Brainstem,
                 Self::Ports,
                 Self::Engine,
                 Self::McpServer,
+                Self::Driver,
                 Self::Wire,
                 Self::Adapter,
                 Self::Tools,
@@ -83,6 +88,7 @@ impl Layer {
                 Self::Brainstem,
                 Self::Ports,
                 Self::Engine,
+                Self::Driver,
                 Self::Wire,
                 Self::Adapter,
                 Self::Tools,
@@ -140,6 +146,7 @@ impl Layer {
             Self::Tools => "tools",
             Self::Testkit => "testkit",
             Self::McpServer => "the MCP server",
+            Self::Driver => "drivers",
             Self::Facade => "the facade",
             Self::App => "app",
             Self::Binary => "binaries",
@@ -171,6 +178,9 @@ impl Layer {
             }
             Self::Tools => {
                 "Put a trait into crates/ports and hand its implementation to the tool in crates/app."
+            }
+            Self::Driver => {
+                "A step of a run is the engine's: let it offer what is needed, for every driver alike."
             }
             Self::Testkit => {
                 "Move a test that needs the real part to the tests/ folder of the crate that has it."

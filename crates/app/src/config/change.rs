@@ -106,6 +106,10 @@ impl Change {
                     format!("lets whoever has the key in {file} approve calls"),
                 )
             }
+            ["driver", "restate", "ingress" | "admin"] => {
+                (2, format!("hands your runs over to {}", cut(text)))
+            }
+            ["driver", ..] => (5, "changes which process drives runs".to_owned()),
             ["store", ..] => (5, "changes how sessions are kept".to_owned()),
             ["server", "listen"] if !is_of_this_machine(text) => {
                 let address = cut(text);

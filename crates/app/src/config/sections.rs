@@ -19,6 +19,7 @@ use toml::Table;
 
 use super::Layers;
 use super::discovery::DiscoveryConfig;
+use super::driver::DriverConfig;
 use super::mcp::McpConfig;
 use super::store::StoreConfig;
 use crate::environment::Environment;
@@ -30,6 +31,7 @@ pub(super) struct Sections {
     /// Which keys a section may have depends on its provider: `models` checks them.
     pub(super) models: BTreeMap<Role, Table>,
     pub(super) discovery: DiscoveryConfig,
+    pub(super) driver: DriverConfig,
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
     pub(super) server: ServerConfig,

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, ServerConfig, TlsFiles, secret, web};
+use super::{Config, ServerConfig, TlsFiles, driver, secret, web};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,8 @@ impl Config {
         for (name, value) in self.discovery.settings() {
             self.add(&mut list, format!("discovery.{name}"), &value);
         }
+        let driver = driver::table(&self.driver);
+        self.add(&mut list, "driver".to_owned(), &driver);
         if let Some(file) = &self.approval_key_file {
             let file = Value::String(file.display().to_string());
             self.add(&mut list, "store.approval_key_file".to_owned(), &file);

@@ -2,6 +2,7 @@
 
 mod advice;
 mod check;
+mod driver;
 mod models;
 mod request;
 mod search;
@@ -60,6 +61,7 @@ impl Doctor {
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
                 checks.push(search::check(&config, &environment, !self.offline).await);
+                checks.extend(driver::check(&config, !self.offline).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunSummary, StoreError};
 
+use super::elsewhere::dispatch_soon;
 use super::slot::Claim;
 use super::{ResumeError, Runs};
 use crate::run_handle::RunHandle;
@@ -90,6 +91,13 @@ impl Runs {
     async fn recover_run(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
         if run.records == 0 {
             self.release(&run.session, run.run_id).await?;
+            return Ok(None);
+        }
+        if let Some(dispatcher) = &self.parts.dispatcher {
+            // Who was told of a run that waits hears no more of it.
+            if run.status != RunStatus::Waiting || run.has_mail {
+                dispatch_soon(&self.parts.engine, dispatcher, run.session.clone(), run.run_id);
+            }
             return Ok(None);
         }
         self.resume(run.run_id, Vec::new()).await.map(Some)

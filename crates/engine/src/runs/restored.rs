@@ -20,6 +20,8 @@ use crate::engine::Engine;
 pub(super) struct RestoredRun {
     pub(super) tree: RunTree,
     inputs: Vec<Input>,
+    /// What its first step asks for, where nothing of it was begun yet.
+    unbegun: Vec<Effect>,
     /// How long the run had been active when its last step was recorded.
     active: Duration,
 }
@@ -27,12 +29,14 @@ pub(super) struct RestoredRun {
 impl RestoredRun {
     /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, it is first
     /// told that it was taken up again, so that what was under way is asked for anew, the approver too, and every call is
-    /// checked before it starts.
+    /// checked before it starts. One that was given back when it had only begun, as one is that others are to drive, begins
+    /// where it stands: nothing of it was under way that could be in doubt.
     pub(super) fn read(
         history: &Transcript,
         records: &[Arc<Record>],
         (answers, posted): (&[Answer], &[InboxEntry]),
         limits: Option<&Limits>,
+        released: bool,
     ) -> Result<Self, ResumeError> {
         let (tree, open) = RunTree::restore(history.clone(), records)?;
         if tree.status().is_ended() {
@@ -46,9 +50,15 @@ impl RestoredRun {
         }
         let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
         let is_resumed = !waits || !is_answered || tree.open_calls().iter().any(would_start);
-        let resumed = is_resumed.then(|| Input::Resumed(resumed(records, limits)));
+        let is_unbegun = released && limits.is_none() && has_only_begun(records, &open);
+        let first = match (is_unbegun, is_resumed) {
+            // It tells when the run's time is up, and changes nothing else.
+            (true, _) => Some(Input::TimePassed),
+            (false, true) => Some(Input::Resumed(resumed(records, limits))),
+            (false, false) => None,
+        };
         let answers = answers.iter().map(|answer| input(records, answer));
-        let inputs = resumed.into_iter().map(Ok).chain(answers);
+        let inputs = first.into_iter().map(Ok).chain(answers);
         let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let active = active(records);
         let stamp = Stamp::new(last_at(records), active);
@@ -64,6 +74,7 @@ impl RestoredRun {
         Ok(Self {
             tree,
             inputs,
+            unbegun: if is_unbegun { open } else { Vec::new() },
             active,
         })
     }
@@ -81,7 +92,8 @@ impl RestoredRun {
         let is_looked_at =
             |input: &Input| engine.has_tool_hooks() && matches!(input, Input::ToolFinished(_));
         let (brought, inputs) = self.inputs.into_iter().partition(is_looked_at);
-        let first = advance_all(&mut tree, stamp, inputs)?;
+        let mut first = advance_all(&mut tree, stamp, inputs)?;
+        first.effects.splice(..0, self.unbegun);
         for sink in &engine.sinks {
             sink.taken_up(tree.run_id(), history, &records);
         }
@@ -118,6 +130,13 @@ fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<S
         (all.status, all.wake_at) = (step.status, step.wake_at);
     }
     Ok(all)
+}
+
+/// Tells whether nothing is on record of a run but its first step, and that step runs no tool.
+fn has_only_begun(records: &[Arc<Record>], open: &[Effect]) -> bool {
+    let steps = records.iter().filter(|record| record.active_ms.is_some());
+    let runs_tool = |effect: &Effect| matches!(effect, Effect::RunTool(_));
+    steps.count() == 1 && !open.iter().any(runs_tool)
 }
 
 fn last_at(records: &[Arc<Record>]) -> Timestamp {

@@ -16,8 +16,8 @@ use super::Runs;
 use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
 use super::restored::{RestoredRun, client_call};
-use super::slot::{Claim, Reached};
-use crate::driver::RunScope;
+use super::slot::{Claim, Reached, RunSlot};
+use crate::driver::{ReadyRun, RunScope};
 use crate::engine::trace_of;
 use crate::request::Delivery;
 use crate::run_handle::RunHandle;
@@ -136,7 +136,24 @@ struct Resumable {
     in_force: InForce,
     /// Whether it goes on only if something was posted to it.
     may_be_posted_to: bool,
+    /// Whether whoever had it gave it back.
+    released: bool,
     context: RequestContext,
+}
+
+/// A run that was leased to be taken up.
+pub(super) struct PreparedRun {
+    pub(super) slot: RunSlot,
+    pub(super) scope: RunScope,
+    pub(super) ready: ReadyRun,
+}
+
+/// What became of a run that was to be taken up.
+pub(super) enum Prepared {
+    /// It can be driven here.
+    Ready(Box<PreparedRun>),
+    /// It goes on elsewhere, or another run goes on from it.
+    GoesOn(RunHandle),
 }
 
 impl Runs {
@@ -167,9 +184,22 @@ impl Runs {
     pub(super) async fn resume_as(
         &self,
         run_id: RunId,
-        mut answers: Vec<Answer>,
+        answers: Vec<Answer>,
         taker: Taker,
     ) -> Result<RunHandle, ResumeError> {
+        match self.prepare(run_id, answers, taker).await? {
+            Prepared::Ready(run) => Ok(self.set_to_work(run.slot, run.scope, run.ready).await?),
+            Prepared::GoesOn(handle) => Ok(handle),
+        }
+    }
+
+    /// Checks and leases a run that is to be taken up, so that it can be driven.
+    pub(super) async fn prepare(
+        &self,
+        run_id: RunId,
+        mut answers: Vec<Answer>,
+        taker: Taker,
+    ) -> Result<Prepared, ResumeError> {
         if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
@@ -195,7 +225,8 @@ impl Runs {
         let records = match store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(why)) => {
                 let why = Unresumable::Damaged(why);
-                return self.close_unresumable(claim, Vec::new(), why).await;
+                let next = self.close_unresumable(claim, Vec::new(), why).await;
+                return next.map(Prepared::GoesOn);
             }
             records => records?,
         };
@@ -210,18 +241,20 @@ impl Runs {
         let session = view.session().ok_or(RestoreError::NoStart)?;
         let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
             let why = Unresumable::Undecided;
-            return self.close_unresumable(claim, records, why).await;
+            let next = self.close_unresumable(claim, records, why).await;
+                return next.map(Prepared::GoesOn);
         };
         let in_force = self.in_force(session, spec, decision);
         let history = store.history_before(run_id).await?;
         // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
-        let limits = in_force.limits.as_deref();
-        let read = RestoredRun::read(&history, &records, (&answers, &[]), limits);
+        let (limits, released) = (in_force.limits.as_deref(), summary.released);
+        let read = RestoredRun::read(&history, &records, (&answers, &[]), limits, released);
         let may_be_posted_to = matches!(read, Err(ResumeError::NothingToDo));
         match read {
             Err(ResumeError::Restore(why)) => {
                 let why = Unresumable::Log(why);
-                return self.close_unresumable(claim, records, why).await;
+                let next = self.close_unresumable(claim, records, why).await;
+                return next.map(Prepared::GoesOn);
             }
             Err(error) if !may_be_posted_to => return Err(error),
             // One that was given back each time was stopped in order, and one that was lost while this process lives did
@@ -232,7 +265,8 @@ impl Runs {
                     && !self.parts.lost.contains(run_id) =>
             {
                 let why = Unresumable::InVain(run.tree.taken_up_in_vain());
-                return self.close_unresumable(claim, records, why).await;
+                let next = self.close_unresumable(claim, records, why).await;
+                return next.map(Prepared::GoesOn);
             }
             _ => {}
         }
@@ -243,18 +277,28 @@ impl Runs {
             history,
             in_force,
             may_be_posted_to,
+            released: summary.released,
             context,
         };
-        self.go_on(claim, resumable, &answers).await
+        if self.parts.dispatcher.is_some() {
+            let Resumable {
+                session, records, ..
+            } = resumable;
+            drop(claim);
+            let told = self.tell_elsewhere(run_id, session, records, &answers);
+            return told.await.map(Prepared::GoesOn);
+        }
+        let leased = self.lease_restored(claim, resumable, &answers).await?;
+        Ok(Prepared::Ready(Box::new(leased)))
     }
 
-    /// Leases a run that can go on, and sets it to work.
-    async fn go_on(
+    /// Leases a run that can go on, and reads it back once nobody else can write to it.
+    async fn lease_restored(
         &self,
         claim: Claim,
         run: Resumable,
         answers: &[Answer],
-    ) -> Result<RunHandle, ResumeError> {
+    ) -> Result<PreparedRun, ResumeError> {
         let run_id = claim.run();
         let slot = claim.lease(&run.session).await?;
         slot.note_recorded();
@@ -269,7 +313,9 @@ impl Runs {
         let last = records.last().map_or(Seq(0), |record| record.seq);
         records.extend(self.parts.store.records(run_id, last).await?);
         let limits = run.in_force.limits.as_deref();
-        let restored = RestoredRun::read(&run.history, &records, (answers, &posted), limits)?;
+        let released = run.released;
+        let restored =
+            RestoredRun::read(&run.history, &records, (answers, &posted), limits, released)?;
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),
@@ -280,7 +326,7 @@ impl Runs {
             offered_now: Some(run.in_force.tools),
         };
         let ready = restored.ready(&self.parts.engine, &run.history, records)?;
-        Ok(self.set_to_work(slot, scope, ready).await?)
+        Ok(PreparedRun { slot, scope, ready })
     }
 
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this

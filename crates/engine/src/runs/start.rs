@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::standing_plan;
-use neuraxis_core::{Message, RunId, RunSpec, Seq, SessionId, Taint, Transcript, offered_tools};
+use neuraxis_core::{
+    Message, RunId, RunSpec, Seq, SessionId, Step, Taint, Transcript, offered_tools,
+};
 use neuraxis_ports::StoreError;
 
 use super::Runs;
@@ -105,22 +107,38 @@ impl Runs {
         scope: RunScope,
         run: ReadyRun,
     ) -> Result<RunHandle, StoreError> {
-        let engine = &self.parts.engine;
+        let (driver, first, handle) = self.begin(slot, scope, run).await?;
+        // One that ends as it begins leaves nothing to be driven.
+        if let Some(dispatcher) = &self.parts.dispatcher
+            && !first.status.is_ended()
+        {
+            return Ok(self.hand_over(dispatcher, driver, handle).await);
+        }
+        driver.show(&handle);
+        let task = self.parts.engine.tasks.spawn(driver.drive(first));
+        self.parts
+            .active
+            .note_task(handle.run_id(), task.abort_handle());
+        Ok(handle)
+    }
+
+    /// Gives a run its driver and its handle, and keeps the records of its first step.
+    pub(super) async fn begin(
+        &self,
+        slot: RunSlot,
+        scope: RunScope,
+        run: ReadyRun,
+    ) -> Result<(Box<Driver>, Step, RunHandle), StoreError> {
+        let engine = Arc::clone(&self.parts.engine);
         let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
-        let (driver, first, link) =
-            Driver::begin(Arc::clone(engine), scope, Some(slot), run).await?;
+        let (driver, first, link) = Driver::begin(engine, scope, Some(slot), run).await?;
         let handle = RunHandle {
             link,
             session_id,
             trace,
             is_repeat: false,
         };
-        driver.show(&handle);
-        let task = engine.tasks.spawn(driver.drive(first));
-        self.parts
-            .active
-            .note_task(handle.run_id(), task.abort_handle());
-        Ok(handle)
+        Ok((driver, first, handle))
     }
 
     /// Lets a run whose agent searches its tools go on with those that the session's last run ended with, and with those that

@@ -19,6 +19,7 @@ mod closings;
 mod context;
 mod crashes;
 mod delivery;
+mod elsewhere;
 mod endings;
 mod events;
 mod failing_models;

@@ -14,6 +14,7 @@ mod attachments;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
+mod deploy_files;
 mod endings;
 mod fork;
 mod framing;

@@ -27,7 +27,7 @@ async fn questions(world: &World, run: RunId) -> Vec<ApprovalRequested> {
 }
 
 /// An approval of what the run asks about, as anybody could write it.
-async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDecided {
+pub(crate) async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDecided {
     let asked = questions(world, run).await.pop().unwrap();
     ApprovalDecided {
         id: InputId::new(id.to_owned()),

@@ -11,7 +11,7 @@ use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
 use neuraxis::ports::{
     Approver, ApproverReply, Tool, ToolContext, ToolError, TurnContext, async_trait,
 };
-use neuraxis_app::{App, Config, Environment, Sources};
+use neuraxis_app::{App, Config, Environment, Sources, Worker};
 use neuraxis_server::{Limits, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
@@ -21,6 +21,9 @@ pub(crate) const FOLDER: &str = "TEST_NEURAXIS_SURVIVAL_FOLDER";
 
 /// Tells it how many pages its database may have, if not as many as the disk has room for.
 pub(crate) const PAGES: &str = "TEST_NEURAXIS_SURVIVAL_PAGES";
+
+/// Tells it that it is a worker, and no server.
+pub(crate) const WORKER: &str = "TEST_NEURAXIS_SURVIVAL_WORKER";
 
 /// Serves until it is killed.
 pub(crate) fn serve(folder: &Path) {
@@ -35,7 +38,13 @@ pub(crate) fn serve(folder: &Path) {
         let config = Config::load(&environment, &Sources::default().with_file(file)).unwrap();
         let tools = ["look", "note", "pay", "pay_asked"].map(|name| tool(folder, name));
         let small = small_store(&config).await;
-        let app = App::builder(&config, &environment).extend(|builder| {
+        let is_worker = std::env::var_os(WORKER).is_some();
+        let app = App::builder(&config, &environment);
+        let app = match is_worker {
+            true => app,
+            false => app.driven_as_configured(),
+        };
+        let app = app.extend(|builder| {
             let builder = builder.tools(tools).approver(Arc::new(Later));
             match small {
                 Some(store) => builder.store(Arc::new(store)),
@@ -43,6 +52,12 @@ pub(crate) fn serve(folder: &Path) {
             }
         });
         let orchestrator = app.build().await.unwrap().orchestrator;
+        if is_worker {
+            let worker = Worker::bind(&config.driver().restate, orchestrator.runs());
+            let worker = worker.await.unwrap();
+            println!("listening on http://{}", worker.address());
+            return worker.serve(std::future::pending()).await;
+        }
         orchestrator.runs().recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
         let mut limits = Limits::default();

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use neuraxis::core::RunId;
 use reqwest::RequestBuilder;
 use serde_json::json;
 use tokio::io::BufReader;
@@ -33,6 +34,13 @@ impl Server {
     /// As [`ask`](Self::ask), under a key.
     pub(crate) fn ask_keyed(&self, key: &str) -> Client {
         self.listen(self.request("s", "go").header("idempotency-key", key))
+    }
+
+    /// Follows a run from the record after one.
+    pub(crate) fn follow(&self, run: RunId, after: u64) -> Client {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let events = http.get(format!("{}/api/v1/runs/{run}/events", self.url));
+        self.listen(events.header("last-event-id", after.to_string()))
     }
 
     fn listen(&self, request: RequestBuilder) -> Client {
@@ -82,6 +90,11 @@ impl Client {
                 .any(|told| told.contains(&kind))
         })
         .await;
+    }
+
+    /// Returns all it was told, once the events have ended by themselves.
+    pub(crate) async fn ended(self) -> Vec<String> {
+        self.told().await
     }
 
     /// Returns all it was told, once the server is gone.

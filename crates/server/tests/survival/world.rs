@@ -161,6 +161,16 @@ impl World {
         self.started(self.command(&[])).await
     }
 
+    /// Starts a worker and waits until it listens.
+    pub(crate) async fn start_worker(&self) -> Server {
+        let mut command = self.command(&[]);
+        if self.program == Program::Real {
+            command = self.program_command(&[], &["worker", "--config", "neuraxis.toml"]);
+        }
+        command.env(child::WORKER, "1");
+        self.started(command).await
+    }
+
     /// Starts the server with files that may have so many blocks of half a kibibyte; a write beyond them fails.
     pub(crate) async fn start_with_blocks(&self, blocks: u32) -> Server {
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
@@ -170,12 +180,14 @@ impl World {
 
     /// The command that starts the server, as the last words of another.
     pub(crate) fn command(&self, before: &[&str]) -> Command {
+        let arguments = ["--listen", "127.0.0.1:0", "--config", "neuraxis.toml"];
+        self.program_command(before, &arguments)
+    }
+
+    fn program_command(&self, before: &[&str], arguments: &[&str]) -> Command {
         let folder = self.folder();
         let (program, arguments): (PathBuf, &[&str]) = match self.program {
-            Program::Real => (
-                env!("CARGO_BIN_EXE_neuraxis-server").into(),
-                &["--listen", "127.0.0.1:0", "--config", "neuraxis.toml"],
-            ),
+            Program::Real => (env!("CARGO_BIN_EXE_neuraxis-server").into(), arguments),
             Program::WithTools => (
                 std::env::current_exe().unwrap(),
                 &[

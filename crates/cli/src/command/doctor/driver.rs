@@ -1,0 +1,53 @@
+//! Whether runs can be handed over, where servers do not drive them themselves.
+
+use std::error::Error;
+
+use neuraxis_app::{AdminError, Config, DriverKind, Restate};
+
+use super::check::{Check, Outcome};
+use super::surroundings::SUBJECT;
+
+const NAME: &str = "driver";
+
+/// Looks whether Restate answers and knows workers, unless nothing is to be sent. Nothing is looked at where runs are driven by
+/// the process that begins them.
+pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
+    if config.driver().kind == DriverKind::Local {
+        return None;
+    }
+    let restate = match Restate::new(&config.driver().restate) {
+        Ok(restate) => restate,
+        Err(fault) => {
+            return Some(Check::new(SUBJECT, NAME, Outcome::Failed, fault.to_string()));
+        }
+    };
+    if config.store().is_in_memory() {
+        let detail = "workers take runs up from a store that they share, and memory: is a process's own";
+        let check = Check::new(SUBJECT, NAME, Outcome::Failed, detail);
+        return Some(check.fix("set store.url to that of a Postgres server"));
+    }
+    if !sends {
+        let detail = "Restate, not asked: --offline";
+        return Some(Check::new(SUBJECT, NAME, Outcome::Skipped, detail));
+    }
+    Some(match restate.check().await {
+        Ok(workers) => {
+            let detail = format!(
+                "Restate answers, and has workers ({}, revision {})",
+                workers.deployment, workers.revision
+            );
+            Check::new(SUBJECT, NAME, Outcome::Ok, detail)
+        }
+        Err(error) => {
+            let fix = match &error {
+                AdminError::NoWorker => "start neuraxis-server worker with this configuration",
+                _ => "start Restate, or correct [driver.restate]; docs/scale.md says how",
+            };
+            let mut detail = error.to_string();
+            if let Some(cause) = error.source() {
+                detail = format!("{detail}: {cause}");
+            }
+            Check::new(SUBJECT, NAME, Outcome::Failed, detail).fix(fix)
+        }
+    })
+}

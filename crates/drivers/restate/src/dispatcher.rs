@@ -1,0 +1,102 @@
+//! Hands runs over to Restate, by its ingress.
+
+use std::time::Duration;
+
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::{DispatchError, RunDispatcher, async_trait};
+use reqwest::{Client, RequestBuilder, Response, Url};
+use serde::Deserialize;
+
+use crate::config::{ConfigFault, RestateConfig, client};
+use crate::object::{OBJECT, Posted, Ticket};
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much of what Restate says about a refusal is told.
+const MAX_SAID: usize = 300;
+
+/// Has runs driven by the workers that are registered with Restate.
+///
+/// A run is an invocation under the run's own id, so that one which is dispatched twice is invoked once; the second time it is
+/// signaled to look into its inbox.
+#[derive(Debug, Clone)]
+pub struct RestateDispatcher {
+    client: Client,
+    ingress: Url,
+}
+
+/// What the ingress says of a call that it took.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Taken {
+    invocation_id: String,
+    status: Status,
+}
+
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+enum Status {
+    Accepted,
+    PreviouslyAccepted,
+}
+
+impl RestateDispatcher {
+    /// Hands runs over by the ingress of a configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigFault`] if the ingress is no address.
+    pub fn new(config: &RestateConfig) -> Result<Self, ConfigFault> {
+        Ok(Self {
+            client: client()?,
+            ingress: config.ingress_url()?,
+        })
+    }
+
+    /// Prepares a call of a session's object that is not waited for.
+    fn send(&self, session: &SessionId, handler: &str) -> RequestBuilder {
+        let mut url = self.ingress.clone();
+        // An address with a host can hold segments.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty();
+            path.extend(["restate", "send", OBJECT, session.as_str(), handler]);
+        }
+        self.client.post(url).timeout(PATIENCE)
+    }
+}
+
+#[async_trait]
+impl RunDispatcher for RestateDispatcher {
+    async fn dispatch(&self, session: &SessionId, run: RunId) -> Result<(), DispatchError> {
+        let drive = self.send(session, "drive").json(&Ticket { run });
+        let drive = drive.header("idempotency-key", run.to_string());
+        let taken: Taken = answered(drive).await?.json().await.map_err(|error| {
+            DispatchError::new("Restate's ingress gave an answer that nobody understands")
+                .caused_by(error)
+        })?;
+        if taken.status == Status::PreviouslyAccepted {
+            let posted = Posted {
+                invocation: taken.invocation_id,
+            };
+            answered(self.send(session, "wake").json(&posted)).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
+    let answer = request.send().await.map_err(|error| {
+        DispatchError::new("Restate's ingress cannot be reached (driver.restate.ingress)")
+            .caused_by(error)
+    })?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let said = answer.text().await.unwrap_or_default();
+    let said: String = said.chars().take(MAX_SAID).collect();
+    Err(DispatchError::new(match status.as_u16() {
+        404 => format!("Restate knows no worker: start `neuraxis-server worker` ({said})"),
+        _ => format!("Restate's ingress answered {status}: {said}"),
+    }))
+}

@@ -1,0 +1,266 @@
+//! Runs that other processes drive: handed over when their first records are kept, told of what somebody posted, and followed
+//! in the store by handles like any other's.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{ClientResult, InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId};
+use neuraxis_ports::{RunDispatcher, StoreError};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::attach::LOOK_EVERY;
+use super::resume::{Answer, ResumeError};
+use super::{Runs, client_call};
+use crate::driver::{Driver, INBOX_SIZE};
+use crate::engine::{Engine, trace_of};
+use crate::feed::Feed;
+use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
+
+/// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
+/// is usual.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+
+/// How long one attempt to dispatch a run may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause after a dispatch that failed, doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest pause between two attempts to dispatch a run.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+impl Runs {
+    /// Leaves a run to other processes whose first records are kept, and follows it.
+    pub(super) async fn hand_over(
+        &self,
+        dispatcher: &Arc<dyn RunDispatcher>,
+        driver: Box<Driver>,
+        handle: RunHandle,
+    ) -> RunHandle {
+        driver.leave().await;
+        let RunHandle {
+            link,
+            session_id,
+            trace,
+            is_repeat,
+        } = handle;
+        let records = link.feed.with_records(<[_]>::to_vec);
+        let run_id = link.run_id;
+        dispatch_soon(&self.parts.engine, dispatcher, session_id.clone(), run_id);
+        RunHandle {
+            trace,
+            is_repeat,
+            ..self.follow(run_id, session_id, records)
+        }
+    }
+
+    /// Keeps answers for a run that other processes drive, and has it go on.
+    pub(super) async fn tell_elsewhere(
+        &self,
+        run_id: RunId,
+        session: SessionId,
+        records: Vec<Arc<Record>>,
+        answers: &[Answer],
+    ) -> Result<RunHandle, ResumeError> {
+        let store = &self.parts.store;
+        for answer in answers {
+            let entry = InboxEntry::new(inbox_input(&records, answer)?);
+            store.post(run_id, &entry).await?;
+        }
+        let run = store.run(run_id).await?;
+        if run.status == RunStatus::Waiting && !run.has_mail {
+            return Err(ResumeError::NothingToDo);
+        }
+        if let Some(dispatcher) = &self.parts.dispatcher {
+            dispatch_soon(&self.parts.engine, dispatcher, session.clone(), run_id);
+        }
+        Ok(self.follow(run_id, session, records))
+    }
+
+    /// Makes a handle of a run that another process drives, whose first records are known.
+    pub(crate) fn follow(
+        &self,
+        run_id: RunId,
+        session_id: SessionId,
+        mut records: Vec<Arc<Record>>,
+    ) -> RunHandle {
+        let (sender, inbox) = mpsc::channel(INBOX_SIZE);
+        let (end, receiver) = watch::channel(None);
+        let feed = Arc::new(Feed::default());
+        let last = records.last().map_or(Seq(0), |record| record.seq);
+        feed.publish(&mut records);
+        let followed = Followed {
+            runs: self.clone(),
+            run_id,
+            session_id: session_id.clone(),
+            last,
+            feed: Arc::clone(&feed),
+            inbox,
+            end,
+        };
+        let engine = &self.parts.engine;
+        engine.tasks.spawn(followed.to_the_end());
+        RunHandle {
+            link: RunLink {
+                run_id,
+                inbox: sender,
+                end: receiver,
+                feed,
+                ids: Arc::clone(&engine.ids),
+            },
+            session_id,
+            trace: trace_of(run_id),
+            is_repeat: false,
+        }
+    }
+}
+
+/// Dispatches a run in a task of its own, as often as it takes while this process lives. What is to be done stands in the store:
+/// if the process dies before, whoever [recovers](Runs::recover) runs does it.
+pub(super) fn dispatch_soon(
+    engine: &Engine,
+    dispatcher: &Arc<dyn RunDispatcher>,
+    session: SessionId,
+    run: RunId,
+) {
+    let (dispatcher, closing) = (Arc::clone(dispatcher), engine.closing.clone());
+    engine.tasks.spawn(async move {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match timeout(PATIENCE, dispatcher.dispatch(&session, run)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::warn!(%run, error, "the run was not dispatched yet");
+                }
+                Err(_) => tracing::warn!(%run, "nobody answered who was to have the run driven"),
+            }
+            if closing.run_until_cancelled(sleep(pause)).await.is_none() {
+                return;
+            }
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    });
+}
+
+/// A run that is followed in the store, in place of a driver.
+struct Followed {
+    runs: Runs,
+    run_id: RunId,
+    session_id: SessionId,
+    /// The last record that was shown.
+    last: Seq,
+    feed: Arc<Feed>,
+    inbox: mpsc::Receiver<Box<Input>>,
+    end: watch::Sender<Option<Ended>>,
+}
+
+impl Followed {
+    async fn to_the_end(mut self) {
+        let closing = self.runs.parts.engine.closing.clone();
+        let mut pause = LOOK_SOON;
+        loop {
+            let before = self.last;
+            match self.look().await {
+                Ok(Some(end)) => {
+                    self.feed.end();
+                    self.end.send_replace(Some(Ok(end)));
+                    return;
+                }
+                Ok(None) => {}
+                Err(error) if error.is_retryable() => {
+                    tracing::debug!(run = %self.run_id, %error, "a run that is followed was not read");
+                }
+                Err(error) => {
+                    self.feed.end();
+                    self.end.send_replace(Some(Err(error)));
+                    return;
+                }
+            }
+            pause = match self.last == before {
+                true => (pause * 2).min(LOOK_EVERY),
+                false => LOOK_SOON,
+            };
+            tokio::select! {
+                // Whoever listens hears no end: the run goes on, and this process does not.
+                () = closing.cancelled() => return self.feed.end(),
+                Some(input) = self.inbox.recv() => self.post(*input).await,
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Shows what is new on record. Returns what the run left if it has ended, or waits for somebody who is not here.
+    async fn look(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
+        let store = &self.runs.parts.store;
+        // Before the records, so that none of those that it speaks of is missed.
+        let run = store.run(self.run_id).await?;
+        let mut records = Vec::new();
+        if run.records > self.last.0 {
+            records = store.records(self.run_id, self.last).await?;
+        }
+        if let Some(last) = records.last() {
+            self.last = last.seq;
+            self.feed.publish(&mut records);
+        }
+        let is_left = run.leased_until.is_none() && !run.has_mail;
+        let waits = run.status == RunStatus::Waiting && is_left && self.last == Seq(run.records);
+        if run.ended_at.is_none() && !waits {
+            return Ok(None);
+        }
+        let records = self.feed.with_records(<[_]>::to_vec);
+        let stored = self.runs.stored_run(&self.session_id, self.run_id, records);
+        Ok(stored.await?.link.end().await.ok())
+    }
+
+    /// Leaves what somebody sends by the handle in the run's inbox.
+    async fn post(&self, input: Input) {
+        let input = match input {
+            Input::ApprovalDecided(decided) => InboxInput::ApprovalDecided(decided),
+            Input::Steered(steered) => InboxInput::Steered(steered),
+            Input::Cancelled(cancelled) => InboxInput::Cancelled(cancelled),
+            Input::ToolFinished(finished) => InboxInput::ClientResult(ClientResult {
+                effect_id: finished.effect_id,
+                attempt: finished.attempt,
+                value: finished.outcome.output.value,
+                failure: finished.outcome.failure,
+                duration: finished.duration,
+            }),
+            // Handles send nothing else.
+            _ => return,
+        };
+        if let Err(error) = self.runs.post(self.run_id, input).await {
+            let error: &(dyn Error + 'static) = &error;
+            tracing::warn!(run = %self.run_id, error, "what was sent to the run was not kept");
+        }
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.feed.end();
+    }
+}
+
+fn inbox_input(records: &[Arc<Record>], answer: &Answer) -> Result<InboxInput, ResumeError> {
+    Ok(match answer {
+        Answer::Approval(decided) => InboxInput::ApprovalDecided(decided.clone()),
+        Answer::ToolResult {
+            call,
+            outcome,
+            duration,
+        } => {
+            let (effect_id, attempt) =
+                client_call(records, call).ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
+            InboxInput::ClientResult(ClientResult {
+                effect_id,
+                attempt,
+                value: outcome.output.value.clone(),
+                failure: outcome.failure,
+                duration: *duration,
+            })
+        }
+    })
+}

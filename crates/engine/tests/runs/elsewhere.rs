@@ -1,0 +1,276 @@
+//! Runs that are handed over to other processes: here, to another engine on the same store that drives them step by step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuraxis_core::{
+    ApprovalDecision, JsonText, RunId, RunStatus, Seq, SessionId, ToolCallId, ToolOutcome, ToolOutput,
+};
+use neuraxis_engine::{
+    DecideLater, Orchestrator, OrchestratorBuilder, ResumeError, RunProgress, UuidV7,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{
+    DispatchError, RunDispatcher, RunLog as _, SessionIndex as _, Tool as _, async_trait,
+};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::sync::mpsc;
+
+use crate::support::{assert_paired, builder, request, session};
+
+/// Passes on what is dispatched, but for the first attempts.
+#[derive(Debug)]
+struct Dispatched {
+    runs: mpsc::UnboundedSender<RunId>,
+    failures: AtomicUsize,
+}
+
+#[async_trait]
+impl RunDispatcher for Dispatched {
+    async fn dispatch(&self, _session: &SessionId, run: RunId) -> Result<(), DispatchError> {
+        let left = |left: usize| left.checked_sub(1);
+        let failed = self
+            .failures
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        if failed.is_ok() {
+            return Err(DispatchError::new("nobody is there"));
+        }
+        self.runs.send(run).unwrap();
+        Ok(())
+    }
+}
+
+struct Fleet {
+    store: Arc<MemoryStore>,
+    server: Orchestrator,
+    worker: Orchestrator,
+    dispatched: mpsc::UnboundedReceiver<RunId>,
+}
+
+impl Fleet {
+    fn new(model: ScriptedModel, tools: Vec<ScriptedTool>) -> Self {
+        Self::failing(model, tools, 0)
+    }
+
+    fn failing(model: ScriptedModel, tools: Vec<ScriptedTool>, failures: usize) -> Self {
+        Self::with(model, tools, failures, |builder| builder)
+    }
+
+    fn with(
+        model: ScriptedModel,
+        tools: Vec<ScriptedTool>,
+        failures: usize,
+        more: fn(OrchestratorBuilder) -> OrchestratorBuilder,
+    ) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let (runs, dispatched) = mpsc::unbounded_channel();
+        let failures = AtomicUsize::new(failures);
+        // It may govern the tools, and must not run them, nor ask a model.
+        let names = tools.iter().map(|tool| tool.spec().clone());
+        let unused = names.map(|spec| ScriptedTool::always(spec, Act::hanging()));
+        let server = Self::part(&store, ScriptedModel::new(), unused.collect());
+        let server = server.dispatcher(Arc::new(Dispatched { runs, failures }));
+        Self {
+            server: more(server).build().unwrap(),
+            worker: more(Self::part(&store, model, tools)).build().unwrap(),
+            store,
+            dispatched,
+        }
+    }
+
+    fn part(
+        store: &Arc<MemoryStore>,
+        model: ScriptedModel,
+        tools: Vec<ScriptedTool>,
+    ) -> OrchestratorBuilder {
+        let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
+        let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+        builder.approver(Arc::new(DecideLater)).tools(tools)
+    }
+
+    /// Drives what is dispatched next as far as it goes. Returns how often it made a step, and where it stands.
+    async fn work(&mut self) -> (usize, RunProgress) {
+        let run = self.dispatched.recv().await.unwrap();
+        let mut stepped = self.worker.runs().take_up(run).await.unwrap();
+        for steps in 1.. {
+            let before = self.store.records(run, Seq(0)).await.unwrap().len();
+            match stepped.step().await {
+                RunProgress::GoesOn { .. } => {
+                    let after = self.store.records(run, Seq(0)).await.unwrap().len();
+                    assert!(after > before, "a step of which nothing is on record");
+                }
+                progress => return (steps, progress),
+            }
+        }
+        unreachable!()
+    }
+}
+
+fn note() -> ScriptedTool {
+    ScriptedTool::always(spec("note").idempotent(), Act::value("1"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("note", "{}"), ("note", "{}")]))
+        .then(reply::text("done"));
+    let mut fleet = Fleet::new(model, vec![note()]);
+    let (handle, mut events) = fleet.server.stream(request("go")).await.unwrap();
+    // Two replies and two results were waited for, and the last leads to the end.
+    let (steps, progress) = fleet.work().await;
+    assert_eq!(progress, RunProgress::Ended);
+    assert!((3..=4).contains(&steps), "{steps}");
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "done")
+    );
+    let mut heard = 0;
+    while events.next().await.is_some() {
+        heard += 1;
+    }
+    let records = fleet.store.records(handle.run_id(), Seq(0)).await.unwrap();
+    assert_eq!(heard, records.len());
+    let kinds = records.iter().map(|record| record.body.kind());
+    assert!(!kinds.into_iter().any(|kind| kind == "resumed"));
+    assert_paired(fleet.store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_dispatched_is_tried_again_until_it_is() {
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let mut fleet = Fleet::failing(model, vec![], 7);
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    assert_eq!(handle.result().await.unwrap().reply, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let mut fleet = Fleet::new(model, vec![]);
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    // It is lost on the way.
+    fleet.dispatched.recv().await.unwrap();
+    let recovered = fleet.server.runs().recover().await.unwrap();
+    assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    assert_eq!(handle.result().await.unwrap().reply, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_the_server() {
+    let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("paid"));
+    let mut fleet = Fleet::new(model, vec![pay]);
+    let asked = request("go").mode(neuraxis_core::Mode::MODERATE);
+    let (handle, _) = fleet.server.stream(asked).await.unwrap();
+    assert_eq!(
+        fleet.work().await.1,
+        RunProgress::Waits { posted: false }
+    );
+    let waiting = handle.result().await.unwrap();
+    assert_eq!(waiting.status, RunStatus::Waiting);
+    let approvals = fleet.server.approvals();
+    let question = approvals.list().await.unwrap().remove(0);
+    // Nobody is told of it anew.
+    fleet.server.runs().recover().await.unwrap();
+    let idle = tokio::time::timeout(Duration::from_secs(60), fleet.dispatched.recv()).await;
+    assert!(idle.is_err(), "{idle:?}");
+    let request = &question.request;
+    approvals
+        .decide(
+            question.run_id,
+            &request.tool_call_id,
+            request.arguments_hash,
+            ApprovalDecision::APPROVE,
+            None,
+        )
+        .await
+        .unwrap();
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    let result = fleet.server.runs().result(handle.run_id()).await.unwrap();
+    assert_eq!(result.reply, "paid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_handle_of_a_run_elsewhere_cancels_it() {
+    let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
+    let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
+    let mut fleet = Fleet::new(model, vec![hanging]);
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    handle.cancel("enough").unwrap();
+    let (_, progress) = fleet.work().await;
+    assert_eq!(progress, RunProgress::Ended);
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_class_decides() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("who knows"));
+    let pay = ScriptedTool::always(spec("pay"), Act::hanging());
+    let mut fleet = Fleet::new(model, vec![pay]);
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    let run = fleet.dispatched.recv().await.unwrap();
+    let runs = fleet.worker.runs();
+    let mut first = runs.take_up(run).await.unwrap();
+    assert_eq!(
+        first.step().await,
+        RunProgress::GoesOn {
+            next: vec!["pay".to_owned()]
+        }
+    );
+    assert!(matches!(runs.take_up(run).await, Err(ResumeError::AtWork(_))));
+    // The call begins, and never ends.
+    let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
+    assert!(begun.is_err());
+    first.leave().await;
+
+    let mut next = runs.take_up(run).await.unwrap();
+    while next.step().await != RunProgress::Ended {}
+    assert_eq!(next.step().await, RunProgress::Ended);
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.reply, "who knows");
+    let records = fleet.store.records(run, Seq(0)).await.unwrap();
+    let unknown = records.iter().filter(|record| {
+        let json = record.to_json();
+        json.contains("\"type\":\"tool_result\"") && json.contains("unknown")
+    });
+    assert_eq!(unknown.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("place", "{}")]))
+        .then(reply::text("there"));
+    let mut fleet = Fleet::with(model, vec![], 0, |builder| {
+        builder.client_tool(spec("place").read_only().build())
+    });
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    assert_eq!(
+        fleet.work().await.1,
+        RunProgress::Waits { posted: false }
+    );
+    let waiting = handle.result().await.unwrap();
+    let call = waiting.pending[0].tool_call_id.clone();
+    let outcome = ToolOutcome::done(ToolOutput::new(JsonText::string("Rome")));
+    let runs = fleet.server.runs();
+    let missing = ToolCallId::from_text("none");
+    let wrong = runs
+        .bring(handle.run_id(), &missing, outcome.clone(), Duration::ZERO)
+        .await;
+    assert!(matches!(wrong, Err(ResumeError::NotWaiting(_))));
+    runs.bring(handle.run_id(), &call, outcome, Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    assert_eq!(runs.result(handle.run_id()).await.unwrap().reply, "there");
+}

@@ -1,0 +1,101 @@
+//! `neuraxis-server worker`: drives the runs that servers hand over.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use neuraxis_app::{
+    BuildError, Config, DriverKind, Environment, Origin, Sources, Worker, WorkerError,
+};
+
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::program::of_build;
+use crate::reload::{Duty, Wiring};
+use crate::stop;
+
+/// Why no runs were driven.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkFailure {
+    /// The configuration has runs driven where they begin.
+    #[error(
+        "{at:#}: driver.kind is local, so that servers drive their runs themselves and hand over none; set it to restate"
+    )]
+    Local {
+        /// Where it says so.
+        at: Origin,
+    },
+    /// Sessions are in the memory of another process.
+    #[error(
+        "{at:#}: store.url: a worker takes runs up from the store of those that begin them, and memory: is a process's own"
+    )]
+    NothingShared {
+        /// Where it says so.
+        at: Origin,
+    },
+    /// The engine cannot be wired as the configuration says.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The worker cannot be reached as the configuration says.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// The operating system refuses what every program needs.
+    #[error("cannot start")]
+    System(#[from] io::Error),
+}
+
+impl WorkFailure {
+    /// Returns the exit code that belongs to it.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Build(error) => of_build(error),
+            Self::Worker(WorkerError::Listen { .. }) | Self::System(_) => ExitCode::FAILURE,
+            _ => ExitCode::from(2),
+        }
+    }
+}
+
+/// Wires an engine as the configuration says, and drives what Restate gives it until a signal comes. Prints one line on
+/// standard output once it listens.
+pub(crate) async fn run(
+    environment: Environment,
+    sources: Sources,
+    config: &Config,
+) -> Result<(), WorkFailure> {
+    if config.driver().kind == DriverKind::Local {
+        let at = config.origin("driver.kind");
+        return Err(WorkFailure::Local { at });
+    }
+    if config.store().is_in_memory() {
+        let at = config.origin("store.url");
+        return Err(WorkFailure::NothingShared { at });
+    }
+    let wiring = Wiring {
+        environment,
+        sources,
+        metrics: Metrics::new(),
+        decisions: None,
+        keys: Keys::default(),
+        is_loopback: true,
+        duty: Duty::Work,
+    };
+    let app = wiring.build(config, None).await?;
+    let told = stop::signal()?;
+    let runs = app.orchestrator.runs();
+    let worker = Worker::bind(&config.driver().restate, runs).await?;
+    let address = worker.address();
+    tracing::info!("listening on http://{address}");
+    // Nobody has to read it.
+    let mut stdout = io::stdout();
+    let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
+    let until = async {
+        // Whichever signal it is: other workers go on with the runs.
+        told.await;
+    };
+    worker.serve(until).await;
+    app.orchestrator.suspend(Duration::ZERO).await;
+    app.stop_servers().await;
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! Runs that a server hands over and workers drive, by a real Restate and on a real Postgres: whatever is killed, each run ends
+//! once, and what holds of runs that are driven where they begin holds of them.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use neuraxis::core::{RunId, RunStatus};
+use neuraxis::ports::SessionIndex as _;
+use neuraxis_testkit::Restate;
+use serde_json::{Value, json};
+
+use crate::approvals::{approval, asks_first};
+use crate::model::{Hold, Said};
+use crate::points::{A_MOMENT, one_reading, two_turns};
+use crate::random::mixed;
+use crate::server::{Client, Server};
+use crate::world::{Kept, Program, Terms, World, until};
+
+/// A Restate, and what servers and workers share.
+struct Fleet {
+    restate: Restate,
+    world: World,
+}
+
+impl Fleet {
+    async fn new(program: Program, script: fn(usize) -> Said) -> Self {
+        let restate = Restate::start();
+        // One address for whichever worker is alive, as behind a load balancer.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let more = format!(
+            "[driver]\nkind = \"restate\"\n[driver.restate]\ningress = {:?}\nadmin = {:?}\nlisten = \"127.0.0.1:{port}\"\n",
+            restate.ingress(),
+            restate.admin()
+        );
+        let terms = Terms {
+            store: "lease_ms = 1000",
+            more: &more,
+            ..Terms::default()
+        };
+        let world = World::on(program, Kept::OnServer, script, terms).await;
+        Self { restate, world }
+    }
+
+    /// Returns what Restate knows of the invocations of runs: their states.
+    async fn invocations(&self) -> Vec<String> {
+        let query = "SELECT status FROM sys_invocation WHERE target_handler_name = 'drive'";
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let asked = http
+            .post(format!("{}/query", self.restate.admin()))
+            .header("accept", "application/json")
+            .header("content-type", "application/json")
+            .body(json!({"query": query}).to_string());
+        let answer = asked.send().await.unwrap().text().await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let rows = answer["rows"].as_array().unwrap().iter();
+        rows.map(|row| row["status"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Waits for the end of a run, and checks all that must hold of it once everything of ours is dead.
+    async fn ends(&self, run: RunId, client: Client, alive: [Server; 2]) {
+        self.world.ended(run).await;
+        client.hears("final").await;
+        until("its invocation is over", async || {
+            let invocations = self.invocations().await;
+            invocations.iter().all(|status| status == "completed")
+        })
+        .await;
+        for process in alive {
+            process.kill().await;
+        }
+        self.world.check(run, &client.told().await).await;
+    }
+
+    async fn run(&self) -> RunId {
+        until("there is a run", async || self.world.run().await.is_some()).await;
+        self.world.run().await.unwrap()
+    }
+}
+
+/// Where a worker is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Boundary {
+    WhileTheModelIsAsked(usize),
+    WhileTheModelAnswers(usize),
+    AfterAReplyBeforeItsCommit(usize),
+    WhileAToolRuns(&'static str),
+    AfterAToolBeforeItsCommit(&'static str),
+}
+
+const BOUNDARIES: [Boundary; 10] = [
+    Boundary::WhileTheModelIsAsked(0),
+    Boundary::AfterAReplyBeforeItsCommit(0),
+    Boundary::WhileAToolRuns("look"),
+    Boundary::WhileAToolRuns("note"),
+    Boundary::WhileAToolRuns("pay"),
+    Boundary::AfterAToolBeforeItsCommit("look"),
+    Boundary::AfterAToolBeforeItsCommit("note"),
+    Boundary::AfterAToolBeforeItsCommit("pay"),
+    Boundary::WhileTheModelIsAsked(3),
+    Boundary::WhileTheModelAnswers(5),
+];
+
+/// Kills a worker once its run has come to a boundary.
+async fn killed_at(world: &World, boundary: Boundary, worker: Server) {
+    let model = &world.model;
+    match boundary {
+        Boundary::WhileTheModelIsAsked(results) | Boundary::WhileTheModelAnswers(results) => {
+            model.was_asked(results).await;
+            worker.kill().await;
+        }
+        Boundary::AfterAReplyBeforeItsCommit(results) => {
+            model.was_asked(results).await;
+            let locked = world.lock().await;
+            model.let_go();
+            model.has_given(1).await;
+            tokio::time::sleep(A_MOMENT).await;
+            worker.kill().await;
+            locked.open().await;
+        }
+        Boundary::WhileAToolRuns(tool) => {
+            let begun = async || !world.effects("begun", tool).is_empty();
+            until("the tool begins", begun).await;
+            worker.kill().await;
+        }
+        Boundary::AfterAToolBeforeItsCommit(tool) => {
+            let begun = async || !world.effects("begun", tool).is_empty();
+            until("the tool begins", begun).await;
+            let locked = world.lock().await;
+            world.let_tools_go();
+            let done = async || !world.effects("done", tool).is_empty();
+            until("the tool is done", done).await;
+            tokio::time::sleep(A_MOMENT).await;
+            worker.kill().await;
+            locked.open().await;
+        }
+    }
+    model.let_go();
+    world.let_tools_go();
+}
+
+async fn a_worker_dies_at(boundary: Boundary) {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    match boundary {
+        Boundary::WhileTheModelIsAsked(results) => world.model.hold(results, Hold::Before),
+        Boundary::WhileTheModelAnswers(results) => world.model.hold(results, Hold::Amid),
+        Boundary::AfterAReplyBeforeItsCommit(results) => world.model.hold(results, Hold::Before),
+        Boundary::WhileAToolRuns(tool) | Boundary::AfterAToolBeforeItsCommit(tool) => {
+            world.hold_tool(tool);
+        }
+    }
+    let client = server.ask();
+    killed_at(world, boundary, worker).await;
+    let next = world.start_worker().await;
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, next]).await;
+    let count = |name| world.effects("begun", name).len();
+    let again = match boundary {
+        Boundary::WhileAToolRuns(tool) | Boundary::AfterAToolBeforeItsCommit(tool) => tool,
+        _ => "none",
+    };
+    // Restate repeats the step; the class decides whether that repeats the call.
+    assert_eq!(count("look"), 2 + usize::from(again == "look"), "{boundary:?}");
+    assert_eq!(count("note"), 1 + usize::from(again == "note"), "{boundary:?}");
+    assert_eq!(count("pay"), 2, "{boundary:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_is_handed_over_has_the_records_of_one_that_is_not() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = server.ask();
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, worker]).await;
+    let kinds = |records: Vec<std::sync::Arc<neuraxis::core::Record>>| -> Vec<&'static str> {
+        records.iter().map(|record| record.body.kind()).collect()
+    };
+    let handed_over = kinds(world.records(run).await);
+
+    let local = World::new(Program::WithTools, Kept::InFile, two_turns).await;
+    let server = local.start().await;
+    let client = server.ask();
+    client.hears("final").await;
+    server.kill().await;
+    let run = local.run().await.unwrap();
+    assert_eq!(handed_over, kinds(local.records(run).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_whose_worker_is_killed_at_a_boundary_ends_once() {
+    for boundary in BOUNDARIES {
+        println!("{boundary:?}");
+        a_worker_dies_at(boundary).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() {
+    let fleet = Fleet::new(Program::WithTools, asks_first).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = server.ask();
+    client.hears("waiting").await;
+    let run = fleet.run().await;
+    until("the run is put aside", async || {
+        let run = world.store.run(run).await.unwrap();
+        run.status == RunStatus::Waiting && run.leased_until.is_none()
+    })
+    .await;
+    worker.kill().await;
+    let asked = approval(world, run, "unused").await;
+    let decided = server.decide(run, &asked).await;
+    assert!(decided.is_success(), "{decided}");
+    assert_eq!(world.effects("begun", "pay_asked"), []);
+
+    let next = world.start_worker().await;
+    world.ended(run).await;
+    server.kill().await;
+    next.kill().await;
+    world.check(run, &client.told().await).await;
+    assert_eq!(world.effects("begun", "pay_asked").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_outlives_restate_and_the_server_that_began_it() {
+    let mut fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    world.hold_tool("note");
+    let client = server.ask();
+    let begun = async || !world.effects("begun", "note").is_empty();
+    until("the tool begins", begun).await;
+    server.kill().await;
+    let told = client.told().await;
+    fleet.restate.kill();
+    fleet.world.let_tools_go();
+    fleet.restate.restart();
+    let world = &fleet.world;
+    let run = fleet.run().await;
+    world.ended(run).await;
+    worker.kill().await;
+    world.check(run, &told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() {
+    let mut fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let (worker, server) = (
+        fleet.world.start_worker().await,
+        fleet.world.start().await,
+    );
+    fleet.restate.kill();
+    let client = server.ask();
+    client.hears("run_started").await;
+    fleet.restate.restart();
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, worker]).await;
+}
+
+/// `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` how many are tried.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_whose_worker_is_killed_at_random_ends_once() {
+    let number = |name: &str, otherwise: u64| {
+        let given = std::env::var(name).ok();
+        given.map_or(otherwise, |text| text.parse().unwrap())
+    };
+    let first = number("NEURAXIS_KILL_SEED", 1);
+    for seed in first..first + number("NEURAXIS_KILL_ROUNDS", 3) {
+        println!("NEURAXIS_KILL_SEED={seed} NEURAXIS_KILL_ROUNDS=1");
+        let fleet = Fleet::new(Program::WithTools, two_turns).await;
+        let world = &fleet.world;
+        let (mut worker, server) = (world.start_worker().await, world.start().await);
+        let client = server.ask();
+        for draw in 0..2 {
+            let micros = mixed(seed * 2 + draw) % 200_000;
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+            worker.kill().await;
+            worker = world.start_worker().await;
+        }
+        let run = fleet.run().await;
+        fleet.ends(run, client, [server, worker]).await;
+        assert!(world.effects("begun", "pay").len() <= 2, "seed {seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn the_real_program_drives_what_the_real_program_hands_over() {
+    let fleet = Fleet::new(Program::Real, one_reading).await;
+    let world = &fleet.world;
+    let (mut worker, server) = (world.start_worker().await, world.start().await);
+    world.model.hold(1, Hold::Before);
+    let client = server.ask();
+    world.model.was_asked(1).await;
+    // It is told to stop, and leaves its run to the next one.
+    worker.signal(rustix::process::Signal::TERM);
+    assert_eq!(worker.process.wait().await.unwrap().code(), Some(0));
+    let next = world.start_worker().await;
+    world.model.let_go();
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, next]).await;
+}

@@ -1,0 +1,154 @@
+//! Several servers on one Postgres, of which one is killed in the middle of its runs: each run ends once, its listeners read the
+//! rest from another server, and what one asks another is told.
+
+use std::collections::HashSet;
+
+use neuraxis::core::RunStatus;
+use neuraxis::ports::SessionIndex as _;
+use neuraxis_testkit::Aftermath;
+use serde_json::{Value, json};
+
+use crate::approvals::{approval, asks_first};
+use crate::model::{Hold, Said};
+use crate::points::two_turns;
+use crate::server::Server;
+use crate::world::{Kept, Program, Terms, World, until};
+
+/// How many sessions have a run when a server dies.
+const SESSIONS: usize = 12;
+
+async fn world(script: fn(usize) -> Said) -> World {
+    let terms = Terms {
+        store: "lease_ms = 1000",
+        ..Terms::default()
+    };
+    World::on(Program::WithTools, Kept::OnServer, script, terms).await
+}
+
+/// Returns the number of a record as it was told.
+fn seq(told: &str) -> u64 {
+    let record: Value = serde_json::from_str(told).unwrap();
+    record["seq"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_loss_or_repeat() {
+    let world = world(two_turns).await;
+    let first = world.start().await;
+    let second = world.start().await;
+    world.model.hold(3, Hold::Before);
+    let client = first.ask();
+    world.model.was_asked(3).await;
+    let run = world.run().await.unwrap();
+    // Somebody else follows the run where it is not at work.
+    let elsewhere = second.follow(run, 0);
+    elsewhere.hears("tool_result").await;
+    first.kill().await;
+    world.model.let_go();
+    let mut told = client.told().await;
+    let last = told.last().map_or(0, |told| seq(told));
+    let rest = second.follow(run, last);
+    rest.hears("final").await;
+    elsewhere.hears("final").await;
+    world.ended(run).await;
+    let rest = rest.ended().await;
+    assert!(rest.iter().all(|told| seq(told) > last), "a repeat after {last}");
+    told.extend(rest);
+    let records = world.records(run).await;
+    let records: Vec<String> = records.iter().map(|record| record.to_json()).collect();
+    assert_eq!(told, records);
+    assert_eq!(elsewhere.ended().await, records);
+    second.kill().await;
+    world.check(run, &told).await;
+    assert_eq!(world.effects("begun", "pay").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead() {
+    let world = world(asks_first).await;
+    let first = world.start().await;
+    let second = world.start().await;
+    let client = first.ask();
+    client.hears("waiting").await;
+    let run = world.run().await.unwrap();
+    until("the run is put aside", async || {
+        let run = world.store.run(run).await.unwrap();
+        run.status == RunStatus::Waiting && run.leased_until.is_none()
+    })
+    .await;
+    first.kill().await;
+    let asked = approval(&world, run, "unused").await;
+    let decided = second.decide(run, &asked).await;
+    assert!(decided.is_success(), "{decided}");
+    world.ended(run).await;
+    second.kill().await;
+    world.check(run, &client.told().await).await;
+    assert_eq!(world.effects("begun", "pay_asked").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn of_three_servers_with_many_runs_one_may_be_killed_and_each_run_ends_once() {
+    let world = world(two_turns).await;
+    let mut servers = vec![
+        world.start().await,
+        world.start().await,
+        world.start().await,
+    ];
+    world.hold_tool("note");
+    let began = (0..SESSIONS).map(|number| {
+        let server = &servers[number % servers.len()];
+        server.request(&format!("s{number}"), "go")
+    });
+    let clients: Vec<_> = began.map(|turn| tokio::spawn(turn.send())).collect();
+    until("all runs are at work", async || {
+        world.effects("begun", "note").len() == SESSIONS
+    })
+    .await;
+    servers.remove(0).kill().await;
+    world.let_tools_go();
+    for number in 0..SESSIONS {
+        let session = format!("s{number}").parse().unwrap();
+        until("the run ends", async || {
+            let runs = world.store.runs(&session).await.unwrap();
+            runs.len() == 1 && runs[0].ended_at.is_some()
+        })
+        .await;
+        let run = world.store.runs(&session).await.unwrap().remove(0);
+        let records = world.records(run.run_id).await;
+        Aftermath::of(&records).assert_ended();
+    }
+    for client in clients {
+        // The clients of the dead server lost their connections; the others heard the end.
+        if let Ok(answer) = client.await.unwrap() {
+            assert_eq!(answer.status(), 200);
+        }
+    }
+    let paid = world.effects("begun", "pay");
+    let once: HashSet<_> = paid.iter().collect();
+    assert_eq!((paid.len(), once.len()), (2 * SESSIONS, 2 * SESSIONS));
+    for server in servers {
+        server.kill().await;
+    }
+    assert!(world.store.unfinished().await.unwrap().is_empty());
+}
+
+impl Server {
+    /// Decides about a call, as a person does who was shown it.
+    pub(crate) async fn decide(
+        &self,
+        run: neuraxis::core::RunId,
+        asked: &neuraxis::core::ApprovalDecided,
+    ) -> reqwest::StatusCode {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let call = &asked.tool_call_id;
+        let decision = json!({"decision": "approve"});
+        let decided = http
+            .post(format!("{}/api/v1/runs/{run}/approvals/{call}", self.url))
+            .header("content-type", "application/json")
+            .body(decision.to_string());
+        decided.send().await.unwrap().status()
+    }
+}

@@ -1,0 +1,133 @@
+//! A real server of Restate with a folder of its own.
+#![expect(
+    clippy::expect_used,
+    reason = "a test whose server does not start has failed"
+)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the server may take to start; it takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks at whether it is ready.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A running server of Restate. It ends, and its data are deleted, when it is dropped.
+///
+/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variable and runs
+/// them. It sends no telemetry.
+#[derive(Debug)]
+pub struct Restate {
+    process: Option<Child>,
+    folder: PathBuf,
+    ingress: u16,
+    admin: u16,
+    nodes: u16,
+}
+
+impl Restate {
+    /// Starts a server on free ports and waits until it answers.
+    pub fn start() -> Self {
+        let ports = [free_port(), free_port(), free_port()];
+        let name = format!("neuraxis-restate-{}-{}", std::process::id(), ports[0]);
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder can be made");
+        let [ingress, admin, nodes] = ports;
+        let mut server = Self {
+            process: None,
+            folder,
+            ingress,
+            admin,
+            nodes,
+        };
+        server.run();
+        server
+    }
+
+    /// Returns where calls are sent.
+    #[must_use]
+    pub fn ingress(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ingress)
+    }
+
+    /// Returns where workers register.
+    #[must_use]
+    pub fn admin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.admin)
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts it again, on the same ports and what it kept.
+    pub fn restart(&mut self) {
+        self.run();
+    }
+
+    fn run(&mut self) {
+        let config = format!(
+            "base-dir = {:?}\nnode-name = \"one\"\ndisable-telemetry = true\ndefault-num-partitions = 2\n\
+             rocksdb-total-memory-size = \"64MB\"\nbind-address = \"127.0.0.1:{}\"\n\
+             [admin]\nbind-address = \"127.0.0.1:{}\"\n[ingress]\nbind-address = \"127.0.0.1:{}\"\n",
+            self.folder.join("data"),
+            self.nodes,
+            self.admin,
+            self.ingress
+        );
+        let file = self.folder.join("restate.toml");
+        std::fs::write(&file, config).expect("its configuration can be written");
+        let log = std::fs::File::create(self.folder.join("log")).expect("its log can be written");
+        let program = std::env::var_os("TEST_NEURAXIS_RESTATE");
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program.expect("cargo xtask test sets the variable"))
+            .arg("--config-file")
+            .arg(file)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(Stdio::null());
+        self.process = Some(command.spawn().expect("restate-server can be started"));
+        let began = Instant::now();
+        while !is_well(self.admin, "/health") || !is_well(self.ingress, "/restate/health") {
+            let log = || std::fs::read_to_string(self.folder.join("log"));
+            assert!(began.elapsed() < PATIENCE, "{:?}", log());
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Restate {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Tells whether a server answers well at a path.
+fn is_well(port: u16, path: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+        return false;
+    };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+    let asked = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let mut answer = [0; 12];
+    let asked = stream.write_all(asked.as_bytes());
+    asked.and_then(|()| stream.read_exact(&mut answer)).is_ok() && answer.ends_with(b" 200")
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    free.local_addr().expect("it has an address").port()
+}
