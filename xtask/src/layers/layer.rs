@@ -23,6 +23,8 @@ pub(super) enum Layer {
     Testkit,
     /// The engine as a server of the Model Context Protocol.
     McpServer,
+    /// Checks on what runs of the engine did.
+    Evals,
     /// What an embedding team adds first.
     Facade,
     /// The composition of all.
@@ -46,6 +48,7 @@ impl Layer {
             "crates/tools" => Self::Tools,
             "crates/testkit" => Self::Testkit,
             "crates/mcp-server" => Self::McpServer,
+            "crates/evals" => Self::Evals,
             "crates/neuraxis" => Self::Facade,
             "crates/app" => Self::App,
             "crates/cli" | "crates/server" => Self::Binary,
@@ -67,12 +70,14 @@ impl Layer {
             Self::Tools => &[Self::Core, Self::Ports, Self::ToolMacro],
             Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
             Self::McpServer => &[Self::Core, Self::Brainstem, Self::Ports, Self::Engine],
+            Self::Evals => &[Self::Core, Self::Ports, Self::Engine],
             Self::Facade => &[
                 Self::Core,
                 Self::Brainstem,
                 Self::Ports,
                 Self::Engine,
                 Self::McpServer,
+                Self::Evals,
                 Self::Wire,
                 Self::Adapter,
                 Self::Tools,
@@ -140,6 +145,7 @@ impl Layer {
             Self::Tools => "tools",
             Self::Testkit => "testkit",
             Self::McpServer => "the MCP server",
+            Self::Evals => "evals",
             Self::Facade => "the facade",
             Self::App => "app",
             Self::Binary => "binaries",
@@ -177,6 +183,9 @@ impl Layer {
             }
             Self::McpServer => {
                 "It translates between the protocol and the engine's services: what it needs belongs there, and composition in crates/app."
+            }
+            Self::Evals => {
+                "It looks at what runs did and begins them by the engine's services: what it needs belongs there, and composition in crates/app."
             }
             Self::Facade => "Composition from configuration belongs in crates/app.",
             Self::App => {
