@@ -6,6 +6,7 @@ mod ask;
 mod chat;
 mod config;
 mod doctor;
+mod eval;
 mod lease_progress;
 mod lookup;
 mod mcp;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Agents(agents::Agents),
     Mcp(mcp::Mcp),
     Policy(policy::Policy),
+    Eval(eval::Eval),
     Models(models::Models),
     Doctor(doctor::Doctor),
     Config(config::Config),
@@ -61,6 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Mcp(mcp) => mcp.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
+        Command::Eval(eval) => eval.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,
         Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),

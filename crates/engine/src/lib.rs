@@ -88,7 +88,7 @@ pub use media::{
 pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
-pub use result::{NoAnswer, OrchestratorResult, OrchestratorStep, StepType};
+pub use result::{NoAnswer, OrchestratorResult, OrchestratorStep, StepType, cost as run_cost};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
     Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, RunProgress, Runs,

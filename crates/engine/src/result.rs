@@ -152,7 +152,8 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
 
 /// Adds up what the model calls of a run cost; `None` if any of its replies came from a model without a price: a sum without
 /// it would be too low. Attempts that failed count as far as their providers said what they used.
-pub(crate) fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
+#[must_use]
+pub fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
     let mut costs = records.iter().filter_map(|record| match &record.body {
         RecordBody::LlmCall(call) => Some(call.cost),
         RecordBody::LlmFailed(failed) => Some(Some(failed.cost.unwrap_or_default())),

@@ -42,6 +42,8 @@ pub use neuraxis_core as core;
 #[cfg(feature = "deepseek")]
 pub use neuraxis_deepseek as deepseek;
 pub use neuraxis_engine as engine;
+#[cfg(feature = "evals")]
+pub use neuraxis_evals as evals;
 #[cfg(feature = "llama")]
 pub use neuraxis_llama as llama;
 #[cfg(feature = "mcp")]

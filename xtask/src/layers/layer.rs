@@ -25,6 +25,8 @@ pub(super) enum Layer {
     Testkit,
     /// The engine as a server of the Model Context Protocol.
     McpServer,
+    /// Checks on what runs of the engine did.
+    Evals,
     /// What an embedding team adds first.
     Facade,
     /// The composition of all.
@@ -48,6 +50,7 @@ impl Layer {
             "crates/tools" => Self::Tools,
             "crates/testkit" => Self::Testkit,
             "crates/mcp-server" => Self::McpServer,
+            "crates/evals" => Self::Evals,
             "crates/neuraxis" => Self::Facade,
             "crates/app" => Self::App,
             "crates/cli" | "crates/server" => Self::Binary,
@@ -71,6 +74,7 @@ impl Layer {
             Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
             Self::McpServer => &[Self::Core, Self::Brainstem, Self::Ports, Self::Engine],
             Self::Driver => &[Self::Core, Self::Ports, Self::Engine],
+            Self::Evals => &[Self::Core, Self::Ports, Self::Engine],
             Self::Facade => &[
                 Self::Core,
                 Self::Brainstem,
@@ -78,6 +82,7 @@ impl Layer {
                 Self::Engine,
                 Self::McpServer,
                 Self::Driver,
+                Self::Evals,
                 Self::Wire,
                 Self::Adapter,
                 Self::Tools,
@@ -147,6 +152,7 @@ impl Layer {
             Self::Testkit => "testkit",
             Self::McpServer => "the MCP server",
             Self::Driver => "drivers",
+            Self::Evals => "evals",
             Self::Facade => "the facade",
             Self::App => "app",
             Self::Binary => "binaries",
@@ -187,6 +193,9 @@ impl Layer {
             }
             Self::McpServer => {
                 "It translates between the protocol and the engine's services: what it needs belongs there, and composition in crates/app."
+            }
+            Self::Evals => {
+                "It looks at what runs did and begins them by the engine's services: what it needs belongs there, and composition in crates/app."
             }
             Self::Facade => "Composition from configuration belongs in crates/app.",
             Self::App => {

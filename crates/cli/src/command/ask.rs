@@ -32,7 +32,7 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
-use tape::TapeArguments;
+pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::Attended;
 pub(in crate::command) use follow::{cancel, show, watch};

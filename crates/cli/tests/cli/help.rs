@@ -46,6 +46,8 @@ fn every_command_explains_itself() {
         &["policy", "test"],
         &["mcp"],
         &["mcp", "serve"],
+        &["eval"],
+        &["eval", "add"],
         &["models"],
         &["doctor"],
         &["config"],

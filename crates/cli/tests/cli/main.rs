@@ -15,6 +15,7 @@ mod channels;
 mod chat;
 mod config;
 mod diagnosis;
+mod eval;
 mod formats;
 mod help;
 #[cfg(unix)]

@@ -9,7 +9,7 @@ use neuraxis_app::Tape;
 /// Whether models are recorded, or replaced by a recording.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Record and replay")]
-pub(super) struct TapeArguments {
+pub(in crate::command) struct TapeArguments {
     /// Record what the models are asked and say to this file, which must not exist yet; secrets are left out
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
@@ -50,7 +50,7 @@ enum ToolResults {
 }
 
 impl TapeArguments {
-    pub(super) fn tape(&self) -> Tape {
+    pub(in crate::command) fn tape(&self) -> Tape {
         if let Some(file) = &self.record {
             return Tape::Record(file.clone());
         }

@@ -1,0 +1,191 @@
+//! `neuraxis eval add`: a stored run becomes a case.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use neuraxis::cassette::{Cassette, CassetteError, RecordingOptions};
+use neuraxis::core::{Message, RunId};
+use neuraxis::engine::{Sessions, SystemClock};
+use neuraxis::evals::{Case, EvalFile, FileFault, Source};
+use neuraxis::ports::Clock;
+use neuraxis_app::{OpenStore, secrets_of};
+
+use super::results::replace;
+use crate::command::lookup;
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::{Loaded, Setup};
+
+/// The most characters of a name that is made of a question.
+const MAX_NAME_CHARS: usize = 60;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis eval add evals.toml 0199f3a1
+  neuraxis eval add evals.toml 0199f3a1 --name \"books the flight\"
+  neuraxis eval add evals.toml 0199f3a1 --cassette flight.cassette
+  neuraxis eval add evals.toml 0199f3a1 --stored";
+
+/// Make a case of a run that is stored, at the end of a file
+///
+/// The case asks the same again, with what was said before, and checks that the same tools are called, that the run ends with
+/// an answer, and in no more turns. Read it and say what matters: the answer stands above it as a comment.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Add {
+    /// The file of cases; made if it is missing
+    file: PathBuf,
+
+    /// The run, or the beginning of its id
+    run: String,
+
+    /// What the case is called; the beginning of the question if left out
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Write what the models said to this new file, and let it answer in their place; by its path from the file of cases
+    #[arg(long, value_name = "FILE", conflicts_with = "stored")]
+    cassette: Option<PathBuf>,
+
+    /// Let the case be about the run as it is stored: no model is asked, and nothing runs
+    #[arg(long)]
+    stored: bool,
+}
+
+impl Add {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let before = read_if_there(&self.file)?;
+        let names = self.names()?;
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let open = OpenStore::open(&loaded.config).await?;
+        let made = self.make(&open.sessions(), &loaded, &names).await;
+        open.close().await;
+        let (run, case, answer) = made?;
+        let written = case.to_toml().map_err(|error| no_case(run, error))?;
+        let mut text = before.unwrap_or_default();
+        if !text.is_empty() {
+            text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        text.push_str(&format!("# Made of run {run}.\n"));
+        if !answer.is_empty() {
+            text.push_str(&format!("# It answered: {}\n", one_line(&answer)));
+        }
+        text.push_str(&written);
+        replace(&self.file, &text)?;
+        let file = self.file.display();
+        let name = one_line(&case.name);
+        Output::new().line(&format!(
+            "{file}: added case \"{name}\" with {} checks",
+            case.checks.len()
+        ))?;
+        Progress::new().done(&format!(
+            "to run it: {} eval {file}",
+            crate::invocation::neuraxis()
+        ));
+        Ok(())
+    }
+
+    /// Makes the case, and its recording if it is to have one.
+    async fn make(
+        &self,
+        sessions: &Sessions,
+        loaded: &Loaded,
+        names: &[String],
+    ) -> Result<(RunId, Case, String), CommandError> {
+        let run = sessions.find_run(&self.run).await?;
+        lookup::warn_if_altered(sessions, &run.session).await;
+        let run = run.run_id;
+        let records = sessions.records(run).await?;
+        let history = sessions.history_before(run).await?;
+        let case = Case::of_run("", &history, &records);
+        let mut case = case.map_err(|error| no_case(run, error))?;
+        case.name = self.name(&case.message, names)?;
+        let view = neuraxis::core::log::RunView::of(&records);
+        let messages = view.spec().map(|spec| spec.messages.as_slice());
+        let media = messages.unwrap_or_default().iter();
+        if media
+            .map(|message| Message::media(message).count())
+            .sum::<usize>()
+            > 0
+        {
+            Progress::new().warn("what was attached to the question is left out of the case");
+        }
+        let answer = view.outcome().map(|outcome| outcome.content.clone());
+        if self.stored {
+            case = case.stored(run);
+            (case.message, case.history) = (String::new(), Vec::new());
+        } else if let Some(file) = &self.cassette {
+            let redactor = secrets_of(&loaded.config, &loaded.environment);
+            let made = Cassette::from_records(history, &records, redactor.clone());
+            let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
+            let made = made.map_err(CommandError::failed)?;
+            let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
+            let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
+            let saved = made.save(folder.join(file), options);
+            saved.map_err(|error| match error {
+                CassetteError::Exists { .. } | CassetteError::Io { .. } => {
+                    CommandError::usage(error).hint("name a new file in a folder that is there")
+                }
+                error => CommandError::failed(error),
+            })?;
+            case.source = Source::Cassette(file.clone());
+        }
+        Ok((run, case, answer.unwrap_or_default()))
+    }
+
+    /// Returns the names of the cases that the file holds already.
+    fn names(&self) -> Result<Vec<String>, CommandError> {
+        if !self.file.exists() {
+            return Ok(Vec::new());
+        }
+        match EvalFile::read(&self.file) {
+            Ok(file) => Ok(file.cases.into_iter().map(|case| case.name).collect()),
+            Err(FileFault::Empty) => Ok(Vec::new()),
+            Err(fault) => Err(super::run::unreadable(&self.file, fault)),
+        }
+    }
+
+    /// Returns a name that no other case of the file has.
+    fn name(&self, question: &str, there: &[String]) -> Result<String, CommandError> {
+        if let Some(name) = &self.name {
+            if there.contains(name) {
+                let error = anyhow!("{} has a case \"{name}\" already", self.file.display());
+                return Err(CommandError::usage(error).hint("choose another --name"));
+            }
+            return Ok(name.clone());
+        }
+        let question = one_line(question);
+        let base = match question.char_indices().nth(MAX_NAME_CHARS) {
+            Some((end, _)) => format!("{}…", question.get(..end).unwrap_or_default()),
+            None => question,
+        };
+        let numbered = (2..).map(|number| format!("{base} ({number})"));
+        let mut names = std::iter::once(base.clone()).chain(numbered);
+        let name = names.find(|name| !there.contains(name));
+        Ok(name.unwrap_or_default())
+    }
+}
+
+/// Reads what stands in a file, if there is one with anything in it.
+fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let error =
+                anyhow::Error::new(error).context(format!("cannot read {}", file.display()));
+            Err(CommandError::usage(error).hint("check the path"))
+        }
+    }
+}
+
+fn no_case(run: RunId, error: neuraxis::evals::NoCase) -> CommandError {
+    let error = anyhow::Error::new(error).context(format!("no case can be made of run {run}"));
+    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it holds"))
+}

@@ -1,0 +1,102 @@
+//! The engines that cases run on: one with the models of the configuration, one for each recording, and none where all is
+//! stored already.
+
+use std::path::PathBuf;
+
+use neuraxis::cassette::{CassetteConfig, ToolResults};
+use neuraxis::evals::{Case, EvalFile, Evals, Source, judge};
+use neuraxis_app::{App, OpenStore, Tape};
+
+use crate::error::CommandError;
+use crate::progress::Progress;
+use crate::setup::Loaded;
+
+/// What cases run on.
+#[derive(Debug)]
+pub(super) struct Engines {
+    /// With the models of the configuration, or what answers in their place; for judges, too.
+    models: Option<App>,
+    /// With a recording that a case names.
+    cassettes: Vec<(PathBuf, App)>,
+    store: OpenStore,
+    is_replay: bool,
+}
+
+impl Engines {
+    /// Opens what the cases of a file need, and no more: whether a model is there is looked for only where one is asked.
+    pub(super) async fn open(
+        loaded: &Loaded,
+        file: &EvalFile,
+        tape: Tape,
+    ) -> Result<Self, CommandError> {
+        let is_replay = matches!(tape, Tape::Replay(_));
+        let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
+        let is_asked = file.cases.iter().any(asks);
+        let store = OpenStore::open(&loaded.config).await?;
+        let models = match is_asked {
+            true => Some(app(loaded, tape, &store).await?),
+            false => None,
+        };
+        match &models {
+            Some(app) => {
+                for notice in &app.notices {
+                    Progress::new().notice(notice);
+                }
+            }
+            None => loaded.say_what_is_ignored(),
+        }
+        let mut cassettes = Vec::new();
+        for file in file.cassettes() {
+            let mut config = CassetteConfig::new(&file);
+            config.tool_results = ToolResults::Ignore;
+            let app = app(loaded, Tape::Replay(config), &store).await?;
+            cassettes.push((file, app));
+        }
+        Ok(Self {
+            models,
+            cassettes,
+            store,
+            is_replay,
+        })
+    }
+
+    /// Tells whether all models are replaced by one recording.
+    pub(super) const fn replays(&self) -> bool {
+        self.is_replay
+    }
+
+    /// Returns what runs cases on them.
+    pub(super) fn evals(&self) -> Evals {
+        let evals = match &self.models {
+            Some(app) => Evals::new(&app.orchestrator),
+            None => Evals::of_stored_runs(self.store.sessions()),
+        };
+        let cassettes = self.cassettes.iter();
+        cassettes.fold(evals, |evals, (file, app)| {
+            evals.cassette(file.clone(), app.orchestrator.clone())
+        })
+    }
+
+    /// Ends them, and says what a user should know of the recordings.
+    pub(super) async fn close(&self) -> Result<(), CommandError> {
+        for (_, app) in &self.cassettes {
+            app.stop_servers().await;
+        }
+        let mut finished = Ok(Vec::new());
+        if let Some(app) = &self.models {
+            app.stop_servers().await;
+            finished = app.tapes.finish();
+        }
+        self.store.close().await;
+        for notice in finished.map_err(CommandError::failed)? {
+            Progress::new().warn(&notice);
+        }
+        Ok(())
+    }
+}
+
+async fn app(loaded: &Loaded, tape: Tape, store: &OpenStore) -> Result<App, CommandError> {
+    let judge = judge().map_err(CommandError::failed)?;
+    let app = loaded.app().tape(tape).store(store.clone());
+    Ok(app.extend(|builder| builder.agent(judge)).build().await?)
+}

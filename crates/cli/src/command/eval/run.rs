@@ -1,0 +1,224 @@
+//! `neuraxis eval FILE`: runs cases, shows what came of them, and keeps it where it is to be kept.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use neuraxis::core::log::describe::counted;
+use neuraxis::evals::{Case, Comparison, EvalFile, FileFault, Report};
+use neuraxis::ports::CancellationToken;
+use neuraxis_app::secrets_of;
+
+use super::engines::Engines;
+use super::results::{Results, earlier};
+use super::table;
+use crate::command::ask::TapeArguments;
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::Setup;
+
+/// How many attempts run at a time, where nobody says: few enough for the limits of most providers.
+const JOBS: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// The file of cases, in TOML
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+
+    /// Run only the cases whose name contains this; may be given several times
+    #[arg(long = "case", value_name = "TEXT")]
+    cases: Vec<String>,
+
+    /// Run so many attempts at a time; 4, and with --replay 1 unless you say otherwise
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroU32>,
+
+    /// Run each case so often, whatever it says
+    #[arg(long, value_name = "N")]
+    repeat: Option<NonZeroU32>,
+
+    /// Let the approvals that are written in cases count: read the file first
+    #[arg(long)]
+    approve: bool,
+
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Write the results to this file, as JSON; what is there already is replaced
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Write the results to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Compare with the results of an earlier --out, and fail only if something got worse
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+
+    #[command(flatten)]
+    tape: TapeArguments,
+}
+
+/// The form of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+impl Run {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let path = self.file.clone().unwrap_or_default();
+        let mut file = EvalFile::read(&path).map_err(|fault| unreadable(&path, fault))?;
+        self.choose(&path, &mut file.cases)?;
+        self.refuse_approvals(&file.cases)?;
+        let before = self.compare.as_deref().map(earlier).transpose()?;
+        let loaded = setup.load()?;
+        let secrets = secrets_of(&loaded.config, &loaded.environment);
+        let results = Results::begin(secrets, self.out.clone(), self.junit.clone())?;
+        let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
+
+        let stop = CancellationToken::new();
+        let interrupt = Interrupt::watch({
+            let stop = stop.clone();
+            move |_| stop.cancel()
+        });
+        let jobs = self.jobs.unwrap_or(match engines.replays() {
+            // The same request may have been answered differently: answers come in the order of the file then.
+            true => NonZeroU32::MIN,
+            false => JOBS,
+        });
+        let mut evals = engines.evals().judge(file.judge.clone()).stop_on(stop);
+        evals = evals.jobs(usize::try_from(jobs.get()).unwrap_or(usize::MAX));
+        if let Some(times) = self.repeat {
+            evals = evals.repeat(times.get());
+        }
+        let mut progress = Progress::new();
+        progress.activity(&counted(file.cases.len() as u64, "case"));
+        let mut kept = Ok(());
+        let report = evals.run_watched(&file.cases, |report, case| {
+            progress.activity(&table::progress(report, case));
+            if kept.is_ok() {
+                kept = results.keep(report);
+            }
+        });
+        let report = report.await;
+        progress.hide();
+        drop(progress);
+        let closed = engines.close().await;
+        kept?;
+        results.finish(&path, &report)?;
+
+        let comparison = before.map(|before| report.compare(&before));
+        self.show(&results, &report, comparison.as_ref())?;
+        closed?;
+        match interrupt.happened() {
+            Some(signal) => Err(CommandError::interrupted(signal)),
+            None => verdict(&report, comparison.as_ref()),
+        }
+    }
+
+    /// Leaves out what is not asked for.
+    fn choose(&self, path: &Path, cases: &mut Vec<Case>) -> Result<(), CommandError> {
+        if self.cases.is_empty() {
+            return Ok(());
+        }
+        let is_meant = |case: &Case| {
+            self.cases
+                .iter()
+                .any(|part| case.name.contains(part.as_str()))
+        };
+        let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+        cases.retain(is_meant);
+        if !cases.is_empty() {
+            return Ok(());
+        }
+        let error = anyhow!("no case of {} has such a name", path.display());
+        Err(CommandError::usage(error).hint(format!("its cases are: {}", names.join(", "))))
+    }
+
+    /// Approvals count for whoever read the file, and for nobody else.
+    fn refuse_approvals(&self, cases: &[Case]) -> Result<(), CommandError> {
+        if self.approve {
+            return Ok(());
+        }
+        let mut approving = cases.iter().filter(|case| !case.approve.is_empty());
+        let Some(case) = approving.next() else {
+            return Ok(());
+        };
+        let calls: Vec<String> = case.approve.iter().map(ToString::to_string).collect();
+        let error = anyhow!(
+            "case \"{}\" approves calls: {}",
+            case.name,
+            calls.join(", ")
+        );
+        Err(CommandError::usage(error).hint(
+            "read what the cases approve, and add --approve to let that count where policy asks",
+        ))
+    }
+
+    fn show(
+        &self,
+        results: &Results,
+        report: &Report,
+        comparison: Option<&Comparison>,
+    ) -> Result<(), CommandError> {
+        let mut output = Output::new();
+        match self.format {
+            Format::Text => {
+                let text = table::in_text(report, comparison);
+                output.painted(&results.without_secrets(&text))?;
+            }
+            Format::Json => output.line(&results.in_json(report, comparison))?,
+        }
+        Ok(())
+    }
+}
+
+/// Says why a file of cases cannot be used, and what to do.
+pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
+    let hint = match &fault {
+        FileFault::Io(_) => {
+            "`neuraxis eval add FILE RUN` makes a first case of a run (`neuraxis runs list`)"
+        }
+        _ => "`neuraxis eval --help` shows a case, docs/evals.md all that one may hold",
+    };
+    let error = anyhow::Error::new(fault).context(path.display().to_string());
+    CommandError::usage(error).hint(hint)
+}
+
+/// Says how it went.
+fn verdict(report: &Report, comparison: Option<&Comparison>) -> Result<(), CommandError> {
+    if let Some(comparison) = comparison {
+        if comparison.is_fine() {
+            return Ok(());
+        }
+        let (worse, new) = (comparison.worse.len(), comparison.new_failures.len());
+        let parts = [(worse, "got worse"), (new, "are new and do not pass")];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        return Err(CommandError::failed(anyhow!(
+            "of the cases {}",
+            parts.join(", ")
+        )));
+    }
+    if report.passed() {
+        return Ok(());
+    }
+    let all = report.cases.len();
+    let bad = all as u64 - report.totals.passed;
+    Err(CommandError::failed(anyhow!(
+        "{bad} of {} did not pass",
+        counted(all as u64, "case")
+    )))
+}

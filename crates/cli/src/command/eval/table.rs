@@ -1,0 +1,141 @@
+//! Results as people read them: a line for each case, and under it why it did not pass.
+
+use anstyle::{AnsiColor, Style};
+use neuraxis::core::log::describe::counted;
+use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Totals};
+use unicode_width::UnicodeWidthStr;
+
+use crate::harmless::one_line;
+use crate::invocation::neuraxis;
+use crate::quantities::brief;
+
+/// The most columns of a case's name before the next column begins.
+const MAX_NAME: usize = 40;
+
+/// Says how far it is.
+pub(super) fn progress(report: &Report, case: usize) -> String {
+    let planned: u64 = report
+        .cases
+        .iter()
+        .map(|case| u64::from(case.planned))
+        .sum();
+    let done: usize = report.cases.iter().map(|case| case.attempts.len()).sum();
+    let name = report.cases.get(case).map(|case| case.name.as_str());
+    let totals = &report.totals;
+    format!(
+        "{done} of {planned} · {totals} · last: {}",
+        name.unwrap_or_default()
+    )
+}
+
+/// Shows results.
+pub(super) fn in_text(report: &Report, comparison: Option<&Comparison>) -> String {
+    let names = report.cases.iter().map(|case| one_line(&case.name).width());
+    let width = names.max().unwrap_or_default().min(MAX_NAME);
+    let mut text = String::new();
+    for case in &report.cases {
+        text.push_str(&line(case, width));
+        for reason in case.reasons() {
+            text.push_str(&format!("        {}\n", one_line(&reason)));
+        }
+        if case.status != CaseStatus::Passed
+            && let Some(run) = case.attempts.iter().find_map(|attempt| attempt.run_id)
+        {
+            text.push_str(&format!("        {} runs show {run}\n", neuraxis()));
+        }
+    }
+    if let Some(comparison) = comparison {
+        text.push_str(&compared(comparison));
+    }
+    text.push_str(&format!("{}\n", summary(report)));
+    text
+}
+
+fn line(case: &CaseReport, width: usize) -> String {
+    let style = style_of(case.status);
+    let word = match case.status {
+        CaseStatus::Passed => "passed",
+        CaseStatus::Failed => "FAILED",
+        CaseStatus::Error => "ERROR",
+        _ => "not run",
+    };
+    let name = one_line(&case.name);
+    let room = " ".repeat(width.saturating_sub(name.width()));
+    let mut parts = Vec::new();
+    if case.planned > 1 {
+        parts.push(format!("{} of {}", case.passes(), case.planned));
+    }
+    if let Some(attempt) = case.attempts.iter().max_by_key(|attempt| attempt.active_ms)
+        && attempt.run_id.is_some()
+    {
+        parts.push(counted(attempt.turns.into(), "turn"));
+        parts.push(brief(std::time::Duration::from_millis(attempt.active_ms)));
+    }
+    let line = format!(
+        "{style}{word:<7}{style:#} {name}{room}  {}",
+        parts.join(" · ")
+    );
+    format!("{}\n", line.trim_end())
+}
+
+fn compared(comparison: &Comparison) -> String {
+    let mut text = String::from("\n");
+    let shifts = |title: &str, style: Style, shifts: &[Shift]| {
+        let lines = shifts.iter().map(|shift| {
+            let shift = one_line(&shift.to_string());
+            format!("{style}{title:<7}{style:#} {shift}\n")
+        });
+        lines.collect::<String>()
+    };
+    text.push_str(&shifts(
+        "worse",
+        style_of(CaseStatus::Failed),
+        &comparison.worse,
+    ));
+    text.push_str(&shifts(
+        "better",
+        style_of(CaseStatus::Passed),
+        &comparison.better,
+    ));
+    for (title, names) in [
+        ("new", &comparison.new),
+        ("new, and does not pass", &comparison.new_failures),
+        ("as bad as before", &comparison.still_failing),
+        ("gone", &comparison.gone),
+    ] {
+        for name in names {
+            text.push_str(&format!("{title:<7} {}\n", one_line(name)));
+        }
+    }
+    let (worse, better) = (comparison.worse.len(), comparison.better.len());
+    let unchanged = comparison.unchanged;
+    text.push_str(&format!(
+        "{worse} worse, {better} better, {unchanged} pass as before\n"
+    ));
+    text
+}
+
+fn summary(report: &Report) -> String {
+    let totals = &report.totals;
+    let took = brief(std::time::Duration::from_millis(report.took_ms));
+    let mut parts = vec![format!("{totals} in {took}")];
+    if totals.tokens > 0 {
+        let at_least = if totals.tokens_measured { "" } else { "about " };
+        parts.push(format!("{at_least}{}", counted(totals.tokens, "token")));
+    }
+    parts.extend(cost(totals));
+    parts.join(" · ")
+}
+
+fn cost(totals: &Totals) -> Option<String> {
+    let cost = totals.cost_micro_usd.filter(|cost| *cost > 0)?;
+    Some(format!("${}.{:06}", cost / 1_000_000, cost % 1_000_000))
+}
+
+const fn style_of(status: CaseStatus) -> Style {
+    match status {
+        CaseStatus::Passed => AnsiColor::Green.on_default(),
+        CaseStatus::Failed | CaseStatus::Error => AnsiColor::Red.on_default().bold(),
+        _ => AnsiColor::Yellow.on_default(),
+    }
+}

@@ -1,0 +1,412 @@
+//! `neuraxis eval`.
+
+use std::fs;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+/// Cases that the offline model answers: it calls the tools that a question names.
+const CASES: &str = r#"
+[[case]]
+name = "the sum"
+message = 'calculate {"expression": "17 * 23"}'
+check = [{ contains = "391" }, { tool_called = "calculate" }, { max_turns = 3 }]
+
+[[case]]
+name = "the time"
+message = "What time is it?"
+check = [{ tool_called = "current_time" }, { contains = "half past <never> & \"so\" on\u0007" }]
+repeat = 2
+"#;
+
+fn offline() -> Machine {
+    Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'offline'\n",
+        )
+        .with_file("evals.toml", CASES)
+}
+
+/// Replaces what is never the same: ids of runs, and times.
+fn steady(text: &str) -> String {
+    let ids = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+    let times = Regex::new(r"\d+(\.\d)? m?s\b").unwrap();
+    let clock = Regex::new(r#"the answer is \\?".*\\?""#).unwrap();
+    let text = ids.replace_all(text, "ID");
+    let text = times.replace_all(&text, "TIME");
+    clock.replace_all(&text, "the answer is …").into_owned()
+}
+
+/// Reads results.
+fn results(machine: &Machine, file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(machine.path(file)).unwrap()).unwrap()
+}
+
+#[test]
+fn results_are_a_table_in_the_order_of_the_file_and_the_exit_code() {
+    let machine = offline();
+    let done = machine.run(["eval", "evals.toml"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    insta::assert_snapshot!(steady(&done.stdout));
+    assert!(!done.stdout.contains('\u{1b}') && !done.stdout.contains('\u{7}'));
+    assert!(
+        done.stderr.ends_with("error: 1 of 2 cases did not pass\n"),
+        "{}",
+        done.stderr
+    );
+    let done = machine.run(["eval", "--case", "sum", "evals.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.stdout.contains("1 passed, 0 failed in "),
+        "{}",
+        done.stdout
+    );
+    assert_eq!(done.stderr, "", "nobody watches, so that nothing is told");
+}
+
+#[test]
+fn a_run_of_a_case_is_kept_as_any_other() {
+    let machine = offline();
+    let done = machine.run(["eval", "evals.toml", "--format", "json"]);
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let run = report["cases"][0]["attempts"][0]["run_id"]
+        .as_str()
+        .unwrap();
+    let shown = machine.run(["runs", "show", run]).stdout_of(0);
+    assert!(
+        shown.contains("eval-") && shown.contains("calculate"),
+        "{shown}"
+    );
+    let attempts = report["cases"][1]["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 2, "{report}");
+}
+
+#[test]
+fn results_are_written_as_json_and_as_junit_that_a_parser_of_xml_reads() {
+    let machine = offline();
+    let ask = [
+        "eval",
+        "evals.toml",
+        "--out",
+        "now.json",
+        "--junit",
+        "now.xml",
+    ];
+    machine.run(ask).stdout_of(1);
+    let report = results(&machine, "now.json");
+    assert_eq!(report["format"], 1);
+    assert_eq!(report["cases"][1]["attempts"].as_array().unwrap().len(), 2);
+    let xml = fs::read_to_string(machine.path("now.xml")).unwrap();
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let suites = document.root_element();
+    assert_eq!(suites.attribute("tests"), Some("2"));
+    assert_eq!(suites.attribute("failures"), Some("1"));
+    let cases: Vec<_> = document
+        .descendants()
+        .filter(|it| it.has_tag_name("testcase"))
+        .collect();
+    let names: Vec<_> = cases
+        .iter()
+        .map(|case| case.attribute("name").unwrap())
+        .collect();
+    assert_eq!(names, ["the sum", "the time"]);
+    assert!(!cases[0].children().any(|it| it.has_tag_name("failure")));
+    let failure = cases[1]
+        .children()
+        .find(|it| it.has_tag_name("failure"))
+        .unwrap();
+    let message = failure.attribute("message").unwrap();
+    assert!(
+        message.starts_with("contains \"half past <never> & \\\"so\\\" on"),
+        "{message}"
+    );
+    let shape = Regex::new(r#"(time|timestamp)="[^"]*""#).unwrap();
+    let xml = shape.replace_all(&xml, "$1=\"…\"");
+    let outputs = Regex::new("(?s)<system-out>.*?</system-out>").unwrap();
+    insta::assert_snapshot!(steady(
+        &outputs.replace_all(&xml, "<system-out>…</system-out>")
+    ));
+}
+
+#[test]
+fn what_got_worse_decides_where_results_are_compared() {
+    let machine = offline();
+    machine
+        .run(["eval", "evals.toml", "--out", "before.json"])
+        .stdout_of(1);
+    let compare = ["eval", "evals.toml", "--compare", "before.json"];
+    let done = machine.run(compare);
+    assert_eq!(
+        done.code,
+        Some(0),
+        "what fails as before is no regression: {done:?}"
+    );
+    let worse = CASES.replace("contains = \"391\"", "contains = \"392\"");
+    let machine = machine.with_file("evals.toml", worse);
+    let done = machine.run(compare);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    insta::assert_snapshot!(steady(&done.stdout));
+    assert!(
+        done.stderr.ends_with("error: of the cases 1 got worse\n"),
+        "{}",
+        done.stderr
+    );
+    let json = machine.run([
+        "eval",
+        "evals.toml",
+        "--compare",
+        "before.json",
+        "--format",
+        "json",
+    ]);
+    let report: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(report["comparison"]["worse"][0]["name"], "the sum");
+}
+
+#[test]
+fn a_stored_run_becomes_a_case_and_stays_what_it_was() {
+    let machine = offline();
+    machine
+        .run([
+            "ask",
+            "--session",
+            "s",
+            "calculate {\"expression\": \"17 * 23\"}",
+        ])
+        .stdout_of(0);
+    let run = &machine.runs("s")[0];
+    let add = |more: &[&str]| machine.run([&["eval", "add", "made.toml", run][..], more].concat());
+    let said = add(&[]).stdout_of(0);
+    assert_eq!(
+        said,
+        "made.toml: added case \"calculate {\"expression\": \"17 * 23\"}\" with 3 checks\n"
+    );
+    add(&["--stored"]).stdout_of(0);
+    add(&["--cassette", "sum.cassette", "--name", "as it was said"]).stdout_of(0);
+    let complaint = add(&["--name", "as it was said"]).complaint(2);
+    assert!(complaint.contains("choose another --name"), "{complaint}");
+    insta::assert_snapshot!(steady(
+        &fs::read_to_string(machine.path("made.toml")).unwrap()
+    ));
+    let done = machine.run(["eval", "made.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("3 passed"), "{}", done.stdout);
+}
+
+#[test]
+fn cases_about_recordings_and_stored_runs_ask_no_model() {
+    let model = Scripted::start([
+        Turn::Calls(&[("calculate", "{\"expression\": \"6*7\"}")]),
+        Turn::Says(&["It is 42."]),
+    ]);
+    let machine = model.machine().with_file("cases.toml", "");
+    let with_key = |arguments: &[&str]| -> Done {
+        machine
+            .command(arguments)
+            .env("MY_KEY", "canary-key-1234")
+            .output()
+            .unwrap()
+            .into()
+    };
+    with_key(&["ask", "--session", "s", "What is 6*7?"]).stdout_of(0);
+    let run = &machine.runs("s")[0];
+    with_key(&[
+        "eval",
+        "add",
+        "cases.toml",
+        run,
+        "--cassette",
+        "six.cassette",
+    ])
+    .stdout_of(0);
+    with_key(&["eval", "add", "cases.toml", run, "--stored"]).stdout_of(0);
+    let log = with_key(&["runs", "show", run, "--format", "events"]).stdout_of(0);
+    fs::write(machine.path("six.jsonl"), log).unwrap();
+    let more = "[[case]]\nname = 'log'\nlog = 'six.jsonl'\ncheck = [{ exact = 'It is 42.' }]\n";
+    let text = fs::read_to_string(machine.path("cases.toml")).unwrap();
+    fs::write(machine.path("cases.toml"), format!("{text}\n{more}")).unwrap();
+    let asked = model.asked();
+    // Without the key no model could be asked.
+    let done = machine.run(["eval", "cases.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("3 passed"), "{}", done.stdout);
+    assert_eq!(model.asked(), asked);
+}
+
+#[test]
+fn all_cases_are_recorded_once_and_replayed_without_the_model() {
+    let machine = offline();
+    machine
+        .run(["eval", "--record", "all.cassette", "evals.toml"])
+        .stdout_of(1);
+    let replay = [
+        "eval",
+        "--replay",
+        "all.cassette",
+        "--case",
+        "sum",
+        "evals.toml",
+    ];
+    let done = machine.run(replay);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stderr.contains("no model is asked"), "{}", done.stderr);
+}
+
+#[test]
+fn a_model_that_fails_is_an_error_of_each_case_that_asked_it() {
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1/v1'\napi_key_env = 'MY_KEY'\n",
+        )
+        .with_file("evals.toml", CASES);
+    let mut eval = machine.command(["eval", "evals.toml", "--out", "now.json"]);
+    let done: Done = eval
+        .env("MY_KEY", "canary-key-1234")
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stdout.contains("0 passed, 0 failed, 2 errors"),
+        "{}",
+        done.stdout
+    );
+    let all = format!("{done:?}{}", results(&machine, "now.json"));
+    assert!(!all.contains("canary"), "{all}");
+}
+
+#[test]
+fn approvals_of_a_file_count_only_where_they_are_let_in() {
+    let case = "[[case]]\nname = 'note'\nmessage = 'Write a note'\nchannel = 'code_task'\n\
+        approve = [{ tool = 'write_file', arguments = { path = 'note.txt' } }]\n\
+        check = [{ tool_called = 'write_file', succeeded = true }]\n";
+    let turns = || {
+        [
+            Turn::Calls(&[(
+                "write_file",
+                "{\"path\": \"note.txt\", \"content\": \"hello\"}",
+            )]),
+            Turn::Says(&["Done."]),
+        ]
+    };
+    let model = Scripted::start(turns());
+    let machine = model.machine().with_file("evals.toml", case);
+    let run = |arguments: &[&str]| -> Done {
+        machine
+            .command(arguments)
+            .env("MY_KEY", "k")
+            .output()
+            .unwrap()
+            .into()
+    };
+    let complaint = run(&["eval", "evals.toml"]).complaint(2);
+    assert!(
+        complaint.contains("write_file {\"path\":\"note.txt\"}"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("--approve"), "{complaint}");
+    assert_eq!(model.asked(), 0, "nothing was run");
+    run(&["eval", "--approve", "evals.toml"]).stdout_of(0);
+    assert_eq!(
+        fs::read_to_string(machine.path("note.txt")).unwrap(),
+        "hello"
+    );
+
+    let model = Scripted::start(turns());
+    let unapproved = case.replace(
+        "approve = [{ tool = 'write_file', arguments = { path = 'note.txt' } }]\n",
+        "",
+    );
+    let machine = model.machine().with_file("evals.toml", unapproved);
+    let mut eval = machine.command(["eval", "--approve", "evals.toml"]);
+    let done: Done = eval.env("MY_KEY", "k").output().unwrap().into();
+    done.stdout_of(1);
+    assert!(!machine.path("note.txt").exists());
+}
+
+#[test]
+fn what_cannot_be_used_is_told_before_anything_is_run() {
+    let machine = offline()
+        .with_file("slip.toml", "[[case]]\nname = 'a'\nmesage = 'b'\n")
+        .with_file("none.toml", "# nothing yet\n")
+        .with_file("gone.toml", "[[case]]\nname = 'a'\nmessage = 'b'\ncassette = 'no.cassette'\ncheck = [{ max_turns = 1 }]\n")
+        .with_file("report.json", "{}");
+    let mut told = String::new();
+    for arguments in [
+        &["no.toml"][..],
+        &["slip.toml"],
+        &["none.toml"],
+        &["gone.toml"],
+        &["evals.toml", "--case", "nobody"],
+        &["evals.toml", "--compare", "report.json"],
+        &["evals.toml", "--compare", "no.json"],
+        &["evals.toml", "--out", "no/such/folder.json"],
+        &["evals.toml", "--junit", "."],
+        &["evals.toml", "--jobs", "0"],
+        &["add", "slip.toml", "0199f3a1"],
+    ] {
+        let complaint = machine.run([&["eval"], arguments].concat()).complaint(2);
+        told.push_str(&format!(
+            "$ neuraxis eval {}\n{complaint}\n",
+            arguments.join(" ")
+        ));
+    }
+    insta::assert_snapshot!(told);
+    let list = machine
+        .run(["sessions", "list", "--format", "json"])
+        .stdout_of(0);
+    assert_eq!(list.trim(), "[]");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_with_what_there_is_of_the_results() {
+    use std::process::Stdio;
+
+    let model = Scripted::start([Turn::Says(&["yes"]), Turn::Stalls("wait")]);
+    let cases = ["fine", "stalls", "later"].map(|name| {
+        format!("[[case]]\nname = '{name}'\nmessage = 'Hello'\ncheck = [{{ exact = 'yes' }}]\n")
+    });
+    let machine = model.machine().with_file("evals.toml", cases.concat());
+    let eval = [
+        "eval",
+        "--jobs",
+        "1",
+        "--out",
+        "now.json",
+        "--junit",
+        "now.xml",
+        "evals.toml",
+    ];
+    let mut eval = machine.command(eval);
+    let eval = eval
+        .env("MY_KEY", "k")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = eval.spawn().unwrap();
+    // The second question is at work, and the result of the first is on file by then.
+    while model.asked() < 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(results(&machine, "now.json")["totals"]["passed"], 1);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let done: Done = child.wait_with_output().unwrap().into();
+    assert_eq!(done.code, Some(130), "{done:?}");
+    assert!(
+        done.stdout
+            .contains("1 passed, 0 failed, 1 error, 1 not run"),
+        "{}",
+        done.stdout
+    );
+    let report = results(&machine, "now.json");
+    assert_eq!(report["cases"][2]["status"], "not_run");
+    let xml = fs::read_to_string(machine.path("now.xml")).unwrap();
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    assert_eq!(document.root_element().attribute("skipped"), Some("1"));
+}

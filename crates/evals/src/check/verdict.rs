@@ -1,0 +1,132 @@
+//! Whether a run is as a check wants it, and if not what is there instead.
+
+use neuraxis_core::{CountLabel, duration_text};
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+use super::finish;
+use super::{Called, Check, Kind, Schema};
+use crate::matching::{CallPattern, holds};
+use crate::seen::{Seen, clip};
+
+/// How many faults of an answer against a schema a message names.
+const MAX_FAULTS: usize = 3;
+
+impl Check {
+    /// Looks at a run. A check that needs a judge passes here.
+    ///
+    /// # Errors
+    ///
+    /// What is there instead, for people.
+    pub(crate) fn look_at(&self, seen: &Seen) -> Result<(), String> {
+        let answer = seen.answer().trim();
+        let of_answer = |is_fine: bool| is_fine.then_some(()).ok_or_else(|| seen.quoted());
+        match &self.0 {
+            Kind::Exact(text) => of_answer(answer == text.trim()),
+            Kind::Contains(text) => of_answer(answer.contains(text.as_str())),
+            Kind::NotContains(text) => of_answer(!answer.contains(text.as_str())),
+            Kind::Regex(regex) => of_answer(regex.is_match(answer)),
+            Kind::Schema(schema) => fits(schema, seen),
+            Kind::Path { path, equals } => found(path, equals.as_ref(), seen),
+            Kind::Called(called) => was_called(called, seen),
+            Kind::NotCalled(pattern) => was_not_called(pattern, seen),
+            Kind::Finish(name) => match seen.view.finish() {
+                Some(reason) if finish::name(reason) == name => Ok(()),
+                Some(reason) => Err(format!("it finished with {reason}")),
+                None => Err("it has not finished".to_owned()),
+            },
+            Kind::MaxTurns(most) => at_most(seen.view.turns().into(), (*most).into(), "turns"),
+            Kind::MaxToolCalls(most) => at_most(seen.calls.len() as u64, *most, "tool calls"),
+            Kind::MaxTokens(most) => {
+                let total = seen.view.usage().total.total;
+                match total.label {
+                    CountLabel::Unknown if total.tokens <= *most => {
+                        Err("a provider did not say how many tokens it used".to_owned())
+                    }
+                    _ => at_most(total.tokens, *most, "tokens"),
+                }
+            }
+            Kind::MaxCost(most) => match seen.cost {
+                Some(cost) => at_most(cost.0, most.0, "micro-dollars"),
+                None => Err("a model has no price: set one in [prices]".to_owned()),
+            },
+            Kind::MaxTime(most) => {
+                let active = seen.view.active();
+                let is_fine = active <= *most;
+                is_fine
+                    .then_some(())
+                    .ok_or_else(|| format!("it was active for {}", duration_text::text(&active)))
+            }
+            Kind::Judge(_) => Ok(()),
+        }
+    }
+}
+
+fn at_most(found: u64, most: u64, what: &str) -> Result<(), String> {
+    if found <= most {
+        return Ok(());
+    }
+    Err(format!("there are {found} {what}"))
+}
+
+fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
+    let answer = seen.json()?;
+    let faults = schema.validator.iter_errors(&answer).take(MAX_FAULTS);
+    let faults = faults.map(|fault| {
+        let place = fault.instance_path().to_string();
+        match place.as_str() {
+            "" => fault.to_string(),
+            place => format!("at {place}: {fault}"),
+        }
+    });
+    match faults.collect::<Vec<_>>() {
+        faults if faults.is_empty() => Ok(()),
+        faults => Err(faults.join("; ")),
+    }
+}
+
+fn found(path: &JsonPath, equals: Option<&Value>, seen: &Seen) -> Result<(), String> {
+    let answer = seen.json()?;
+    let found = path.query(&answer).all();
+    let Some(expected) = equals else {
+        let is_there = !found.is_empty();
+        return is_there
+            .then_some(())
+            .ok_or_else(|| format!("nothing is there: {}", seen.quoted()));
+    };
+    if found.iter().any(|value| holds(value, expected)) {
+        return Ok(());
+    }
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    match found.is_empty() {
+        true => Err(format!("nothing is there: {}", seen.quoted())),
+        false => Err(format!("there is {}", clip(&found.join(", "), 200))),
+    }
+}
+
+fn was_called(called: &Called, seen: &Seen) -> Result<(), String> {
+    let calls = seen.calls.iter().filter(|call| {
+        called.pattern.fits(&call.name, &call.arguments)
+            && called.succeeded.is_none_or(|wanted| call.success == wanted)
+    });
+    let count = calls.count();
+    let is_fine = match called.times {
+        Some(times) => u32::try_from(count) == Ok(times),
+        None => count > 0,
+    };
+    is_fine.then_some(()).ok_or_else(|| match count {
+        0 => seen.called(),
+        count => format!("{count} such calls; {}", seen.called()),
+    })
+}
+
+fn was_not_called(pattern: &CallPattern, seen: &Seen) -> Result<(), String> {
+    let mut calls = seen.calls.iter();
+    match calls.find(|call| pattern.fits(&call.name, &call.arguments)) {
+        None => Ok(()),
+        Some(call) => {
+            let arguments = clip(call.arguments.as_str(), 200);
+            Err(format!("it was called: {} {arguments}", call.name))
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A case as it stands in a file.
+
+use std::path::{Path, PathBuf};
+
+use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::FileFault;
+use crate::case::{Case, Said, Source};
+use crate::check::{CheckTable, json_of, toml_of};
+use crate::matching::CallPattern;
+
+/// The keys of a case. What it does not say, `[defaults]` may.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CaseTable {
+    name: Option<String>,
+    message: Option<String>,
+    channel: Option<Channel>,
+    mode: Option<Mode>,
+    agent: Option<AgentName>,
+    role: Option<Role>,
+    plan: Option<PlanName>,
+    cassette: Option<PathBuf>,
+    run: Option<String>,
+    log: Option<PathBuf>,
+    repeat: Option<u32>,
+    pass_rate: Option<f64>,
+    // What holds tables stands behind everything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approve: Option<Vec<toml::Value>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<SaidTable>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    check: Vec<Spanned<CheckTable>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SaidTable {
+    User(String),
+    Assistant(String),
+}
+
+/// What is wrong with a case, and where if that is known better than the case itself.
+#[derive(Debug)]
+pub(super) struct Fault {
+    message: String,
+    line: Option<usize>,
+}
+
+impl Fault {
+    pub(super) const fn new(message: String) -> Self {
+        Self {
+            message,
+            line: None,
+        }
+    }
+
+    /// It stands in this line.
+    pub(super) fn at(self, line: usize) -> FileFault {
+        FileFault::Line {
+            line,
+            message: self.message,
+        }
+    }
+
+    /// It stands in this line, unless a better one is known.
+    pub(super) fn or_at(self, line: usize) -> FileFault {
+        let line = self.line.unwrap_or(line);
+        self.at(line)
+    }
+}
+
+impl CaseTable {
+    /// Refuses defaults of what no two cases share.
+    pub(super) fn refuse_as_defaults(&self) -> Result<(), Fault> {
+        let own = [
+            ("name", self.name.is_some()),
+            ("run", self.run.is_some()),
+            ("log", self.log.is_some()),
+            ("cassette", self.cassette.is_some()),
+            ("message", self.message.is_some()),
+            ("history", !self.history.is_empty()),
+        ];
+        match own.into_iter().find(|(_, is_there)| *is_there) {
+            Some((key, _)) => Err(Fault::new(format!(
+                "`{key}` is each case's own: it cannot stand in [defaults]"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a case of it.
+    pub(super) fn case(
+        self,
+        defaults: &Self,
+        folder: Option<&Path>,
+        line: impl Fn(std::ops::Range<usize>) -> usize,
+    ) -> Result<Case, Fault> {
+        let name = self.name.clone().unwrap_or_default();
+        if name.trim().is_empty() {
+            return Err(Fault::new("the case has no `name`".to_owned()));
+        }
+        let source = self.source(&name, folder)?;
+        let message = self.message.unwrap_or_default();
+        let begins_a_run = matches!(source, Source::Models | Source::Cassette(_));
+        if begins_a_run && message.trim().is_empty() {
+            return Err(Fault::new(format!(
+                "case {name:?} has no `message`; one about a run that is there already has `run` or `log` instead"
+            )));
+        }
+        let approve = self.approve.as_ref().or(defaults.approve.as_ref());
+        let approve = approve.into_iter().flatten().map(approved);
+        let approve = approve.collect::<Result<_, _>>()?;
+        let pass_rate = self.pass_rate.or(defaults.pass_rate).unwrap_or(1.0);
+        if !(0.0..=1.0).contains(&pass_rate) {
+            return Err(Fault::new(format!(
+                "case {name:?}: `pass_rate` is {pass_rate}; it must be from 0 to 1"
+            )));
+        }
+        let repeat = self.repeat.or(defaults.repeat).unwrap_or(1);
+        if repeat == 0 {
+            return Err(Fault::new(format!(
+                "case {name:?}: `repeat` must be at least 1"
+            )));
+        }
+        // What all cases have to keep to comes first.
+        let tables = defaults.check.iter().cloned().chain(self.check);
+        let checks = tables.map(|table| {
+            let line = line(table.span());
+            table.into_inner().check(folder).map_err(|fault| Fault {
+                message: fault.to_string(),
+                line: Some(line),
+            })
+        });
+        let checks: Vec<_> = checks.collect::<Result<_, _>>()?;
+        if checks.is_empty() {
+            return Err(Fault::new(format!(
+                "case {name:?} checks nothing: add check = [{{ contains = \"…\" }}]"
+            )));
+        }
+        Ok(Case {
+            message,
+            history: self.history.into_iter().map(SaidTable::said).collect(),
+            channel: self
+                .channel
+                .or_else(|| defaults.channel.clone())
+                .unwrap_or(Channel::CHAT),
+            mode: self
+                .mode
+                .or_else(|| defaults.mode.clone())
+                .unwrap_or(Mode::MODERATE),
+            agent: self.agent.or_else(|| defaults.agent.clone()),
+            role: self.role.or_else(|| defaults.role.clone()),
+            plan: self.plan.or_else(|| defaults.plan.clone()),
+            source,
+            approve,
+            checks,
+            repeat,
+            pass_rate,
+            name,
+        })
+    }
+
+    fn source(&self, name: &str, folder: Option<&Path>) -> Result<Source, Fault> {
+        let beside =
+            |file: &PathBuf| folder.map_or_else(|| file.clone(), |folder| folder.join(file));
+        match (&self.cassette, &self.run, &self.log) {
+            (None, None, None) => Ok(Source::Models),
+            (Some(file), None, None) => Ok(Source::Cassette(beside(file))),
+            (None, Some(run), None) => Ok(Source::Run(run.clone())),
+            (None, None, Some(file)) => Ok(Source::Log(beside(file))),
+            _ => Err(Fault::new(format!(
+                "case {name:?} has several of `cassette`, `run` and `log`: whose run is it about?"
+            ))),
+        }
+    }
+
+    /// Returns a case as it is written; `None` if it holds what TOML cannot say.
+    pub(crate) fn of(case: &Case) -> Option<Self> {
+        let default = Case::new("", "");
+        let (mut cassette, mut run, mut log) = (None, None, None);
+        match &case.source {
+            Source::Models => {}
+            Source::Cassette(file) => cassette = Some(file.clone()),
+            Source::Run(id) => run = Some(id.clone()),
+            Source::Log(file) => log = Some(file.clone()),
+        }
+        let approve: Vec<_> = case.approve.iter().map(written).collect::<Option<_>>()?;
+        let checks = case.checks.iter().map(|check| {
+            let table = CheckTable::of(check)?;
+            Some(Spanned::new(0..0, table))
+        });
+        Some(Self {
+            name: Some(case.name.clone()),
+            message: Some(case.message.clone()).filter(|text| !text.is_empty()),
+            channel: Some(case.channel.clone()).filter(|channel| *channel != default.channel),
+            mode: Some(case.mode.clone()).filter(|mode| *mode != default.mode),
+            agent: case.agent.clone(),
+            role: case.role.clone(),
+            plan: case.plan.clone(),
+            cassette,
+            run,
+            log,
+            repeat: Some(case.repeat).filter(|repeat| *repeat != 1),
+            pass_rate: Some(case.pass_rate).filter(|rate| *rate < 1.0),
+            approve: Some(approve).filter(|calls| !calls.is_empty()),
+            history: case.history.iter().map(SaidTable::of).collect(),
+            check: checks.collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl SaidTable {
+    fn said(self) -> Said {
+        match self {
+            Self::User(text) => Said::User(text),
+            Self::Assistant(text) => Said::Assistant(text),
+        }
+    }
+
+    fn of(said: &Said) -> Self {
+        match said {
+            Said::User(text) => Self::User(text.clone()),
+            Said::Assistant(text) => Self::Assistant(text.clone()),
+        }
+    }
+}
+
+/// Reads which calls are approved: a tool's name, or a table with that name and arguments.
+fn approved(value: &toml::Value) -> Result<CallPattern, Fault> {
+    let wrong = || {
+        Fault::new(format!(
+            "`approve` takes names of tools and tables such as {{ tool = \"write_file\", arguments = {{ path = \"notes.txt\" }} }}, not {value}"
+        ))
+    };
+    match value {
+        toml::Value::String(tool) => Ok(CallPattern::of(tool)),
+        toml::Value::Table(table) => {
+            let known = table.keys().all(|key| key == "tool" || key == "arguments");
+            let tool = table.get("tool").and_then(toml::Value::as_str);
+            let (true, Some(tool)) = (known, tool) else {
+                return Err(wrong());
+            };
+            let arguments = table.get("arguments").cloned();
+            let arguments = arguments
+                .map(|value| json_of(value, "arguments"))
+                .transpose();
+            Ok(CallPattern {
+                tool: tool.to_owned(),
+                arguments: arguments.map_err(|fault| Fault::new(fault.to_string()))?,
+            })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn written(pattern: &CallPattern) -> Option<toml::Value> {
+    let Some(arguments) = &pattern.arguments else {
+        return Some(toml::Value::String(pattern.tool.clone()));
+    };
+    let mut table = toml::Table::new();
+    table.insert("tool".to_owned(), pattern.tool.clone().into());
+    table.insert("arguments".to_owned(), toml_of(arguments)?);
+    Some(table.into())
+}

@@ -1,0 +1,63 @@
+//! Checks on what runs did: whether an agent still does what it should after a prompt, a model or a policy changed.
+//!
+//! **For** tests and CI of whoever builds on models. A [`Case`] is a message and [`Check`]s; [`Evals`] runs cases on an
+//! orchestrator, several at a time and each as often as it says, under the orchestrator's own governance, and gives a
+//! [`Report`] that can be written, read and compared with an earlier one. A case may also be about a run that is stored
+//! already: then no model is asked. [`EvalFile`] reads cases from TOML.
+//!
+//! **Not for** tests of a policy, which `[[case]]` of a policy file has, nor for imitating models, which recordings do. What a
+//! run did is read from its records, never from sentences made of them.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use neuraxis_core::Role;
+//! use neuraxis_engine::Orchestrator;
+//! use neuraxis_evals::{Case, Check, Evals};
+//! use neuraxis_memory::MemoryStore;
+//! # use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let calls = reply::calls([("weather", r#"{"city":"Delft"}"#)]);
+//! # let model = ScriptedModel::new().then(calls).then(reply::text("It rains in Delft."));
+//! # let weather = ScriptedTool::echoing(spec("weather").read_only());
+//! let orchestrator = Orchestrator::builder()
+//!     .model(Role::REASONING, Arc::new(model))
+//!     .tool(Arc::new(weather))
+//!     .store(Arc::new(MemoryStore::default()))
+//!     .build()?;
+//! let case = Case::new("weather", "Does it rain in Delft?")
+//!     .check(Check::contains("rains"))
+//!     .check(Check::tool_called("weather").with_arguments(serde_json::json!({"city": "Delft"})))
+//!     .check(Check::max_turns(3));
+//! let report = Evals::new(&orchestrator).run(&[case]).await;
+//! assert!(report.passed(), "{report}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod approved;
+mod case;
+mod check;
+mod compare;
+mod file;
+mod judge;
+mod matching;
+mod recorded;
+mod report;
+mod runner;
+mod seen;
+
+pub use case::{Case, Said, Source};
+pub use check::{Check, CheckFault};
+pub use compare::{Comparison, Shift};
+pub use file::{EvalFile, FileFault};
+pub use judge::{JUDGE, Judge, judge};
+pub use matching::CallPattern;
+pub use recorded::NoCase;
+pub use report::{
+    Attempt, CaseReport, CaseStatus, CheckReport, REPORT_FORMAT, Report, ReportFault, Totals,
+    Verdict,
+};
+pub use runner::Evals;

@@ -1,0 +1,106 @@
+//! Which calls of tools are meant: by the tool's name, and by the arguments that have to be among those of the call.
+
+use std::fmt;
+
+use neuraxis_core::JsonText;
+use serde_json::Value;
+
+/// A tool, and arguments that a call of it has to have. Others may stand beside them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallPattern {
+    /// The tool's name; `*` is any.
+    pub tool: String,
+    /// What the arguments have to hold; anything if `None`.
+    pub arguments: Option<Value>,
+}
+
+impl CallPattern {
+    /// Any call of a tool; `*` is any tool.
+    pub fn of(tool: impl Into<String>) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments: None,
+        }
+    }
+
+    /// Tells whether a call is meant.
+    #[must_use]
+    pub fn fits(&self, tool: &str, arguments: &JsonText) -> bool {
+        if self.tool != "*" && self.tool != tool {
+            return false;
+        }
+        let Some(expected) = &self.arguments else {
+            return true;
+        };
+        let found = arguments.decode::<Value>();
+        found.is_ok_and(|found| holds(&found, expected))
+    }
+}
+
+impl fmt::Display for CallPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.tool)?;
+        match &self.arguments {
+            Some(arguments) => write!(f, " {arguments}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Tells whether a value holds what is expected: an object every key of it, a list each item in its place, numbers by what
+/// they are worth, and everything else as it is.
+pub(crate) fn holds(found: &Value, expected: &Value) -> bool {
+    match (found, expected) {
+        (Value::Object(found), Value::Object(expected)) => expected
+            .iter()
+            .all(|(key, value)| found.get(key).is_some_and(|found| holds(found, value))),
+        (Value::Array(found), Value::Array(expected)) => {
+            found.len() == expected.len()
+                && found
+                    .iter()
+                    .zip(expected)
+                    .all(|(one, other)| holds(one, other))
+        }
+        (Value::Number(found), Value::Number(expected)) => {
+            found == expected || found.as_f64() == expected.as_f64()
+        }
+        (found, expected) => found == expected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_hold_what_is_expected_and_may_hold_more() {
+        for (found, expected, fits) in [
+            (
+                json!({"a": 1, "b": [1, {"c": 2, "d": 3}]}),
+                json!({"b": [1, {"c": 2}]}),
+                true,
+            ),
+            (json!({"a": 1.0}), json!({"a": 1}), true),
+            (json!({"a": [1, 2]}), json!({"a": [1]}), false),
+            (json!({"a": "1"}), json!({"a": 1}), false),
+            (json!({}), json!({"a": null}), false),
+        ] {
+            assert_eq!(holds(&found, &expected), fits, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_arguments_fits_any_call_of_its_tool_even_one_that_is_no_json() {
+        let broken = JsonText::from_text("{");
+        assert!(CallPattern::of("weather").fits("weather", &broken));
+        assert!(CallPattern::of("*").fits("weather", &broken));
+        assert!(!CallPattern::of("weather").fits("time", &broken));
+        let exact = CallPattern {
+            arguments: Some(json!({})),
+            ..CallPattern::of("*")
+        };
+        assert!(!exact.fits("weather", &broken));
+    }
+}

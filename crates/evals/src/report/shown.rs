@@ -1,0 +1,64 @@
+//! A report in a few lines, for messages of tests and logs.
+
+use std::fmt;
+
+use super::{Attempt, CaseReport, CaseStatus, Report, Totals, Verdict};
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        match self.errors {
+            0 => {}
+            1 => f.write_str(", 1 error")?,
+            errors => write!(f, ", {errors} errors")?,
+        }
+        match self.not_run {
+            0 => Ok(()),
+            count => write!(f, ", {count} not run"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.totals)?;
+        let bad = self.cases.iter();
+        for case in bad.filter(|case| case.status != CaseStatus::Passed) {
+            writeln!(f, "{}: {}", case.name, case.status.as_str())?;
+            for attempt in case
+                .attempts
+                .iter()
+                .filter(|it| it.verdict != Verdict::Passed)
+            {
+                for line in attempt.reasons() {
+                    writeln!(f, "  {line}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CaseReport {
+    /// Returns why it did not pass, a line each: what the first attempt that did not pass shows.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let mut bad = self.attempts.iter();
+        let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed);
+        bad.map(Attempt::reasons).unwrap_or_default()
+    }
+}
+
+impl Attempt {
+    /// Returns why it did not pass, a line each.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let bad = self.checks.iter();
+        let bad = bad.filter(|check| check.verdict != Verdict::Passed);
+        let checks = bad.map(|check| match &check.message {
+            Some(message) => format!("{}: {message}", check.check),
+            None => check.check.clone(),
+        });
+        self.error.iter().cloned().chain(checks).collect()
+    }
+}

@@ -1,0 +1,206 @@
+//! One attempt of a case: finds the run or begins it, and looks at what it did.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+use neuraxis_core::{FinishReason, Record, RunId, RunStatus, SessionId};
+use neuraxis_engine::{
+    Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
+};
+use neuraxis_ports::Ids;
+
+use super::Evals;
+use crate::case::{Case, Source};
+use crate::check::Check;
+use crate::judge::{Judge, Judgment};
+use crate::report::{Attempt, CheckReport, Verdict};
+use crate::seen::Seen;
+
+/// Why a run was cancelled, as it stands on record.
+const STOPPED: &str = "the eval was stopped";
+
+/// A run that is cancelled when nobody waits for its end any more.
+#[derive(Debug)]
+struct Held(RunHandle);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // One that has ended already needs no cancelling.
+        let _ = self.0.cancel(STOPPED);
+    }
+}
+
+impl Evals {
+    /// Makes one attempt. Whatever goes wrong, there is one.
+    pub(super) async fn attempt(&self, case: &Case, number: u32) -> Attempt {
+        let records = match self.records(case).await {
+            Ok(records) => records,
+            Err(error) => return Attempt::error(number, error),
+        };
+        let seen = Seen::of(&records);
+        let mut attempt = Attempt::of(number, &seen);
+        if !case.checks.iter().any(Check::is_about_the_end) {
+            if let Some(trouble) = seen.trouble() {
+                attempt.verdict = Verdict::Error;
+                attempt.error = Some(trouble);
+                return attempt;
+            }
+            if let Some(failure) = no_answer(&seen) {
+                attempt.add(failure);
+            }
+        }
+        for check in &case.checks {
+            let found = match check.rubric() {
+                Some(rubric) => self.judged(check, rubric, &seen).await,
+                None => looked_at(check, &seen),
+            };
+            attempt.add(found);
+        }
+        attempt
+    }
+
+    /// Finds the records of the run that a case is about.
+    async fn records(&self, case: &Case) -> Result<Vec<Arc<Record>>, String> {
+        let orchestrator = match &case.source {
+            Source::Models => {
+                let orchestrator = self.orchestrator.as_ref();
+                orchestrator.ok_or("there is no model to ask")?
+            }
+            Source::Cassette(file) => {
+                let orchestrator = self.cassettes.get(file);
+                orchestrator
+                    .ok_or_else(|| format!("the recording {} is not open", file.display()))?
+            }
+            Source::Run(id) => {
+                let found = self.sessions.find_run(id).await;
+                let run = found.map_err(|error| with_causes(&error))?.run_id;
+                let records = self.sessions.records(run).await;
+                return records.map_err(|error| with_causes(&error));
+            }
+            Source::Log(file) => return log(file),
+        };
+        let request = case.request(new_session()?);
+        let (handle, _) = self.run_to_its_end(orchestrator, request).await?;
+        Ok(handle.records())
+    }
+
+    /// Begins a run and waits for its end, which comes early if everything is stopped.
+    async fn run_to_its_end(
+        &self,
+        orchestrator: &Orchestrator,
+        request: UserRequest,
+    ) -> Result<(RunHandle, OrchestratorResult), String> {
+        let started = orchestrator.runs().start(request).await;
+        let held = Held(started.map_err(|error| with_causes(&error))?);
+        let result = tokio::select! {
+            result = held.0.result() => result,
+            () = self.stop.cancelled() => {
+                // As when it is dropped; but here its end is waited for.
+                let _ = held.0.cancel(STOPPED);
+                held.0.result().await
+            }
+        };
+        let result = result.map_err(|error| with_causes(&error))?;
+        Ok((held.0.clone(), result))
+    }
+
+    async fn judged(&self, check: &Check, rubric: &str, seen: &Seen) -> CheckReport {
+        let (run, found) = self.ask_judge(rubric, seen).await;
+        let (verdict, message) = match found {
+            Ok(judgment) if judgment.passed => (Verdict::Passed, judgment.reason),
+            Ok(judgment) => (Verdict::Failed, judgment.reason),
+            Err(why) => (Verdict::Error, why),
+        };
+        CheckReport {
+            check: check.to_string(),
+            verdict,
+            message: Some(message),
+            judge_run: run,
+        }
+    }
+
+    /// Asks the judge. Returns its run, if there was one, and what it found.
+    async fn ask_judge(
+        &self,
+        rubric: &str,
+        seen: &Seen,
+    ) -> (Option<RunId>, Result<Judgment, String>) {
+        let Some(orchestrator) = &self.orchestrator else {
+            return (None, Err("there is no model to judge".to_owned()));
+        };
+        let request = match new_session() {
+            Ok(session) => self.judge.request(session, rubric, seen),
+            Err(error) => Err(error),
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return (None, Err(error)),
+        };
+        match self.run_to_its_end(orchestrator, request).await {
+            Ok((handle, result)) => (Some(handle.run_id()), Judge::read(&result)),
+            Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
+        }
+    }
+}
+
+/// Says that the model did not come to an answer, if so.
+fn no_answer(seen: &Seen) -> Option<CheckReport> {
+    if seen.view.status() != RunStatus::Failed {
+        return None;
+    }
+    let reason = seen.view.finish().map(FinishReason::to_string);
+    Some(CheckReport {
+        check: "the run comes to an answer".to_owned(),
+        verdict: Verdict::Failed,
+        message: reason,
+        judge_run: None,
+    })
+}
+
+fn looked_at(check: &Check, seen: &Seen) -> CheckReport {
+    let found = check.look_at(seen);
+    CheckReport {
+        check: check.to_string(),
+        verdict: match found {
+            Ok(()) => Verdict::Passed,
+            Err(_) => Verdict::Failed,
+        },
+        message: found.err(),
+        judge_run: None,
+    }
+}
+
+/// Reads the only run of a file.
+fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
+    let name = file.display();
+    let open = File::open(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let runs = read_log_file(BufReader::new(open));
+    let mut runs = runs.map_err(|error| format!("{name}: {}", with_causes(&error)))?;
+    match runs.pop() {
+        Some(run) if runs.is_empty() => Ok(run.records),
+        _ => Err(format!(
+            "{name} holds {} runs: write the records of one, with `neuraxis runs show ID --format events`",
+            runs.len() + 1
+        )),
+    }
+}
+
+/// Makes the id of a session for one run.
+fn new_session() -> Result<SessionId, String> {
+    let id = format!("eval-{}", UuidV7.new_id()).parse();
+    id.map_err(|error: neuraxis_core::InvalidId| error.to_string())
+}
+
+/// Writes an error on one line, with what caused it.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}

@@ -1,0 +1,95 @@
+//! What a run did, as checks look at it.
+
+use std::sync::Arc;
+
+use neuraxis_core::log::RunView;
+use neuraxis_core::{FinishReason, Message, MicroUsd, Record, RunStatus, without_fence};
+use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
+use serde_json::Value;
+
+/// What the records of one run say.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) view: RunView,
+    /// The calls of the run and of its sub-agents, in the order in which models made them.
+    pub(crate) calls: Vec<ToolCallRecord>,
+    /// `None` if a model without a price answered.
+    pub(crate) cost: Option<MicroUsd>,
+}
+
+impl Seen {
+    pub(crate) fn of(records: &[Arc<Record>]) -> Self {
+        Self {
+            view: RunView::of(records),
+            calls: tool_calls(records),
+            cost: run_cost(records),
+        }
+    }
+
+    /// Returns the answer; what there is of it, if the run came to none.
+    pub(crate) fn answer(&self) -> &str {
+        let outcome = self.view.outcome();
+        outcome.map_or_else(|| self.view.text(), |outcome| &outcome.content)
+    }
+
+    /// Reads the answer as JSON, out of a code fence if that is all of it.
+    pub(crate) fn json(&self) -> Result<Value, String> {
+        let read = serde_json::from_str(without_fence(self.answer()));
+        read.map_err(|error| format!("the answer is not JSON ({error}): {}", self.quoted()))
+    }
+
+    /// Returns the beginning of the answer, for messages.
+    pub(crate) fn quoted(&self) -> String {
+        match self.answer().trim() {
+            "" => "the answer is empty".to_owned(),
+            answer => format!("the answer is {:?}", clip(answer, 200)),
+        }
+    }
+
+    /// Returns what the user said last.
+    pub(crate) fn question(&self) -> String {
+        let messages = self.view.spec().map(|spec| spec.messages.as_slice());
+        let mut messages = messages.unwrap_or_default().iter().rev();
+        let last = messages.find(|message| matches!(***message, Message::User { .. }));
+        last.map(|message| message.text()).unwrap_or_default()
+    }
+
+    /// Returns the names of the tools that were called, for messages.
+    pub(crate) fn called(&self) -> String {
+        let mut calls = self.calls.iter().map(|call| {
+            let arguments = clip(call.arguments.as_str(), 120);
+            format!("{} {arguments}", call.name)
+        });
+        let first: Vec<String> = calls.by_ref().take(5).collect();
+        match (first.is_empty(), calls.count()) {
+            (true, _) => "no tool was called".to_owned(),
+            (false, 0) => format!("called: {}", first.join(", ")),
+            (false, more) => format!("called: {} and {more} more", first.join(", ")),
+        }
+    }
+
+    /// Says why the run is none that can be judged: it was never answered, by whoever's fault.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self.view.finish() {
+            Some(FinishReason::Failed(why)) => Some(format!("the run failed: {why}")),
+            Some(FinishReason::Interrupted(why)) => Some(format!("the run was interrupted: {why}")),
+            Some(FinishReason::Cancelled) => Some("the run was cancelled".to_owned()),
+            Some(_) => None,
+            None if self.view.status() == RunStatus::Waiting => {
+                let pending = self.view.pending().len();
+                Some(format!(
+                    "the run waits for {pending} calls that nobody answers here"
+                ))
+            }
+            None => Some("the run has not ended".to_owned()),
+        }
+    }
+}
+
+/// Cuts a text after so many characters.
+pub(crate) fn clip(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

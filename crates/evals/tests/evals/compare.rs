@@ -1,0 +1,65 @@
+//! What got worse and what got better.
+
+use neuraxis_evals::{Case, CaseStatus, Check, Evals, Report, ReportFault};
+use neuraxis_testkit::{ScriptedModel, reply};
+
+use crate::{asked, builder};
+
+/// Runs cases of these names; a model answers with what is asked, and a case wants "yes".
+async fn report(cases: &[(&str, &str)]) -> Report {
+    let model = ScriptedModel::answering(|request| reply::text(asked(request)));
+    let orchestrator = builder(model).build().unwrap();
+    let cases: Vec<Case> = cases
+        .iter()
+        .map(|(name, message)| Case::new(*name, *message).check(Check::exact("yes")))
+        .collect();
+    Evals::new(&orchestrator).run(&cases).await
+}
+
+#[tokio::test]
+async fn cases_are_compared_by_their_names() {
+    let earlier = report(&[
+        ("a", "yes"),
+        ("b", "yes"),
+        ("c", "no"),
+        ("d", "no"),
+        ("e", "yes"),
+    ])
+    .await;
+    let now = report(&[
+        ("x", "yes"),
+        ("y", "no"),
+        ("a", "yes"),
+        ("b", "no"),
+        ("c", "yes"),
+        ("d", "no"),
+    ])
+    .await;
+    let earlier = Report::from_json(&earlier.to_json()).unwrap();
+    let comparison = now.compare(&earlier);
+    insta::assert_json_snapshot!(comparison);
+    assert_eq!(
+        comparison.worse[0].to_string(),
+        "b: passed 100% → failed 0%"
+    );
+    assert!(!comparison.is_fine());
+    let same = now.compare(&now);
+    assert!(same.is_fine(), "what fails as before is no regression");
+    assert!(!now.passed());
+}
+
+#[tokio::test]
+async fn a_report_is_read_as_it_was_written_and_another_format_is_refused() {
+    let written = report(&[("a", "yes"), ("b", "no")]).await;
+    assert_eq!(Report::from_json(&written.to_json()).unwrap(), written);
+    assert_eq!(written.cases[1].status, CaseStatus::Failed);
+    let other = written
+        .to_json()
+        .replacen("\"format\": 1", "\"format\": 2", 1);
+    let fault = Report::from_json(&other).unwrap_err();
+    assert!(
+        matches!(fault, ReportFault::OtherFormat { found: 2 }),
+        "{fault}"
+    );
+    assert!(matches!(Report::from_json("{}"), Err(ReportFault::Json(_))));
+}

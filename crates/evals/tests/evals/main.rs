@@ -1,0 +1,51 @@
+//! Cases that are run: what passes, what fails, what is an error, and what is left out.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may panic"
+)]
+
+mod checks;
+mod compare;
+mod judge;
+mod runner;
+
+use std::sync::Arc;
+
+use neuraxis_core::{ModelRequest, Role};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
+use neuraxis_evals::{Case, CheckReport, Evals, Report, Verdict};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, spec};
+
+/// An orchestrator of a model and two tools.
+fn builder(model: ScriptedModel) -> OrchestratorBuilder {
+    Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::new(ScriptedTool::echoing(spec("weather").read_only())))
+        .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
+        .store(Arc::new(MemoryStore::default()))
+}
+
+/// Runs a case on a model.
+async fn run(model: ScriptedModel, case: Case) -> Report {
+    Evals::new(&builder(model).build().unwrap())
+        .run(&[case])
+        .await
+}
+
+/// Returns what the checks of the only attempt of the only case found.
+fn found(report: &Report) -> &[CheckReport] {
+    &report.cases[0].attempts[0].checks
+}
+
+/// Returns whether they passed.
+fn verdicts(report: &Report) -> Vec<Verdict> {
+    found(report).iter().map(|check| check.verdict).collect()
+}
+
+/// Returns what a model is asked last.
+fn asked(request: &ModelRequest) -> String {
+    let last = request.messages.messages().last();
+    last.map(|message| message.text()).unwrap_or_default()
+}

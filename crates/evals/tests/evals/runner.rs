@@ -1,0 +1,251 @@
+//! How cases are run: bounded, repeated, stopped, governed, and each for itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use neuraxis_core::{LlmError, LlmErrorKind, Role, SessionId};
+use neuraxis_engine::{Orchestrator, UserRequest};
+use neuraxis_evals::{CallPattern, Case, CaseStatus, Check, Evals, Said, Source, Verdict};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::CancellationToken;
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::{asked, builder, run, verdicts};
+
+fn yes() -> Check {
+    Check::exact("yes")
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_attempts_run_at_a_time_than_are_allowed() {
+    let model = ScriptedModel::always(
+        Script::from(reply::text("yes")).after(std::time::Duration::from_secs(1)),
+    );
+    let model = Arc::new(model);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, model.clone())
+        .store(Arc::new(MemoryStore::default()))
+        .build()
+        .unwrap();
+    let cases: Vec<Case> = (0..5)
+        .map(|number| Case::new(format!("{number}"), "Hello").check(yes()))
+        .collect();
+    let report = Evals::new(&orchestrator)
+        .jobs(3)
+        .repeat(2)
+        .run(&cases)
+        .await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(model.most_open_calls(), 3);
+    let names: Vec<_> = report.cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(names, ["0", "1", "2", "3", "4"], "in the order of the file");
+    assert!(report.cases.iter().all(|case| case.attempts.len() == 2));
+}
+
+#[tokio::test]
+async fn a_case_passes_if_enough_of_its_attempts_do() {
+    let model = || {
+        let answers = ["yes", "no", "yes", "yes"].map(reply::text);
+        answers
+            .into_iter()
+            .fold(ScriptedModel::new(), ScriptedModel::then)
+    };
+    let case = |rate| {
+        Case::new("a", "Hello")
+            .check(yes())
+            .repeat(4)
+            .pass_rate(rate)
+    };
+    for (rate, status) in [(0.75, CaseStatus::Passed), (0.8, CaseStatus::Failed)] {
+        let report = run(model(), case(rate)).await;
+        assert_eq!(report.cases[0].status, status);
+        assert_eq!(
+            (report.cases[0].passes(), report.cases[0].rate()),
+            (3, 0.75)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_provider_is_an_error_of_its_case_and_of_no_other() {
+    let model = ScriptedModel::answering(|request| -> Script {
+        match asked(request).as_str() {
+            "fail" => LlmError::new(LlmErrorKind::Unauthorized, "the key is wrong").into(),
+            _ => reply::text("yes").into(),
+        }
+    });
+    let orchestrator = builder(model).build().unwrap();
+    let cases = ["fail", "fine"].map(|name| Case::new(name, name).check(yes()));
+    let report = Evals::new(&orchestrator).run(&cases).await;
+    let statuses: Vec<_> = report.cases.iter().map(|case| case.status).collect();
+    assert_eq!(statuses, [CaseStatus::Error, CaseStatus::Passed]);
+    let error = report.cases[0].attempts[0].error.as_deref().unwrap();
+    assert!(error.contains("the key is wrong"), "{error}");
+}
+
+#[tokio::test]
+async fn a_run_that_should_fail_can_be_wanted() {
+    let failing = || ScriptedModel::new().then(LlmError::new(LlmErrorKind::Unauthorized, "no"));
+    let wanted = neuraxis_core::FinishReason::Failed(String::new());
+    let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
+    let report = run(failing(), case).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
+    let model = ScriptedModel::answering(|request| -> Script {
+        match asked(request).as_str() {
+            "hang" => Script::hanging(),
+            _ => reply::text("yes").into(),
+        }
+    });
+    let orchestrator = builder(model).build().unwrap();
+    let cases = ["fine", "hang", "later"].map(|name| Case::new(name, name).check(yes()));
+    let stop = CancellationToken::new();
+    let evals = Evals::new(&orchestrator).jobs(1).stop_on(stop.clone());
+    let is_first = AtomicBool::new(true);
+    let stopping = stop.clone();
+    let report = evals.run_watched(&cases, |_, _| {
+        if is_first.swap(false, Ordering::SeqCst) {
+            let stop = stopping.clone();
+            // Once the second case is at work.
+            tokio::spawn(async move {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                stop.cancel();
+            });
+        }
+    });
+    let report = report.await;
+    let statuses: Vec<_> = report.cases.iter().map(|case| case.status).collect();
+    assert_eq!(
+        statuses,
+        [CaseStatus::Passed, CaseStatus::Error, CaseStatus::NotRun]
+    );
+    assert_eq!(
+        report.cases[1].attempts[0].error.as_deref(),
+        Some("the run was cancelled")
+    );
+    assert_eq!(
+        report.totals.to_string(),
+        "1 passed, 0 failed, 1 error, 1 not run"
+    );
+}
+
+#[tokio::test]
+async fn only_the_calls_that_a_case_approves_run_where_policy_asks() {
+    for (approved, runs) in [(None, 0), (Some(17), 1), (Some(18), 0)] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":17}"#)]))
+            .then(reply::text("yes"));
+        let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .tool(refund.clone())
+            .store(Arc::new(MemoryStore::default()))
+            .build()
+            .unwrap();
+        let mut case = Case::new("a", "Pay it back").check(yes());
+        if let Some(order) = approved {
+            let arguments = Some(serde_json::json!({ "order": order }));
+            case = case.approve(CallPattern {
+                arguments,
+                ..CallPattern::of("refund")
+            });
+        }
+        let report = Evals::new(&orchestrator).run(&[case]).await;
+        assert!(report.passed(), "{report}");
+        assert_eq!(refund.count(), runs, "{approved:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_never_outweighs_a_denial() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", "{}")]))
+        .then(reply::text("yes"));
+    let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(refund.clone())
+        .store(Arc::new(MemoryStore::default()))
+        .build()
+        .unwrap();
+    let case = Case::new("a", "Pay it back")
+        .mode(neuraxis_core::Mode::CONSERVATIVE)
+        .approve(CallPattern::of("*"))
+        .check(yes());
+    Evals::new(&orchestrator).run(&[case]).await;
+    assert_eq!(refund.count(), 0);
+}
+
+#[tokio::test]
+async fn a_stored_run_is_looked_at_without_a_model_and_once() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
+        .then(reply::text("Wet."));
+    let orchestrator = builder(model).build().unwrap();
+    let session: SessionId = "s".parse().unwrap();
+    let done = orchestrator
+        .handle(UserRequest::new(session, "Rain?"))
+        .await
+        .unwrap();
+    let id = done.run_id.to_string();
+    let case = Case::of("a", Source::Run(id.clone()))
+        .check(Check::exact("Wet."))
+        .check(Check::tool_called("weather"))
+        .check(Check::contains("dry"))
+        .repeat(3);
+    let unknown = Case::of("b", Source::Run("ffffffff".to_owned())).check(yes());
+    let live = Case::new("c", "Hello").check(yes());
+    let evals = Evals::of_stored_runs(orchestrator.sessions());
+    let report = evals.run(&[case, unknown, live]).await;
+    assert_eq!(report.cases[0].attempts.len(), 1);
+    assert_eq!(
+        verdicts(&report),
+        [Verdict::Passed, Verdict::Passed, Verdict::Failed]
+    );
+    assert_eq!(report.cases[0].attempts[0].run_id, Some(done.run_id));
+    let error = report.cases[1].attempts[0].error.as_deref().unwrap();
+    assert!(error.contains("ffffffff"), "{error}");
+    let error = report.cases[2].attempts[0].error.as_deref();
+    assert_eq!(error, Some("there is no model to ask"));
+}
+
+#[tokio::test]
+async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
+    let model = || {
+        ScriptedModel::new()
+            .then(reply::text("Noted."))
+            .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
+            .then(reply::text("Wet."))
+    };
+    let orchestrator = builder(model()).build().unwrap();
+    let session: SessionId = "s".parse().unwrap();
+    let request = |text: &str| UserRequest::new(session.clone(), text);
+    orchestrator
+        .handle(request("I live in Delft."))
+        .await
+        .unwrap();
+    let done = orchestrator.handle(request("Rain?")).await.unwrap();
+    let sessions = orchestrator.sessions();
+    let records = sessions.records(done.run_id).await.unwrap();
+    let history = sessions.history_before(done.run_id).await.unwrap();
+    let case = Case::of_run("rain", &history, &records).unwrap();
+    assert_eq!(case.message, "Rain?");
+    let said = [
+        Said::User("I live in Delft.".to_owned()),
+        Said::Assistant("Noted.".to_owned()),
+    ];
+    assert_eq!(case.history, said);
+    insta::assert_snapshot!(case.to_toml().unwrap());
+
+    let again = ScriptedModel::new()
+        .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
+        .then(reply::text("Wet."));
+    let report = run(again, case.clone()).await;
+    assert!(report.passed(), "{report}");
+    let otherwise = ScriptedModel::new().then(reply::text("Dry."));
+    let report = run(otherwise, case).await;
+    assert_eq!(verdicts(&report)[0], Verdict::Failed);
+}
