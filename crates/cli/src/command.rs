@@ -4,15 +4,19 @@ mod agents;
 mod approvals;
 mod ask;
 mod chat;
+mod choice;
 mod config;
 mod doctor;
+mod help;
 mod lease_progress;
 mod lookup;
 mod mcp;
 pub(crate) mod models;
 mod policy;
+mod project;
 mod runs;
 mod sessions;
+mod setup;
 mod tools;
 mod trust;
 
@@ -34,6 +38,8 @@ Examples:
 pub(crate) enum Command {
     Ask(ask::Ask),
     Chat(chat::Chat),
+    #[command(name = "setup")]
+    SetUp(setup::SetUp),
     Approvals(approvals::Approvals),
     Sessions(sessions::Sessions),
     Runs(runs::Runs),
@@ -45,6 +51,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Config(config::Config),
     Trust(trust::Trust),
+    Help(help::Help),
     Completions(Completions),
 }
 
@@ -54,6 +61,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
         Command::Chat(chat) => chat.run(&setup).await,
+        Command::SetUp(set_up) => set_up.run(&setup).await,
         Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Sessions(sessions) => sessions.run(&setup).await,
         Command::Runs(runs) => runs.run(&setup).await,
@@ -65,6 +73,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),
         Command::Trust(trust) => trust.run(&setup),
+        Command::Help(help) => help.run(),
         Command::Completions(completions) => completions.run(),
     }
 }

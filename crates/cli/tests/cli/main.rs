@@ -15,6 +15,9 @@ mod channels;
 mod chat;
 mod config;
 mod diagnosis;
+mod documents;
+mod everyday;
+mod first_contact;
 mod formats;
 mod help;
 #[cfg(unix)]
@@ -32,6 +35,7 @@ mod model_faults;
 mod no_sandbox;
 #[cfg(unix)]
 mod person;
+mod piped;
 mod plan;
 mod policy;
 mod project;
