@@ -23,9 +23,16 @@ use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
 use crate::web::{self, FETCH, SearchError};
 
-/// What is said where nothing is configured and there is nowhere to keep anything.
-const NO_DATA_FOLDER: &str =
-    "there is no folder for your data: sessions end with the program (set store.url)";
+/// Says, where nothing is configured, why there is nowhere to keep anything.
+fn nowhere_to_keep(environment: &Environment) -> String {
+    let why = match environment.data_dir() {
+        Some(folder) => format!("{} cannot be written", folder.display()),
+        None => "there is no folder for your data".to_owned(),
+    };
+    format!(
+        "{why}: sessions end with the program (--set store.url=sqlite://FILE keeps them in a file)"
+    )
+}
 
 /// An engine, ready for requests.
 #[derive(Debug, Clone)]
@@ -248,7 +255,7 @@ impl<'a> AppBuilder<'a> {
         notices.extend(config.check_tools(&known)?);
         let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;
         if is_unnamed && !opened.outlives_the_process() {
-            notices.push(NO_DATA_FOLDER.to_owned());
+            notices.push(nowhere_to_keep(environment));
         }
         Ok(App {
             orchestrator,

@@ -24,6 +24,11 @@ pub(crate) use key::in_variable;
 pub use key::{KeyError, KeySource};
 pub use local::{LocalServer, Obstacle, PassedOver};
 
+/// Returns the model server that answers at one of these places, if one does.
+pub(crate) async fn local_servers(places: Vec<neuraxis_llama::LlamaConfig>) -> Option<LocalServer> {
+    local::find(places).await.found.map(|(_, server)| server)
+}
+
 /// The models that serve, and why these.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -48,8 +53,11 @@ pub enum Choice {
     Key(FoundKey),
     /// Nothing is configured, and this server answers on this machine.
     Found(LocalServer),
-    /// Nothing is configured, and nothing else was found.
-    Offline,
+    /// Nothing is configured, and nothing else was found that could be used.
+    Offline {
+        /// The variables that hold keys which are only used where a configuration says so.
+        keys: Vec<&'static str>,
+    },
 }
 
 impl Discovery {
@@ -68,9 +76,22 @@ impl Choice {
             Self::Configured => None,
             Self::Key(found) => Some(format!("no model configured: using {found}")),
             Self::Found(server) => Some(format!("no model configured: using {server}")),
-            Self::Offline => Some(
-                "no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)".to_owned(),
-            ),
+            Self::Offline { keys } => Some(offline(keys)),
+        }
+    }
+}
+
+/// Says what to do where there is no model.
+fn offline(keys: &[&str]) -> String {
+    let what = "no model configured: answering offline, by rules";
+    match keys {
+        [] => {
+            let usual = crate::config::usual_key_variables().join(" or ");
+            format!("{what} (export {usual}, or run `neuraxis setup`)")
+        }
+        keys => {
+            let keys = keys.join(" and ");
+            format!("{what} ({keys} is set: `neuraxis setup` configures a model for it)")
         }
     }
 }

@@ -23,6 +23,16 @@ pub struct Environment {
     config_dir: Option<PathBuf>,
     data_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
+    keeping: Keeping,
+}
+
+/// Whether the user's data folder takes what is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Keeping {
+    #[default]
+    Writable,
+    /// It cannot be made or written, as in a container whose file system is read-only.
+    ReadOnly,
 }
 
 impl Environment {
@@ -43,12 +53,18 @@ impl Environment {
         // A user without a home simply has no such folders.
         let user = etcetera::choose_base_strategy().ok();
         let user = user.as_ref();
+        let data_dir = user.map(|user| user.data_dir().join(FOLDER));
+        let keeping = match data_dir.as_deref().is_some_and(is_read_only) {
+            true => Keeping::ReadOnly,
+            false => Keeping::Writable,
+        };
         Ok(Self {
+            keeping,
             variables: env::vars_os().collect(),
             working_dir: env::current_dir()?,
             home_dir: user.map(|user| user.home_dir().to_owned()),
             config_dir: user.map(|user| user.config_dir().join(FOLDER)),
-            data_dir: user.map(|user| user.data_dir().join(FOLDER)),
+            data_dir,
             state_dir: user.map(|user| {
                 let folder = user.state_dir().unwrap_or_else(|| user.data_dir());
                 folder.join(FOLDER)
@@ -88,6 +104,13 @@ impl Environment {
     #[must_use]
     pub fn with_state_dir(mut self, state_dir: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(state_dir.into());
+        self
+    }
+
+    /// Says that the user's data folder can be read at the most.
+    #[must_use]
+    pub const fn with_read_only_data(mut self) -> Self {
+        self.keeping = Keeping::ReadOnly;
         self
     }
 
@@ -135,6 +158,12 @@ impl Environment {
         self.data_dir.as_deref()
     }
 
+    /// Tells whether the [data folder](Self::data_dir) can be read at the most: it cannot be written, or not be made.
+    #[must_use]
+    pub fn is_data_read_only(&self) -> bool {
+        self.keeping == Keeping::ReadOnly
+    }
+
     /// Returns the file in which is kept what was typed in conversations. It need not be there.
     #[must_use]
     pub fn chat_history(&self) -> Option<PathBuf> {
@@ -147,6 +176,22 @@ impl Environment {
     pub fn state_dir(&self) -> Option<&Path> {
         self.state_dir.as_deref()
     }
+}
+
+/// Tells whether a folder cannot be written, or not be made where it is missing. Nothing is made to find out.
+#[cfg(unix)]
+fn is_read_only(folder: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+    let there = folder.ancestors().find(|folder| folder.exists());
+    let may = Access::WRITE_OK | Access::EXEC_OK;
+    there.is_none_or(|there| accessat(CWD, there, may, AtFlags::EACCESS).is_err())
+}
+
+#[cfg(not(unix))]
+fn is_read_only(folder: &Path) -> bool {
+    let there = folder.ancestors().find_map(|folder| folder.metadata().ok());
+    there.is_none_or(|there| there.permissions().readonly())
 }
 
 impl fmt::Debug for Environment {
@@ -164,6 +209,16 @@ impl fmt::Debug for Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_read_only_where_it_could_not_be_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("share/neuraxis");
+        assert!(!is_read_only(&data));
+        assert!(!folder.path().join("share").exists(), "nothing was made");
+        std::fs::write(folder.path().join("share"), "a file").unwrap();
+        assert!(is_read_only(&data));
+    }
 
     #[test]
     fn values_of_variables_are_not_shown() {

@@ -27,11 +27,14 @@
 
 mod app;
 mod approval_key;
+mod candidates;
 mod commands;
 mod config;
 mod discover;
 mod environment;
+mod instructions;
 mod mcp;
+mod model_choice;
 mod names;
 mod providers;
 mod server_keys;
@@ -43,6 +46,7 @@ mod web;
 
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
+pub use candidates::{Candidate, candidates};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
@@ -54,7 +58,9 @@ pub use discover::{
     PassedOver, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
+pub use instructions::{InstructionFile, instruction_files, instructions_of};
 pub use mcp::start_mcp_server;
+pub use model_choice::{ModelChoice, UnknownModel, choose_model};
 pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError};

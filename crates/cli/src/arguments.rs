@@ -12,13 +12,23 @@ use crate::error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis ask \"What time is it in Tokyo?\"
+  neuraxis \"What time is it in Tokyo?\"
+  git diff | neuraxis \"Review this change\"
+  neuraxis -f screenshot.png \"What is wrong here?\"
+  neuraxis -c \"And in Osaka?\"
+  neuraxis chat -m coding --channel code_task
   neuraxis ask --channel system_health \"How is this machine?\"
-  git diff | neuraxis ask --channel code_task -
-  neuraxis tools call read_file '{\"path\": \"README.md\"}'
 
-Exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 130 interrupted,
-143 ended by SIGTERM, 129 by SIGHUP.";
+A question without a command goes to `ask`, with all of its options.
+
+Exit codes:
+  0    answered
+  1    failed
+  2    wrong usage or configuration
+  3    a limit was reached before there was an answer
+  4    a call was denied because nobody could be asked about it
+  5    the run waits for a person, or for its client
+  130  interrupted; 143 ended by SIGTERM, 129 by SIGHUP";
 
 /// Governed, tool-using conversations with language models.
 #[derive(Debug, Parser)]

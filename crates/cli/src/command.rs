@@ -4,16 +4,20 @@ mod agents;
 mod approvals;
 mod ask;
 mod chat;
+mod choice;
 mod config;
 mod doctor;
 mod eval;
+mod help;
 mod lease_progress;
 mod lookup;
 mod mcp;
 pub(crate) mod models;
 mod policy;
+mod project;
 mod runs;
 mod sessions;
+mod setup;
 mod tools;
 mod trust;
 
@@ -35,6 +39,8 @@ Examples:
 pub(crate) enum Command {
     Ask(ask::Ask),
     Chat(chat::Chat),
+    #[command(name = "setup")]
+    SetUp(setup::SetUp),
     Approvals(approvals::Approvals),
     Sessions(sessions::Sessions),
     Runs(runs::Runs),
@@ -47,6 +53,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Config(config::Config),
     Trust(trust::Trust),
+    Help(help::Help),
     Completions(Completions),
 }
 
@@ -56,6 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
         Command::Chat(chat) => chat.run(&setup).await,
+        Command::SetUp(set_up) => set_up.run(&setup).await,
         Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Sessions(sessions) => sessions.run(&setup).await,
         Command::Runs(runs) => runs.run(&setup).await,
@@ -68,6 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),
         Command::Trust(trust) => trust.run(&setup),
+        Command::Help(help) => help.run(),
         Command::Completions(completions) => completions.run(),
     }
 }

@@ -17,6 +17,15 @@ use crate::invocation;
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
 
+/// The exit code of a run that reached a limit before it came to an answer.
+const AT_A_LIMIT: u8 = 3;
+
+/// The exit code of a run of which a call was denied because nobody could be asked about it.
+const DENIED: u8 = 4;
+
+/// The exit code of a run that waits.
+const WAITING: u8 = 5;
+
 /// The most lines of a cause after its first.
 const MAX_CAUSE_LINES: usize = 60;
 
@@ -37,6 +46,12 @@ enum Kind {
     Configuration,
     /// It was tried and failed.
     Failed,
+    /// A limit was reached before there was an answer.
+    AtLimit,
+    /// A call was denied because nobody could be asked about it.
+    Denied,
+    /// The run waits for somebody.
+    Waiting,
     /// The user stopped it, or whoever manages the process.
     Interrupted(Signal),
     /// Whoever read the output went away.
@@ -57,6 +72,21 @@ impl CommandError {
     /// It was tried and failed.
     pub(crate) fn failed(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Failed, error)
+    }
+
+    /// A limit was reached before there was an answer.
+    pub(crate) fn at_limit(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::AtLimit, error)
+    }
+
+    /// A call was denied because nobody could be asked about it.
+    pub(crate) fn denied(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::Denied, error)
+    }
+
+    /// The run waits for somebody.
+    pub(crate) fn waiting(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::Waiting, error)
     }
 
     /// The user stopped it, or whoever manages the process.
@@ -116,6 +146,9 @@ impl CommandError {
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
             Kind::Failed => ExitCode::FAILURE,
+            Kind::AtLimit => ExitCode::from(AT_A_LIMIT),
+            Kind::Denied => ExitCode::from(DENIED),
+            Kind::Waiting => ExitCode::from(WAITING),
             Kind::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Kind::OutputClosed => ExitCode::SUCCESS,
         }
@@ -130,10 +163,14 @@ impl CommandError {
             Kind::Interrupted(signal) => return writeln!(out, "{}", signal.word()),
             Kind::Usage => "wrong usage: ",
             Kind::Configuration => "wrong configuration: ",
-            Kind::Failed => "",
+            Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting => "",
         };
         let error = one_line(&self.error.to_string());
-        writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?;
+        // A run that waits does what it was asked to do.
+        match self.kind {
+            Kind::Waiting => writeln!(out, "{HINT}note{HINT:#}: {error}")?,
+            _ => writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?,
+        }
         for cause in self.error.chain().skip(1) {
             write_cause(out, &cause.to_string())?;
         }
@@ -298,7 +335,8 @@ impl From<FindError> for CommandError {
                 .hint("`neuraxis runs list` shows those that there are"),
             FindError::Ambiguous { prefix, ids } => {
                 let (prefix, ids) = (one_line(&prefix), ids.join(", "));
-                Self::usage(anyhow!("{prefix:?} begins several ids: {ids}")).hint("type more of it")
+                Self::usage(anyhow!("{prefix:?} begins several ids: {ids}"))
+                    .hint("type its end, or more of it")
             }
             FindError::Store(error) => error.into(),
             error => Self::failed(error),

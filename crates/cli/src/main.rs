@@ -1,7 +1,9 @@
 //! `neuraxis`: Neuraxis in a terminal.
 //!
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
-//! configuration, 130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. What it does is in `neuraxis-app` and below.
+//! configuration, 3 a limit was reached before there was an answer, 4 a call was denied because nobody could be asked, 5 it
+//! waits for a person or its client, 130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. What it does is in
+//! `neuraxis-app` and below.
 
 mod approve;
 mod arguments;
@@ -16,9 +18,11 @@ mod invocation;
 mod listing;
 mod markdown;
 mod output;
+mod piped;
 mod progress;
 mod quantities;
 mod rows;
+mod question;
 mod setup;
 mod status;
 mod terminal;
@@ -28,7 +32,6 @@ mod wrap;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
 
 use arguments::Arguments;
 use error::CommandError;
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
     if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
     }
-    match Arguments::try_parse() {
+    match question::parse(std::env::args_os().collect()) {
         Ok(arguments) => match run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => error.report(),

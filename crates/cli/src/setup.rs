@@ -11,9 +11,11 @@ use crate::error::CommandError;
 use crate::progress::Progress;
 
 /// What the command line says about the configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Setup {
     arguments: ConfigurationArguments,
+    /// What `-m` and `/model` set.
+    model: Vec<(String, String)>,
 }
 
 /// The configuration of a command, and the surroundings that it was merged in. Loaded once: whoever needs something of it is
@@ -26,7 +28,18 @@ pub(crate) struct Loaded {
 
 impl Setup {
     pub(crate) const fn new(arguments: ConfigurationArguments) -> Self {
-        Self { arguments }
+        Self {
+            arguments,
+            model: Vec::new(),
+        }
+    }
+
+    /// Returns the same setup, but with another model to answer.
+    pub(crate) fn with_model(&self, settings: Vec<(String, String)>) -> Self {
+        Self {
+            arguments: self.arguments.clone(),
+            model: settings,
+        }
     }
 
     /// Returns the file that is to be used instead of those that are looked for.
@@ -38,7 +51,10 @@ impl Setup {
     pub(crate) fn with_file(&self, file: PathBuf) -> Self {
         let mut arguments = self.arguments.clone();
         arguments.config = Some(file);
-        Self { arguments }
+        Self {
+            arguments,
+            model: self.model.clone(),
+        }
     }
 
     /// Reads the surroundings of this process.
@@ -90,8 +106,12 @@ impl Setup {
     /// Returns what the command line says, but for the file.
     fn sources(&self) -> Sources {
         let settings = self.arguments.settings.iter();
-        settings.fold(Sources::default(), |sources, (key, value)| {
+        let sources = settings.fold(Sources::default(), |sources, (key, value)| {
             sources.with_flag("--set", key, value)
+        });
+        let model = self.model.iter();
+        model.fold(sources, |sources, (key, value)| {
+            sources.with_flag("-m", key, value)
         })
     }
 }

@@ -60,9 +60,12 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Fills in the place that is meant where none is named: the user's data folder, or nowhere without one.
+    /// Fills in the place that is meant where none is named: the user's data folder, or nowhere without one that can be
+    /// written.
     pub(super) fn in_place(mut self, environment: &Environment) -> Self {
-        let file = environment.data_dir().map(|folder| folder.join(FILE_NAME));
+        let folder = environment.data_dir();
+        let folder = folder.filter(|_| !environment.is_data_read_only());
+        let file = folder.map(|folder| folder.join(FILE_NAME));
         let file = file.as_deref().and_then(|file| file.to_str());
         let url = || file.map_or_else(|| IN_MEMORY.to_owned(), |file| format!("sqlite://{file}"));
         self.url.get_or_insert_with(url);
@@ -147,6 +150,9 @@ mod tests {
 
         let nobody = StoreConfig::default().in_place(&Environment::new("/work"));
         assert!(nobody.is_in_memory());
+
+        let read_only = StoreConfig::default().in_place(&user.with_read_only_data());
+        assert!(read_only.is_in_memory());
     }
 
     #[test]

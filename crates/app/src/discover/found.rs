@@ -16,6 +16,7 @@ use super::endpoint::Endpoint;
 use super::key::{self, KeySource};
 use super::local::{self, Search};
 use super::{Choice, Discovery, ModelError};
+use crate::candidates::keys_to_configure;
 use crate::config::DiscoveryConfig;
 use crate::config::discovery::discoveries;
 use crate::config::secret::without_secrets;
@@ -53,10 +54,11 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
     if let Some(found) = by_key(discovery, environment) {
         return found;
     }
-    by_search(local::find(discovery.places()).await)
+    let search = local::find(discovery.places()).await;
+    by_search(search, keys_to_configure(environment))
 }
 
-fn by_search(search: Search) -> Discovery {
+fn by_search(search: Search, keys: Vec<&'static str>) -> Discovery {
     let Search { found, passed_over } = search;
     let chosen = match found {
         Some((client, server)) => {
@@ -66,7 +68,7 @@ fn by_search(search: Search) -> Discovery {
         }
         None => {
             let endpoint = keyless::<OfflineConfig>(Arc::new(OfflineModel::new()), None);
-            only(Ok(endpoint), Choice::Offline)
+            only(Ok(endpoint), Choice::Offline { keys })
         }
     };
     Discovery {
@@ -202,15 +204,18 @@ mod tests {
             address: "127.0.0.1:8080".to_owned(),
             obstacle: Obstacle::WantsKey,
         };
-        let discovery = by_search(Search {
-            found: None,
-            passed_over: vec![passed_over],
-        });
+        let discovery = by_search(
+            Search {
+                found: None,
+                passed_over: vec![passed_over],
+            },
+            Vec::new(),
+        );
         let notices: Vec<String> = discovery.notices().collect();
         assert_eq!(
             notices,
             [
-                "no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)",
+                "no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)",
                 "127.0.0.1:8080 answers, but asks for a key: set provider, base_url and api_key_env in [models.reasoning]",
             ]
         );

@@ -5,6 +5,7 @@ mod attach;
 mod attended;
 mod follow;
 mod message;
+mod outcome;
 mod page;
 mod reporter;
 mod schema;
@@ -17,25 +18,28 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::engine::{AnswerSchema, Delivery, RequestError};
-use neuraxis::{Channel, Mode, SessionId, UserRequest};
+use neuraxis::engine::{AnswerSchema, Brought, Delivery, RequestError};
+use neuraxis::{Channel, Mode, Role, UserRequest};
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
+use crate::command::choice::{ModelArgument, SessionChoice};
 use crate::command::lease_progress;
-use crate::command::lookup::{self, new_session};
+use crate::command::project::{self, Asking};
 use crate::command::trust;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
+use crate::piped::make_way_for_person;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
+use message::Question;
 pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::Attended;
-pub(in crate::command) use follow::{cancel, show, watch};
+pub(in crate::command) use follow::{cancel, show, unless_turned_away, watch};
 pub(in crate::command) use view::View;
 
 const EXAMPLES: &str = "\
@@ -43,8 +47,10 @@ Examples:
   neuraxis ask \"What time is it in Tokyo?\"
   neuraxis ask --channel system_health \"How is this machine?\"
   neuraxis ask --channel code_task \"Where is the turn loop?\"
-  git diff | neuraxis ask -
-  neuraxis ask --attach screenshot.png \"What is wrong here?\"
+  git diff | neuraxis ask \"Review this change\"
+  neuraxis ask -f screenshot.png \"What is wrong here?\"
+  neuraxis ask -c \"And in Osaka?\"
+  neuraxis ask -m gpt-5.4 \"What time is it in Tokyo?\"
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
   neuraxis ask --schema place.json \"Where is the TU Delft?\" | jq -r .city
   neuraxis ask --format events \"What time is it?\" | jq -r .type
@@ -54,17 +60,20 @@ Examples:
 
 /// Ask a question and print the answer
 ///
-/// The answer goes to standard output as it comes, everything else to standard error. Without TEXT, or with - in its
-/// place, the question is read from standard input.
+/// The answer goes to standard output as it comes, everything else to standard error. What is piped in goes with the
+/// question; without a question, or with - in its place, it is the question itself. `neuraxis "QUESTION"` is the same as
+/// `neuraxis ask "QUESTION"`.
 ///
-/// A call that needs approval is shown at the terminal, and you decide. Where nobody can be asked it is denied; with
-/// --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if there is no answer, also while it
-/// waits.
+/// A call that needs approval is shown at the terminal, and you decide, also where something is piped in. Where nobody
+/// can be asked it is denied; with --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if the
+/// run failed, 3 if a limit was reached before there was an answer, 4 if a call was denied because nobody could be asked,
+/// and 5 while it waits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
     /// The question; - reads it from standard input
-    text: Option<String>,
+    #[arg(value_name = "QUESTION")]
+    words: Vec<String>,
 
     /// Where the request comes from: chat, code_task, system_health, deep_research or one of your own
     #[arg(long, default_value = "chat")]
@@ -74,9 +83,11 @@ pub(crate) struct Ask {
     #[arg(long, default_value = "moderate")]
     mode: String,
 
-    /// The session it goes on with, or the name of a new one; the beginning of an id will do. Left out: a new session
-    #[arg(long, value_name = "ID")]
-    session: Option<SessionId>,
+    #[command(flatten)]
+    session: SessionChoice,
+
+    #[command(flatten)]
+    model: ModelArgument,
 
     /// The agent that answers, in place of the channel's own: one of [agents.NAME]
     #[arg(long, value_name = "NAME")]
@@ -113,6 +124,16 @@ pub(crate) struct Ask {
     tape: TapeArguments,
 }
 
+/// What is asked, and of whom.
+struct Asked {
+    question: Question,
+    schema: Option<AnswerSchema>,
+    /// The role that has to serve, if one has to.
+    role: Option<Role>,
+    /// What the project's own files tell the agent.
+    instructions: Option<String>,
+}
+
 /// How much of a run is printed, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::command) enum Format {
@@ -126,17 +147,34 @@ pub(in crate::command) enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let question = message::read(&self.words)?;
+        // From here on standard input is for answers.
+        make_way_for_person();
         let schema = self.schema.as_deref().map(schema::read).transpose()?;
         let loaded = match self.format {
             Format::Text => trust::load_and_ask(setup)?,
             Format::Json | Format::Events => setup.load()?,
         };
+        let (loaded, role) = self.model.apply(setup, loaded).await?;
         let tape = self.tape.tape();
         let is_replay = matches!(tape, Tape::Replay(_));
         let attended = Attended::new(&loaded.config, self.when_away())?;
         let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
-        let answered = self.answer(&app, attended, schema).await;
+        let instructions = project::instructions(
+            &loaded,
+            match self.format {
+                Format::Text => Asking::Person,
+                Format::Json | Format::Events => Asking::Nobody,
+            },
+        );
+        let asked = Asked {
+            question,
+            schema,
+            role,
+            instructions,
+        };
+        let answered = self.answer(&app, attended, asked).await;
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
@@ -162,16 +200,15 @@ impl Ask {
         self,
         app: &App,
         mut attended: Attended,
-        schema: Option<AnswerSchema>,
+        asked: Asked,
     ) -> Result<(), CommandError> {
         let format = self.format;
-        let is_new = self.session.is_none();
+        let is_new = !self.session.is_given();
         let mut view = View::new(format).telling(self.detail.detail());
-        if schema.is_some() {
+        if asked.schema.is_some() {
             view = view.of_json();
         }
-        let mut request = self.request(app).await?;
-        request.answer = schema;
+        let request = self.request(app, asked).await?;
         let (session, channel) = (request.session_id.clone(), request.channel.clone());
         let (handle, events) = match app.orchestrator.stream(request).await {
             Err(RequestError::Busy { run, .. }) => {
@@ -188,23 +225,26 @@ impl Ask {
         Ok(())
     }
 
-    async fn request(self, app: &App) -> Result<UserRequest, CommandError> {
-        let message = message::read(self.text)?;
-        let attachments = self.attach.read()?;
-        let session = match self.session {
-            Some(session) => lookup::continued(&app.orchestrator.sessions(), session).await?,
-            None => new_session()?,
-        };
+    async fn request(self, app: &App, asked: Asked) -> Result<UserRequest, CommandError> {
+        let attached = self.attach.read()?;
+        let session = self.session.find(&app.orchestrator.sessions()).await?;
         let delivery = if self.no_stream {
             Delivery::Whole
         } else {
             Delivery::Streamed
         };
-        let mut request = UserRequest::new(session, message)
+        let mut request = UserRequest::new(session, asked.question.text)
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
             .delivery(delivery);
-        request.attachments = attachments;
+        request.attachments = asked.question.piped.into_iter().chain(attached).collect();
+        request.answer = asked.schema;
+        let mut brought = Brought::default();
+        brought.role = asked.role;
+        brought.instructions = asked.instructions;
+        if brought != Brought::default() {
+            request = request.bring(brought);
+        }
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
         Ok(request)

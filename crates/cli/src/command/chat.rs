@@ -1,31 +1,37 @@
 //! `neuraxis chat`: a conversation.
 
+mod branch;
 mod commands;
 mod conversation;
 mod editor;
 mod input;
+mod record;
 mod slash;
 
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::{Channel, Mode, SessionId};
+use neuraxis::{Channel, Mode};
 use neuraxis_app::Tape;
 
 use super::ask::Attended;
-use super::lookup::{self, new_session};
+use super::choice::{ModelArgument, SessionChoice};
+use super::project::{self, Asking};
 use super::trust;
 use crate::approve::WhenAway;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
+use crate::piped::make_way_for_person;
 use crate::setup::Setup;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
+pub(super) use slash::nearest;
 
 const EXAMPLES: &str = "\
 Examples:
   neuraxis chat
   neuraxis chat --session trip --channel code_task --mode exploratory
+  neuraxis chat -c -m coding
   printf 'What time is it?\\n/tools\\n' | neuraxis chat
 
 In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between
@@ -39,9 +45,11 @@ shown, and you decide.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Chat {
-    /// The session to go on with, or the name of a new one; the beginning of an id will do. Left out: a new session
-    #[arg(long, value_name = "ID")]
-    session: Option<SessionId>,
+    #[command(flatten)]
+    session: SessionChoice,
+
+    #[command(flatten)]
+    model: ModelArgument,
 
     /// Where requests come from: chat, code_task, system_health, deep_research or one of your own
     #[arg(long, default_value = "chat")]
@@ -65,23 +73,28 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        // Whoever pipes messages in may still answer questions at the terminal.
+        let lines = make_way_for_person();
         let loaded = trust::load_and_ask(setup)?;
+        let (loaded, role) = self.model.apply(setup, loaded).await?;
+        let instructions = project::instructions(&loaded, Asking::Person);
         let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
         let app = attended.app(&loaded, Tape::Off).await?;
-        let session = match self.session {
-            Some(session) => lookup::continued(&app.orchestrator.sessions(), session).await?,
-            None => new_session()?,
-        };
+        let is_given = self.session.is_given();
+        let session = self.session.find(&app.orchestrator.sessions()).await?;
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
-        let mut conversation = Conversation::new(app, attended, loaded, session);
+        let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
         conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.detail = self.detail.detail();
-        conversation.set_mode(mode)?;
-        conversation.set_channel(channel)?;
-        conversation.check()?;
-        let mut input = Input::open(&conversation)?;
+        conversation.role = role;
+        conversation.instructions = instructions;
+        conversation.begin_in(mode, channel)?;
+        let mut input = Input::open(&conversation, lines)?;
         conversation.greet(input.is_interactive()).await;
+        if is_given && input.is_interactive() {
+            conversation.show_last_exchange().await;
+        }
         let talked = talk(&mut conversation, &mut input).await;
         conversation.app.close().await;
         match talked?.in_words() {

@@ -1,13 +1,28 @@
-//! The sessions that people name: found, and looked at before anything goes on from them.
+//! The sessions and runs that people name: found, and looked at before anything goes on from them.
 
 use anyhow::anyhow;
 use neuraxis::SessionId;
-use neuraxis::engine::{Sessions, UuidV7};
-use neuraxis::ports::Ids;
+use neuraxis::engine::{FindError, Sessions, UuidV7};
+use neuraxis::ports::{Ids, RunFilter, RunSummary, SessionFilter};
 
+use super::chat::nearest;
+use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress::Progress;
+
+/// What stands for the newest run, and for the session of it.
+const LAST: &str = "last";
+
+/// The shortest end of an id that is taken for one, and the shortest beginning of one that is missing.
+const MIN_END: usize = 4;
+const MIN_BEGINNING: usize = 8;
+
+/// How many of the newest sessions and runs are looked through for the end of an id.
+const MAX_LOOKED_THROUGH: usize = 10_000;
+
+/// How many ids an error names at the most.
+const MAX_NAMED: usize = 5;
 
 /// Makes the id of a new session.
 pub(crate) fn new_session() -> Result<SessionId, CommandError> {
@@ -24,7 +39,7 @@ pub(crate) async fn unaltered(
         return Ok(());
     };
     let error = anyhow!(why).context(format!(
-        "session {session} is not what was kept, so that nothing goes on from it"
+        "session {session} was altered since it was kept, so nothing goes on from it"
     ));
     let error = CommandError::failed(error).hint(format!(
         "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself, but not whether its text was altered"
@@ -43,20 +58,194 @@ pub(crate) async fn unaltered(
 pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
     if let Ok(Some(why)) = sessions.alteration(session).await {
         let why = one_line(&why);
-        Progress::new().warn(&format!("session {session} is not what was kept: {why}"));
+        Progress::new().warn(&format!(
+            "session {session} was altered since it was kept: {why}"
+        ));
     }
 }
 
-/// Returns the session that is to go on: one that is there and is what was kept, by its id or the beginning of it, or else
-/// a new one.
+/// Returns the session that is meant by its id, the beginning or the end of it, or `last`.
+pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId, CommandError> {
+    match existing(sessions, text).await? {
+        Some(session) => Ok(session),
+        None => Err(FindError::NoSession(text.to_owned()).into()),
+    }
+}
+
+/// Returns the run that is meant by its id, the beginning or the end of it, or `last`.
+pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, CommandError> {
+    if text == LAST {
+        let newest = newest_run(sessions).await?;
+        return newest.ok_or_else(|| FindError::NoRun(text.to_owned()).into());
+    }
+    let missing = match sessions.find_run(text).await {
+        Err(missing @ FindError::NoRun(_)) if is_end(text) => missing,
+        found => return Ok(found?),
+    };
+    let mut each = sessions.each_run(RunFilter::default());
+    let mut ending = Vec::new();
+    let mut count = 0;
+    while count < MAX_LOOKED_THROUGH
+        && let Some(run) = each.next().await?
+    {
+        count += 1;
+        if run.run_id.to_string().ends_with(text) {
+            ending.push(run);
+        }
+    }
+    let ids = ending.iter().map(|run| run.run_id.to_string());
+    only_one(text, ids.collect())?;
+    ending.pop().ok_or_else(|| missing.into())
+}
+
+/// Returns the session of the newest run, and says which it is.
+pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, CommandError> {
+    let Some(run) = newest_run(sessions).await? else {
+        let error = anyhow!("there is no session to go on with");
+        return Err(CommandError::usage(error).hint("leave out --continue to begin one"));
+    };
+    let about = one_line(run.text.as_deref().unwrap_or_default());
+    let about: String = about.chars().take(60).collect();
+    Progress::new().done(&format!("session {}: {about}", run.session));
+    unaltered(sessions, &run.session).await?;
+    Ok(run.session)
+}
+
+/// Returns the session that is to go on: one that is there and is what was kept, as [`session`] finds it, or else a new one.
+/// Where a new one is most likely a slip, a person is asked, and others are told.
 pub(crate) async fn continued(
     sessions: &Sessions,
     id: SessionId,
 ) -> Result<SessionId, CommandError> {
-    let found = sessions.find_or_new(id.clone()).await?;
+    let Some(found) = existing(sessions, id.as_str()).await? else {
+        begin(sessions, &id).await?;
+        return Ok(id);
+    };
     if found != id {
         Progress::new().done(&format!("session {found}"));
     }
     unaltered(sessions, &found).await?;
     Ok(found)
+}
+
+async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
+    let filter = RunFilter::default().limited_to(1);
+    Ok(sessions.each_run(filter).next().await?)
+}
+
+async fn existing(sessions: &Sessions, text: &str) -> Result<Option<SessionId>, CommandError> {
+    let exact = match text.parse::<SessionId>() {
+        Ok(id) => sessions.runs(&id).await?.map(|_| id),
+        Err(_) => None,
+    };
+    if exact.is_some() {
+        return Ok(exact);
+    }
+    if text == LAST {
+        return Ok(newest_run(sessions).await?.map(|run| run.session));
+    }
+    // A name may be anything: only what looks like a part of an id that was made here is taken for one.
+    if text.len() >= MIN_BEGINNING && is_part_of_id(text) {
+        match sessions.find(text).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(FindError::NoSession(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match is_end(text) {
+        true => ending_with(sessions, text).await,
+        false => Ok(None),
+    }
+}
+
+async fn ending_with(sessions: &Sessions, end: &str) -> Result<Option<SessionId>, CommandError> {
+    let mut each = sessions.each(SessionFilter::default());
+    let mut found = Vec::new();
+    let mut count = 0;
+    while count < MAX_LOOKED_THROUGH
+        && let Some(session) = each.next().await?
+    {
+        count += 1;
+        // A name that somebody chose has no end that stands for it.
+        if session.id.as_str().ends_with(end) && is_made_here(session.id.as_str()) {
+            found.push(session.id);
+        }
+    }
+    only_one(end, found.iter().map(ToString::to_string).collect())?;
+    Ok(found.pop())
+}
+
+fn only_one(end: &str, mut ids: Vec<String>) -> Result<(), CommandError> {
+    if ids.len() < 2 {
+        return Ok(());
+    }
+    if ids.len() > MAX_NAMED {
+        ids.truncate(MAX_NAMED);
+        ids.push("…".to_owned());
+    }
+    let (end, ids) = (one_line(end), ids.join(", "));
+    Err(CommandError::usage(anyhow!("{end:?} ends several ids: {ids}")).hint("type more of it"))
+}
+
+fn is_part_of_id(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+/// Tells whether a text may be the end of an id: a word such as `cafe` may be, too, so that it takes a digit.
+fn is_end(text: &str) -> bool {
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    text.len() >= MIN_END && has_digit && is_part_of_id(text)
+}
+
+fn is_made_here(id: &str) -> bool {
+    id.len() == 36 && is_part_of_id(id)
+}
+
+/// Makes sure that a new session is wanted where its name is most likely a slip: the part of an id, or nearly the name of
+/// another session.
+async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
+    let name = id.as_str();
+    let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
+    let alike = match is_of_id || is_made_here(name) {
+        true => None,
+        false => alike(sessions, name).await?,
+    };
+    if !is_of_id && alike.is_none() {
+        return Ok(());
+    }
+    let meant = alike.map(|name| format!(" (did you mean {}?)", one_line(&name)));
+    let what = format!(
+        "there is no session {name} yet{}",
+        meant.unwrap_or_default()
+    );
+    if !is_somebody_there() {
+        Progress::new().notice(&format!("{what}: this begins it"));
+        return Ok(());
+    }
+    match says_yes(&format!("{what}. Begin it?"))? {
+        true => Ok(()),
+        false => Err(CommandError::usage(anyhow!("no session was begun"))
+            .hint("`neuraxis sessions list` shows those that there are")),
+    }
+}
+
+/// Returns the name of a session that is nearly this one.
+async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, CommandError> {
+    let mut each = sessions.each(SessionFilter::default());
+    let mut names = Vec::new();
+    while names.len() < SessionFilter::MAX_LIMIT
+        && let Some(session) = each.next().await?
+    {
+        if !is_made_here(session.id.as_str()) {
+            names.push(session.id.to_string());
+        }
+    }
+    // Numbered names are alike on purpose.
+    let stem = |text: &str| {
+        text.trim_end_matches(|it: char| it.is_ascii_digit())
+            .to_owned()
+    };
+    let others = names.iter().filter(|other| stem(other) != stem(name));
+    Ok(nearest(name, others.map(String::as_str)).map(str::to_owned))
 }

@@ -11,6 +11,8 @@ mod trust;
 
 use clap::{Args, Subcommand};
 
+pub(super) use edit::Edited;
+
 use crate::error::CommandError;
 use crate::setup::Setup;
 

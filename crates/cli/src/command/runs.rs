@@ -23,7 +23,8 @@ use crate::setup::Setup;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
 ///
-/// A run is one message handled end to end. Wherever an id is asked for, the beginning of it will do.
+/// A run is one message handled end to end. Wherever an id is asked for, the beginning or the end of it will do, and last
+/// stands for the last run.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Runs {

@@ -10,7 +10,7 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-pub(super) use show::used;
+pub(super) use show::{conversation, used};
 
 use crate::error::CommandError;
 use crate::setup::Setup;
@@ -18,7 +18,7 @@ use crate::setup::Setup;
 /// List, show, move, check and delete the conversations that are kept
 ///
 /// Sessions are kept where store.url says: by default in a file in your data folder. Wherever an id is asked for, the
-/// beginning of it will do.
+/// beginning or the end of it will do, and last stands for the session of the last run.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Sessions {

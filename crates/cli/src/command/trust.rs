@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use neuraxis_app::{Environment, FoundFile, TrustList};
+use neuraxis::core::ContentHash;
+use neuraxis_app::{Environment, FoundFile, TrustList, instruction_files};
 
+use super::project;
 use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -23,11 +25,13 @@ Examples:
   neuraxis trust add
   neuraxis trust remove ~/src/project";
 
-/// Trust the neuraxis.toml of a folder, or see what it would change
+/// Trust the neuraxis.toml and the AGENTS.md of a folder, or see what they say
 ///
 /// A neuraxis.toml in the working directory may have come with the project there. Until you trust its very content it may
 /// only tighten what is allowed, and everything else it says is ignored. A change to it is not trusted. What you trusted
-/// is kept in your data folder. A file that you name with --config needs no trust.
+/// is kept in your data folder. A file that you name with --config needs no trust. An
+/// AGENTS.md (or CLAUDE.md) from there up to the root of the repository tells agents how to work in the project once you
+/// trust it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Trust {
@@ -86,7 +90,11 @@ impl Folder {
             }
             None => format!("{}\n", self.nothing_here(&environment)),
         };
-        output.text(&text)?;
+        let files: String = instruction_files(&environment)
+            .iter()
+            .map(project::described)
+            .collect();
+        output.text(&(text + &files))?;
         Ok(())
     }
 
@@ -95,7 +103,15 @@ impl Folder {
         let folder = self.path(&environment);
         // What was said about a folder that is gone can be forgotten, too.
         let folder = folder.canonicalize().unwrap_or(folder);
-        let said = match TrustList::of(&environment)?.forget(&folder)? {
+        let list = TrustList::of(&environment)?;
+        let there = environment.clone().with_working_dir(&folder);
+        for file in instruction_files(&there) {
+            if list.forget(&file.path)? {
+                let path = file.path.display();
+                Output::new().line(&format!("forgot what was said about {path}"))?;
+            }
+        }
+        let said = match list.forget(&folder)? {
             true => "forgot what was said about",
             false => "nothing was said about",
         };
@@ -136,10 +152,35 @@ impl Folder {
 impl Add {
     fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = self.folder.environment(setup)?;
-        let Some(found) = found(setup, &environment)? else {
+        let found = found(setup, &environment)?;
+        let mut files = instruction_files(&environment);
+        files.retain(|file| !file.counts() && file.fault.is_none());
+        if found.is_none() && files.is_empty() {
             let error = anyhow!(self.folder.nothing_here(&environment));
             return Err(CommandError::usage(error));
-        };
+        }
+        let list = TrustList::of(&environment)?;
+        if let Some(found) = found {
+            let content = self.wanted(&found)?;
+            list.trust(found.folder(), content)?;
+            Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
+        }
+        for file in files {
+            if !self.yes {
+                unless_nobody_is_there()?;
+                anstream::eprint!("{}", project::described(&file));
+                if !says_yes("Trust it?")? {
+                    return Err(CommandError::failed(anyhow!("it is not trusted")));
+                }
+            }
+            list.trust(&file.path, file.content)?;
+            Output::new().line(&format!("trusted {}", file.path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that somebody wants a file, and returns the content that is trusted then.
+    fn wanted(&self, found: &FoundFile) -> Result<ContentHash, CommandError> {
         let content = match (found.fault(), found.content()) {
             (None, Some(content)) => content,
             (fault, _) => {
@@ -148,32 +189,36 @@ impl Add {
                 return Err(CommandError::usage(error));
             }
         };
-        if !self.yes {
-            if !is_somebody_there() {
-                let error = anyhow!("nobody is there to be asked");
-                return Err(CommandError::usage(error)
-                    .hint("read what `neuraxis trust show` says; --yes trusts it unasked"));
-            }
-            let columns = terminal::width(std::io::stderr());
-            anstream::eprint!("{}", described(&found, columns));
-            if is_too_much(&found) {
-                let folder = match self.folder.folder {
-                    Some(_) => ", with the same folder,",
-                    None => "",
-                };
-                let error = anyhow!("there is too much in it to show all of it");
-                return Err(CommandError::usage(error).hint(format!(
-                    "read the file, then `neuraxis trust add --yes`{folder} trusts it"
-                )));
-            }
-            if !says_yes("Trust it?")? {
-                return Err(CommandError::failed(anyhow!("it is not trusted")));
-            }
+        if self.yes {
+            return Ok(content);
         }
-        TrustList::of(&environment)?.trust(found.folder(), content)?;
-        Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
-        Ok(())
+        unless_nobody_is_there()?;
+        let columns = terminal::width(std::io::stderr());
+        anstream::eprint!("{}", described(found, columns));
+        if is_too_much(found) {
+            let folder = match self.folder.folder {
+                Some(_) => ", with the same folder,",
+                None => "",
+            };
+            let error = anyhow!("there is too much in it to show all of it");
+            return Err(CommandError::usage(error).hint(format!(
+                "read the file, then `neuraxis trust add --yes`{folder} trusts it"
+            )));
+        }
+        match says_yes("Trust it?")? {
+            true => Ok(content),
+            false => Err(CommandError::failed(anyhow!("it is not trusted"))),
+        }
     }
+}
+
+fn unless_nobody_is_there() -> Result<(), CommandError> {
+    if is_somebody_there() {
+        return Ok(());
+    }
+    let error = anyhow!("nobody is there to be asked");
+    Err(CommandError::usage(error)
+        .hint("read what `neuraxis trust show` says; --yes trusts it unasked"))
 }
 
 /// Looks what the file of a folder would change, whether it is trusted or not.

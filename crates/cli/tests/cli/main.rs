@@ -16,6 +16,9 @@ mod chat;
 mod config;
 mod diagnosis;
 mod eval;
+mod documents;
+mod everyday;
+mod first_contact;
 mod formats;
 mod help;
 #[cfg(unix)]
@@ -33,6 +36,7 @@ mod model_faults;
 mod no_sandbox;
 #[cfg(unix)]
 mod person;
+mod piped;
 mod plan;
 mod policy;
 mod project;

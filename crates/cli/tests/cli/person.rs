@@ -66,7 +66,7 @@ fn a_conversation_has_answers_commands_completion_and_history() {
     person.exp_string("did you mean /help?").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     // A tab completes the command and then its argument.
-    type_line(&mut person, "/mod\texp\t");
+    type_line(&mut person, "/mod\t exp\t");
     person.exp_string("exploratory*").unwrap();
     person.exp_string("chat/exploratory>").unwrap();
     // What was typed comes back.

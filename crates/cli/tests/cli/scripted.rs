@@ -82,6 +82,12 @@ impl Scripted {
         self.seen.lock().unwrap().len()
     }
 
+    /// Returns the name of the model of the last request.
+    pub(crate) fn asked_for(&self) -> String {
+        let seen = self.seen.lock().unwrap();
+        seen.last().unwrap()["model"].as_str().unwrap().to_owned()
+    }
+
     /// Returns the texts of the user's messages of the last request.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.texts("user")
@@ -104,7 +110,10 @@ impl Scripted {
         let messages = seen.last().unwrap()["messages"].as_array().unwrap().clone();
         let messages = messages.iter().filter(|message| message["role"] == role);
         messages
-            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .map(|message| match message["content"].as_str() {
+                Some(text) => text.to_owned(),
+                None => message["content"].to_string(),
+            })
             .collect()
     }
 

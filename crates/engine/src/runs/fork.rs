@@ -12,7 +12,7 @@ use neuraxis_ports::{RequestContext, Session, StoreError};
 
 use super::Runs;
 use crate::answer::AnswerSchema;
-use crate::brought::serve_by;
+use crate::brought::{Brought, serve_by};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
@@ -35,6 +35,8 @@ pub struct ForkOptions {
     pub message: Option<String>,
     /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
     pub plan: Option<PlanName>,
+    /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`].
+    pub instructions: Option<String>,
 }
 
 impl ForkOptions {
@@ -49,6 +51,7 @@ impl ForkOptions {
             role: None,
             message: None,
             plan: None,
+            instructions: None,
         }
     }
 
@@ -165,6 +168,9 @@ impl Runs {
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
         request.plan = options.plan;
+        if let Some(instructions) = options.instructions {
+            request = request.bring(Brought::default().instructions(instructions));
+        }
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role

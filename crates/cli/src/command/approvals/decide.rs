@@ -210,6 +210,7 @@ async fn decide_in(
     });
     let events = handle.events();
     ask::show(app, view, (&handle, events), attended, &interrupt).await?;
+    ask::unless_turned_away(attended, &handle)?;
     match waiting.request.expires_at {
         Some(at) if has_expired(&waiting, &handle.records()) => Err(too_late(&waiting, at)),
         _ => Ok(()),

@@ -8,6 +8,7 @@ use neuraxis::ports::Clock;
 use neuraxis_app::App;
 
 use crate::approve::said;
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::wrap::broken;
@@ -15,7 +16,7 @@ use crate::wrap::broken;
 /// Which call is meant.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     run: String,
 
     /// The question, as `approvals show` and `approvals list` name it
@@ -35,7 +36,7 @@ pub(super) async fn several(
     app: &App,
     which: &Which,
 ) -> Result<Vec<WaitingApproval>, CommandError> {
-    let summary = app.orchestrator.sessions().find_run(&which.run).await?;
+    let summary = lookup::run(&app.orchestrator.sessions(), &which.run).await?;
     let run = summary.run_id;
     let mut waiting = app.orchestrator.approvals().of_run(&summary).await?;
     if let Some(question) = &which.question {

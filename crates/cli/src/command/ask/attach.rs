@@ -11,14 +11,14 @@ use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
 
 use crate::error::CommandError;
 
-const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can be attached, or a text in UTF-8 of at most 1 MiB";
+pub(super) const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can be attached, or a text in UTF-8 of at most 1 MiB";
 
 /// The files that go with a question.
 #[derive(Debug, Args)]
 pub(super) struct AttachArguments {
     /// A file that goes with the question: an image, a sound, a PDF or a text, told by its content. Can be given more than
     /// once
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short = 'f', visible_alias = "file", value_name = "FILE")]
     attach: Vec<PathBuf>,
 }
 

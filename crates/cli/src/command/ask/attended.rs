@@ -58,6 +58,11 @@ impl Attended {
         Ok(app.approver(Arc::clone(&self.approver)).build().await?)
     }
 
+    /// Returns who is asked about calls, for another engine.
+    pub(in crate::command) fn approver(&self) -> Arc<dyn Approver> {
+        Arc::clone(&self.approver)
+    }
+
     /// Tells whether sessions and runs outlive this process.
     pub(in crate::command) const fn is_kept(&self) -> bool {
         self.is_kept

@@ -8,6 +8,7 @@ use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
+use super::outcome::{Outcome, what_to_do};
 use super::view::View;
 use super::{Attended, schema, waiting};
 use crate::error::CommandError;
@@ -31,7 +32,20 @@ pub(in crate::command) async fn watch(
         let handle = handle.clone();
         move |signal| cancel(&handle, signal.reason())
     });
-    show(app, view, (handle, events), attended, &interrupt).await
+    show(app, view, (handle, events), attended, &interrupt).await?;
+    unless_turned_away(attended, handle)
+}
+
+/// Makes an error of a call that was denied because nobody could be asked: whatever the run answered then, it could not do
+/// what it set out to do.
+pub(in crate::command) fn unless_turned_away(
+    attended: &Attended,
+    run: &RunHandle,
+) -> Result<(), CommandError> {
+    match attended.turned_away(run) {
+        Some(causes) => Err(waiting::turned_away(attended.put_off, &causes)),
+        None => Ok(()),
+    }
 }
 
 /// Shows a run up to its end, asks whoever sits here, and says how it went.
@@ -58,18 +72,16 @@ pub(in crate::command) async fn show(
         Ok(result) => result,
         Err(why) => return Err(left(handle, why)),
     };
-    view.finish(&result)?;
+    let records = handle.records();
+    let outcome = Outcome::of(&result, &records);
+    view.finish(&result, &outcome)?;
     for notice in app.take_server_notices() {
         view.notice(&notice);
     }
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }
-    if let Some(causes) = attended.turned_away(handle) {
-        view.notice(&waiting::how_to_allow(attended.put_off, &causes));
-    }
-    let records = || handle.records();
-    verdict(&result, interrupt, records, |failure| {
+    verdict(&result, &outcome, interrupt, &records, |failure| {
         view.has_reported(failure)
     })
 }
@@ -116,20 +128,13 @@ pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
 /// Says how it went. A reason that is known already is not told again.
 pub(super) fn verdict(
     result: &OrchestratorResult,
+    outcome: &Outcome,
     interrupt: &Interrupt,
-    records: impl FnOnce() -> Vec<Arc<Record>>,
+    records: &[Arc<Record>],
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
     if let Some(fault) = schema::missed(result) {
         return Err(fault);
-    }
-    if result.status == RunStatus::Done {
-        return match result.reply.trim().is_empty() {
-            false => Ok(()),
-            true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER)).hint(
-                "put the request in other words, or let another model answer: where [models.ROLE] is configured, --set models.ROLE.model=NAME (`neuraxis models` lists them); add --format events to see every step",
-            )),
-        };
     }
     if result.status == RunStatus::Interrupted
         && let Some(signal) = interrupt.happened()
@@ -137,14 +142,32 @@ pub(super) fn verdict(
         return Err(CommandError::interrupted(signal));
     }
     if result.status == RunStatus::Waiting {
-        return Err(waiting::of(result, &records()));
+        return Err(waiting::of(result, records));
     }
     let reason = result.finish_reason.as_ref();
+    if result.status == RunStatus::Done {
+        let Some(instead) = outcome.instead.clone() else {
+            return match outcome.said.trim().is_empty() {
+                false => Ok(()),
+                true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER))
+                    .hint("put the request in other words, or let another model answer: -m MODEL (`neuraxis models` lists them)")),
+            };
+        };
+        let error = anyhow::anyhow!(instead);
+        let at_limit =
+            |reason: &FinishReason| reason.ends_at_a_limit() || *reason == FinishReason::Length;
+        return Err(match reason.is_some_and(at_limit) {
+            true => CommandError::at_limit(error)
+                .hint("ask for less at once, or raise the limit: `neuraxis policy explain` names the limits"),
+            false => CommandError::failed(error),
+        });
+    }
     let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);
-    let what = "the run did not come to an answer";
-    let error = match is_known(&reason) {
+    let what = outcome.instead.clone();
+    let what = what.unwrap_or_else(|| "there is no answer".to_owned());
+    let error = match is_known(&reason) || what.contains(&reason) {
         true => anyhow::anyhow!(what),
         false => anyhow::anyhow!(reason).context(what),
     };
-    Err(CommandError::failed(error).hint("add --format events to see every step"))
+    Err(CommandError::failed(error).hint(what_to_do(records)))
 }

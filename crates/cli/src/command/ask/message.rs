@@ -1,43 +1,66 @@
-//! The question: from the command line or from standard input.
+//! The question: from the command line, from standard input, or from both: then what was piped in goes with it.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
+use neuraxis::core::Part;
+use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
 
 use crate::error::CommandError;
+use crate::piped;
 
-/// The most bytes that are read from standard input.
+/// The most bytes of a question that is read from standard input.
 const MAX_BYTES: usize = 1024 * 1024;
+
+/// How a model is told where piped data comes from.
+const PIPED: &str = "standard input";
 
 const HINT: &str = "say what you want: neuraxis ask \"How is this machine?\"";
 
-/// Returns the question.
-pub(super) fn read(text: Option<String>) -> Result<String, CommandError> {
-    match text {
-        Some(text) if text != "-" => Ok(text),
-        Some(_) => bounded(io::stdin().lock()),
-        None if io::stdin().is_terminal() => {
+/// A question, and what was piped in with it.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) text: String,
+    pub(super) piped: Option<Part>,
+}
+
+/// Returns the question. What stands on standard input is the question itself, or goes with the one in the arguments.
+pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
+    match words {
+        [dash] if dash == "-" => of_input(),
+        [] if io::stdin().is_terminal() => {
             Err(CommandError::usage(anyhow!("there is no question")).hint(HINT))
         }
-        None => bounded(io::stdin().lock()),
+        [] => of_input(),
+        words => Ok(Question {
+            text: words.join(" "),
+            piped: match piped::is_piped() {
+                true => data(&piped::read(MAX_MEDIA_BYTES)?)?,
+                false => None,
+            },
+        }),
     }
 }
 
-fn bounded(input: impl Read) -> Result<String, CommandError> {
-    let mut bytes = Vec::new();
-    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    let read = input.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| {
-        CommandError::usage(anyhow!(error).context("cannot read standard input"))
-    })?;
-    if bytes.len() > MAX_BYTES {
-        let error = anyhow!("the question on standard input has more than {MAX_BYTES} bytes");
-        return Err(CommandError::usage(error).hint("cut it, or let a tool read the file"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
+fn of_input() -> Result<Question, CommandError> {
+    let bytes = piped::read(MAX_BYTES)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
         let error = anyhow!(error).context("the question on standard input is not text");
-        CommandError::usage(error).hint("it has to be UTF-8")
-    })
+        CommandError::usage(error).hint(
+            "it has to be UTF-8; an image goes with a question: neuraxis ask \"What is this?\" < FILE",
+        )
+    })?;
+    Ok(Question { text, piped: None })
+}
+
+/// Returns what goes with a question; nothing, if nothing was piped in.
+fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let part = attachment(PIPED, bytes).context("what stands on standard input cannot be sent");
+    part.map(Some)
+        .map_err(|error| CommandError::usage(error).hint(super::attach::HINT))
 }
 
 #[cfg(test)]
@@ -47,7 +70,15 @@ mod tests {
     #[test]
     fn a_question_of_the_largest_size_is_read_and_a_larger_one_is_refused() {
         let largest = "x".repeat(MAX_BYTES);
-        assert_eq!(bounded(largest.as_bytes()).unwrap(), largest);
-        assert!(bounded(io::repeat(b'x')).is_err());
+        let read = |text: &str| piped::bounded(text.as_bytes(), MAX_BYTES);
+        assert_eq!(read(&largest).unwrap(), largest.as_bytes());
+        assert!(piped::bounded(io::repeat(b'x'), MAX_BYTES).is_err());
+    }
+
+    #[test]
+    fn nothing_goes_with_a_question_where_nothing_was_piped_in() {
+        assert_eq!(data(b" \n").unwrap(), None);
+        assert!(data(b"a line\n").unwrap().is_some());
+        assert!(data(b"PK\x03\x04 an archive\0").is_err());
     }
 }

@@ -10,6 +10,7 @@ use neuraxis_testkit::{Script, ScriptedModel, reply};
 
 use super::answer::{Change, PrintedAnswer};
 use super::follow::verdict;
+use super::outcome::Outcome;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use neuraxis::UserRequest;
@@ -33,9 +34,15 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
         }
     }
     let result = handle.result().await.unwrap();
-    printed.push_str(&answer.finish(&result.reply));
+    let records = handle.records();
+    let outcome = Outcome::of(&result, &records);
+    printed.push_str(&match outcome.said.as_str() {
+        "" => answer.end_of_line().to_owned(),
+        said => answer.finish(said),
+    });
     let interrupt = Interrupt::watch(|_| {});
-    (printed, verdict(&result, &interrupt, Vec::new, |_| false))
+    let verdict = verdict(&result, &outcome, &interrupt, &records, |_| false);
+    (printed, verdict)
 }
 
 fn told(verdict: Result<(), CommandError>) -> String {

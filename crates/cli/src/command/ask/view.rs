@@ -10,6 +10,7 @@ use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Change, PrintedAnswer};
+use super::outcome::Outcome;
 use super::page::Page;
 use super::reporter::Reporter;
 use crate::approve::{self, Prompter};
@@ -119,8 +120,12 @@ impl View {
         self.reporter.has_reported(failure)
     }
 
-    /// Shows what a run came to.
-    pub(in crate::command) fn finish(&mut self, result: &OrchestratorResult) -> io::Result<()> {
+    /// Shows what a run came to. What is told in place of an answer is no part of it.
+    pub(super) fn finish(
+        &mut self,
+        result: &OrchestratorResult,
+        outcome: &Outcome,
+    ) -> io::Result<()> {
         match self.format {
             Format::Text if self.text == Shown::Json => {
                 self.reporter.progress.hide();
@@ -133,7 +138,8 @@ impl View {
                 let missing = match result.status {
                     // Whoever interrupted it needs no reply that says so.
                     RunStatus::Interrupted => self.answer.end_of_line().to_owned(),
-                    _ => self.answer.finish(&result.reply),
+                    _ if outcome.said.is_empty() => self.answer.end_of_line().to_owned(),
+                    _ => self.answer.finish(&outcome.said),
                 };
                 self.page.write(&missing, &mut self.reporter.progress)?;
                 self.page.flush(&mut self.reporter.progress)?;

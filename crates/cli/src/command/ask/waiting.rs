@@ -16,13 +16,19 @@ pub(super) const WITH_OPTION: &str = "add --wait to decide later with `neuraxis 
 pub(super) const WITHOUT_OPTION: &str =
     "use `neuraxis ask --wait` to decide later with `neuraxis approvals`";
 
+/// Says that a call was denied because nobody could be asked about it, and how to get it allowed.
+pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
+    let error = anyhow!("a call was denied because nobody could be asked for approval");
+    CommandError::denied(error).hint(how_to_allow(put_off, causes))
+}
+
 /// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
-pub(super) fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
+fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
     let rule = match causes.contains(&AskCause::UntrustedContent) {
         true => "no rule lifts that, since untrusted content is why (docs/policy.md)",
         false => "or allow it with a rule (docs/policy.md)",
     };
-    format!("a call needs your approval: ask at a terminal to be shown it, {put_off}, {rule}")
+    format!("ask at a terminal to be shown it, {put_off}, {rule}")
 }
 
 /// How many calls are named.
@@ -44,7 +50,7 @@ pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Comman
         (1, _) => "your approval of a call".to_owned(),
         (calls, _) => format!("your approval of {calls} calls"),
     };
-    let error = CommandError::failed(anyhow!("run {run} waits for {what}"));
+    let error = CommandError::waiting(anyhow!("run {run} waits for {what}"));
     if approvals == 0 {
         return error;
     }

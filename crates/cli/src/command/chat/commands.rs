@@ -8,9 +8,9 @@ use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::ask::attached;
-use super::super::lookup::{continued, new_session};
+use super::super::lookup::{self, continued, new_session};
 use super::conversation::{Conversation, Flow};
-use super::slash::{COMMANDS, Slash};
+use super::slash::{COMMANDS, Slash, takes_argument};
 use crate::approve::scope;
 use crate::detail::Detail;
 use crate::error::CommandError;
@@ -25,6 +25,11 @@ impl Conversation {
         command: Slash,
         argument: Option<&str>,
     ) -> Result<Flow, CommandError> {
+        if let Some(argument) = argument.filter(|_| !takes_argument(command)) {
+            let argument = one_line(argument);
+            let error = anyhow!("this command takes nothing after its name: {argument:?}");
+            return Err(CommandError::usage(error).hint("/help lists the commands"));
+        }
         match command {
             Slash::Help => self.output.text(&help())?,
             Slash::Mode => self.mode(argument)?,
@@ -36,15 +41,19 @@ impl Conversation {
                 Some(number) => self.forget(number).await?,
                 None => self.approvals().await?,
             },
-            Slash::Resume => {
-                if argument.is_some() {
-                    self.session(argument).await?;
-                }
-                self.resume().await?;
-            }
+            Slash::Resume => self.resume_in(argument).await?,
+            Slash::Model => self.model(argument).await?,
+            Slash::Sessions => self.sessions().await?,
+            Slash::History => self.history().await?,
+            Slash::Retry => self.retry().await?,
+            Slash::Undo => self.undo().await?,
+            Slash::Copy => self.copy().await?,
+            Slash::Cost => self.cost().await?,
+            Slash::Export => self.export(argument).await?,
             Slash::Session => self.session(argument).await?,
             Slash::Verbose => self.verbose()?,
             Slash::New => {
+                self.goes_on_from = None;
                 self.session = new_session()?;
                 self.session(None).await?;
             }
@@ -95,6 +104,46 @@ impl Conversation {
         let agents = policy.agents().map(AgentName::as_str);
         let text = list_of("agents", agents, current.as_str());
         Ok(self.output.text(&text)?)
+    }
+
+    /// Shows which models there are, or lets another one answer.
+    async fn model(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(name) = argument {
+            self.set_model(name).await?;
+        }
+        let decided = self.app.orchestrator.decide(&self.request("Hello?"))?;
+        let serving = self.role.clone().unwrap_or(decided.role);
+        let models: Vec<_> = self.app.orchestrator.models().collect();
+        let names = models
+            .iter()
+            .map(|(role, info)| (role.as_str(), format!("{role} ({})", info.model)));
+        let names: Vec<String> = names
+            .map(|(role, name)| match role == serving.as_str() {
+                true => name + "*",
+                false => name,
+            })
+            .collect();
+        let line = format!("models: {}", names.join(", "));
+        Ok(self.output.line(&one_line(&line))?)
+    }
+
+    /// Goes on with the run that waits, here or in another session, to which it only goes if there is one.
+    async fn resume_in(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(name) = argument {
+            let sessions = self.app.orchestrator.sessions();
+            let before = self.session.clone();
+            self.session = lookup::session(&sessions, name).await?;
+            lookup::unaltered(&sessions, &self.session).await?;
+            if self.unfinished().await.is_none() {
+                let there = std::mem::replace(&mut self.session, before);
+                let error = anyhow!("session {there} has no run that waits");
+                return Err(CommandError::usage(error)
+                    .hint(format!("/session {there} goes there all the same")));
+            }
+            self.goes_on_from = None;
+            self.session(None).await?;
+        }
+        self.resume().await
     }
 
     /// Keeps a file for the next message.
@@ -180,6 +229,10 @@ impl Conversation {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
             self.session = continued(&self.app.orchestrator.sessions(), session).await?;
+            self.goes_on_from = None;
+            if self.output.is_terminal() {
+                self.show_last_exchange().await;
+            }
         }
         let session = &self.session;
         let line = if self.attended.is_kept() {

@@ -1,13 +1,16 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
+use std::path::Path;
+
 use anyhow::anyhow;
-use neuraxis::core::{AgentName, Part, PlanName, Seq};
-use neuraxis::engine::{RequestError, Taker};
+use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq};
+use neuraxis::engine::{Brought, RequestError, Taker};
 use neuraxis::ports::RunSummary;
-use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
+use neuraxis::{Channel, Events, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::App;
 
 use super::super::ask::{self, Attended, View};
+use super::super::choice;
 use super::super::lease_progress;
 use super::slash::{self, Meant};
 use crate::detail::Detail;
@@ -16,7 +19,7 @@ use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::Loaded;
+use crate::setup::{Loaded, Setup};
 
 /// A conversation.
 #[derive(Debug)]
@@ -31,6 +34,15 @@ pub(super) struct Conversation {
     pub(super) agent: Option<AgentName>,
     /// What goes with the next message, with the names that were given.
     pub(super) attachments: Vec<(String, Part)>,
+    /// The role that has to serve; the one that policy chooses if `None`.
+    pub(super) role: Option<Role>,
+    /// Where the next message goes on from, if that is not the end of the session: the last of the runs that were not taken
+    /// back.
+    pub(super) goes_on_from: Option<RunId>,
+    /// What the project's own files tell the agent.
+    pub(super) instructions: Option<String>,
+    /// How the configuration is loaded, for another model.
+    pub(super) setup: Setup,
     /// The limits that requests have beside those of mode and channel.
     pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
@@ -47,7 +59,11 @@ pub(super) enum Flow {
 
 impl Conversation {
     /// Begins a conversation in the default mode and channel.
-    pub(super) fn new(app: App, attended: Attended, loaded: Loaded, session: SessionId) -> Self {
+    pub(super) fn new(
+        (app, attended): (App, Attended),
+        (setup, loaded): (Setup, Loaded),
+        session: SessionId,
+    ) -> Self {
         Self {
             app,
             attended,
@@ -57,6 +73,10 @@ impl Conversation {
             channel: Channel::CHAT,
             agent: None,
             attachments: Vec::new(),
+            role: None,
+            goes_on_from: None,
+            instructions: None,
+            setup,
             plan: None,
             output: Output::new(),
             detail: Detail::default(),
@@ -75,7 +95,47 @@ impl Conversation {
             .channel(self.channel.clone());
         request.agent.clone_from(&self.agent);
         request.plan.clone_from(&self.plan);
-        request
+        let mut brought = Brought::default();
+        brought.role.clone_from(&self.role);
+        brought.instructions.clone_from(&self.instructions);
+        match brought == Brought::default() {
+            true => request,
+            false => request.bring(brought),
+        }
+    }
+
+    /// Lets another model answer from now on. What is open of the store stays open, so that a conversation in memory goes on.
+    pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
+        let loaded = self.setup.load()?;
+        let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
+        let app = loaded.app().store(self.app.opened());
+        let app = app.approver(self.attended.approver()).build().await?;
+        let before = std::mem::replace(&mut self.app, app);
+        let role = std::mem::replace(&mut self.role, role);
+        if let Err(error) = self.check_role() {
+            let refused = std::mem::replace(&mut self.app, before);
+            refused.stop_servers().await;
+            self.role = role;
+            return Err(error);
+        }
+        before.stop_servers().await;
+        self.loaded = loaded;
+        Ok(())
+    }
+
+    /// Makes sure that policy lets the role serve that is asked for.
+    fn check_role(&self) -> Result<(), CommandError> {
+        let decision = self.app.orchestrator.decide(&self.request("Hello?"))?;
+        let Some(role) = &self.role else {
+            return Ok(());
+        };
+        if decision.allowed_roles.contains(role) {
+            return Ok(());
+        }
+        let allowed: Vec<&str> = decision.allowed_roles.iter().map(Role::as_str).collect();
+        let allowed = allowed.join(", ");
+        let error = anyhow!("policy does not allow role {role} here; it allows: {allowed}");
+        Err(CommandError::usage(error).hint("/mode and /channel change what is allowed"))
     }
 
     /// Says where it stands before it begins.
@@ -124,6 +184,11 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
+        if let Some(run) = self.goes_on_from {
+            return self.say_after(run, message).await;
+        }
+        let (message, named) = files_in(message)?;
+        self.attachments.extend(named);
         let mut request = self.request(message);
         let parts = self.attachments.iter().map(|(_, part)| part.clone());
         request.attachments = parts.collect();
@@ -167,7 +232,7 @@ impl Conversation {
         self.show(run, events, known).await
     }
 
-    async fn show(
+    pub(super) async fn show(
         &mut self,
         run: RunHandle,
         events: Events,
@@ -183,21 +248,39 @@ impl Conversation {
         let view = View::rendered().telling(self.detail).after(known);
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
-        unless_interrupted(shown)
+        unless_interrupted(shown)?;
+        ask::unless_turned_away(&self.attended, &run)
     }
 
     /// Returns the run of the session that has not ended, if there is one.
-    async fn unfinished(&self) -> Option<RunSummary> {
+    pub(super) async fn unfinished(&self) -> Option<RunSummary> {
         let sessions = self.app.orchestrator.sessions();
         // One of which nobody can tell is met when it is asked for.
         sessions.unfinished_run(&self.session).await.ok().flatten()
+    }
+
+    /// Begins in a mode and a channel.
+    pub(super) fn begin_in(&mut self, mode: Mode, channel: Channel) -> Result<(), CommandError> {
+        let policy = self.loaded.config.policy();
+        nearest_of("mode", mode.as_str(), policy.modes().map(Mode::as_str))?;
+        let channels = policy.channels().map(Channel::as_str);
+        nearest_of("channel", channel.as_str(), channels)?;
+        (self.mode, self.channel) = (mode, channel);
+        self.check()?;
+        self.check_role()?;
+        ask::note_missing_search(&self.app, &self.channel);
+        Ok(())
     }
 
     /// Changes how much freedom requests have.
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().modes().map(Mode::as_str);
         nearest_of("mode", mode.as_str(), known)?;
-        self.mode = mode;
+        let before = std::mem::replace(&mut self.mode, mode);
+        if let Err(error) = self.app.orchestrator.decide(&self.request("Hello?")) {
+            self.mode = before;
+            return Err(refused(error));
+        }
         Ok(())
     }
 
@@ -217,8 +300,12 @@ impl Conversation {
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
-        ask::note_missing_search(&self.app, &channel);
-        self.channel = channel;
+        let before = std::mem::replace(&mut self.channel, channel);
+        if let Err(error) = self.app.orchestrator.decide(&self.request("Hello?")) {
+            self.channel = before;
+            return Err(refused(error));
+        }
+        ask::note_missing_search(&self.app, &self.channel);
         Ok(())
     }
 }
@@ -232,6 +319,36 @@ fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError
         }
         done => done,
     }
+}
+
+/// Says in the words of the chat what to do about a request that policy refuses.
+fn refused(error: RequestError) -> CommandError {
+    use neuraxis::brainstem::RequestError as Refusal;
+
+    let RequestError::Policy(refusal) = &error else {
+        return error.into();
+    };
+    let hint = match refusal {
+        Refusal::ModeNotAllowed { allowed, .. } => allowed.first().map(|it| format!("/mode {it}")),
+        _ => None,
+    };
+    match hint {
+        Some(hint) => CommandError::usage(anyhow!(error)).hint(format!("{hint} first")),
+        None => error.into(),
+    }
+}
+
+/// Reads the files that a message names with `@` before them. A word that names no file stays what it is.
+fn files_in(message: String) -> Result<(String, Vec<(String, Part)>), CommandError> {
+    let names = message
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix('@'));
+    let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
+    let mut files = Vec::new();
+    for name in names.filter(|name| Path::new(name).is_file()) {
+        files.push((one_line(name), ask::attached(Path::new(name))?));
+    }
+    Ok((message, files))
 }
 
 /// Checks a name against those that there are.

@@ -1,6 +1,8 @@
 //! Where messages come from: a person who types, or lines of a pipe.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 
@@ -15,20 +17,21 @@ use crate::progress::Progress;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Where messages come from, and whatever tells the conversation to end.
-#[derive(Debug)]
 pub(super) struct Input {
     source: Source,
     /// From the beginning to the end, so that none is missed between a message and the next.
     signals: Signals,
 }
 
-#[derive(Debug)]
 enum Source {
     /// A person at a terminal. The editor is away while somebody types.
     Person(Option<Box<Editor>>),
     /// Lines, one a message.
-    Pipe,
+    Pipe(Lines),
 }
+
+/// Lines that come through a pipe. Another thread reads them.
+type Lines = Arc<Mutex<dyn BufRead + Send>>;
 
 /// What came from the terminal or the pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,9 +48,16 @@ pub(super) enum Said {
 
 impl Input {
     /// Begins to listen. From now on no signal ends the process by itself.
-    pub(super) fn open(conversation: &Conversation) -> Result<Self, CommandError> {
+    /// Messages come from `lines`, if there are any, and otherwise from standard input.
+    pub(super) fn open(
+        conversation: &Conversation,
+        lines: Option<File>,
+    ) -> Result<Self, CommandError> {
         let signals = Signals::listen().context("cannot listen for signals")?;
-        let source = Source::open(conversation);
+        let source = match lines {
+            Some(lines) => Source::Pipe(Arc::new(Mutex::new(BufReader::new(lines)))),
+            None => Source::open(conversation),
+        };
         Ok(Self { source, signals })
     }
 
@@ -65,7 +75,7 @@ impl Input {
             }
         }
         match &mut self.source {
-            Source::Pipe => next_line(&mut self.signals).await,
+            Source::Pipe(lines) => next_line(Arc::clone(lines), &mut self.signals).await,
             Source::Person(editor) => {
                 let gone = || CommandError::failed(anyhow!("the line editor is gone"));
                 let mut theirs = editor.take().ok_or_else(gone)?;
@@ -94,21 +104,25 @@ impl Input {
 
 impl Source {
     fn open(conversation: &Conversation) -> Self {
+        let standard_input = || Self::Pipe(Arc::new(Mutex::new(BufReader::new(io::stdin()))));
         if !io::stdin().is_terminal() {
-            return Self::Pipe;
+            return standard_input();
         }
         match Editor::open(conversation) {
             Ok(editor) => Self::Person(Some(Box::new(editor))),
             Err(error) => {
                 Progress::new().warn(&format!("lines cannot be edited here: {error}"));
-                Self::Pipe
+                standard_input()
             }
         }
     }
 }
 
-async fn next_line(signals: &mut Signals) -> Result<Said, CommandError> {
-    let line = tokio::task::spawn_blocking(|| read_line(io::stdin().lock()));
+async fn next_line(lines: Lines, signals: &mut Signals) -> Result<Said, CommandError> {
+    let line = tokio::task::spawn_blocking(move || {
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        read_line(&mut *lines)
+    });
     tokio::select! {
         biased;
         signal = signals.next() => Ok(Said::Interrupted(signal)),
@@ -120,10 +134,10 @@ async fn next_line(signals: &mut Signals) -> Result<Said, CommandError> {
 }
 
 /// Reads a line, however long; what is too long or no text is read over.
-fn read_line(mut input: impl BufRead) -> io::Result<Said> {
+fn read_line<Source: BufRead + ?Sized>(input: &mut Source) -> io::Result<Said> {
     let mut line = Vec::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    input.by_ref().take(most + 1).read_until(b'\n', &mut line)?;
+    Read::take(&mut *input, most + 1).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Ok(Said::End);
     }
@@ -148,15 +162,13 @@ mod tests {
         input.extend("x".repeat(MAX_BYTES + 5).into_bytes());
         input.extend(b"\nlast");
         let mut input = input.as_slice();
-        assert_eq!(read_line(&mut input).unwrap(), Said::Text("one".to_owned()));
+        let input = &mut input;
+        assert_eq!(read_line(input).unwrap(), Said::Text("one".to_owned()));
         for _ in 0..2 {
-            let said = read_line(&mut input).unwrap();
+            let said = read_line(input).unwrap();
             assert!(matches!(said, Said::Unreadable(_)), "{said:?}");
         }
-        assert_eq!(
-            read_line(&mut input).unwrap(),
-            Said::Text("last".to_owned())
-        );
-        assert_eq!(read_line(&mut input).unwrap(), Said::End);
+        assert_eq!(read_line(input).unwrap(), Said::Text("last".to_owned()));
+        assert_eq!(read_line(input).unwrap(), Said::End);
     }
 }

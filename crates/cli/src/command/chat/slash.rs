@@ -10,18 +10,38 @@ pub(super) enum Slash {
     Mode,
     Channel,
     Agent,
+    Model,
     Attach,
     Tools,
     Approvals,
     Resume,
     Session,
     Verbose,
+    Sessions,
+    History,
+    Retry,
+    Undo,
+    Copy,
+    Cost,
+    Export,
     New,
     Quit,
 }
 
+/// Other names of commands.
+const ALIASES: [(&str, Slash); 5] = [
+    ("exit", Slash::Quit),
+    ("clear", Slash::New),
+    ("reset", Slash::New),
+    ("usage", Slash::Cost),
+    ("regenerate", Slash::Retry),
+];
+
+/// What whoever wants to leave types without a slash.
+const FAREWELLS: [&str; 2] = ["exit", "quit"];
+
 /// All commands: name, argument, and what each does.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 12] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 20] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -40,6 +60,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 12] = [
         "agent",
         "[NAME]",
         "show or change which agent answers",
+    ),
+    (
+        Slash::Model,
+        "model",
+        "[MODEL]",
+        "show or change which model answers",
     ),
     (
         Slash::Attach,
@@ -71,14 +97,31 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 12] = [
         "[SESSION]",
         "show the session, or go to another one",
     ),
+    (Slash::Sessions, "sessions", "", "list the newest sessions"),
+    (Slash::History, "history", "", "show what was said"),
+    (Slash::Retry, "retry", "", "ask the last message again"),
+    (
+        Slash::Undo,
+        "undo",
+        "",
+        "take the last message and its answer back",
+    ),
+    (Slash::Copy, "copy", "", "copy the last answer"),
+    (Slash::Cost, "cost", "", "show what the session used"),
+    (
+        Slash::Export,
+        "export",
+        "[FILE]",
+        "write what was said to a file, as Markdown",
+    ),
     (
         Slash::Verbose,
         "verbose",
         "",
         "show all that calls print and what the model thinks, or stop that",
     ),
-    (Slash::New, "new", "", "begin a new session"),
-    (Slash::Quit, "quit", "", "leave"),
+    (Slash::New, "new", "", "begin a new session; also /clear"),
+    (Slash::Quit, "quit", "", "leave; also /exit"),
 ];
 
 /// What a line means.
@@ -103,6 +146,9 @@ pub(super) fn read(line: &str) -> Meant<'_> {
     if line.is_empty() {
         return Meant::Nothing;
     }
+    if FAREWELLS.contains(&line) {
+        return Meant::Command(Slash::Quit, None);
+    }
     let Some(rest) = line.strip_prefix('/') else {
         // At the end of a line, \ only says that the message goes on.
         return Meant::Message(line.replace("\\\n", "\n"));
@@ -114,11 +160,17 @@ pub(super) fn read(line: &str) -> Meant<'_> {
         Some((name, argument)) => (name, Some(argument.trim())),
         None => (rest, None),
     };
+    if name.is_empty() && argument.is_none() {
+        return Meant::Command(Slash::Help, None);
+    }
     if name.contains(['/', '.']) || name.is_empty() {
         return Meant::Message(line.to_owned());
     }
-    match COMMANDS.iter().find(|(_, known, ..)| *known == name) {
-        Some((command, ..)) => Meant::Command(*command, argument.filter(|text| !text.is_empty())),
+    let alias = ALIASES.iter().find(|(known, _)| *known == name);
+    let command = COMMANDS.iter().find(|(_, known, ..)| *known == name);
+    let command = command.map(|(command, ..)| *command);
+    match command.or(alias.map(|(_, command)| *command)) {
+        Some(command) => Meant::Command(command, argument.filter(|text| !text.is_empty())),
         None => Meant::Unknown {
             name,
             nearest: nearest(name, COMMANDS.iter().map(|(_, known, ..)| *known)),
@@ -131,8 +183,17 @@ pub(super) fn is_command(line: &str) -> bool {
     matches!(read(line), Meant::Command(..) | Meant::Unknown { .. })
 }
 
+/// Tells whether a command takes something after its name.
+pub(super) fn takes_argument(command: Slash) -> bool {
+    let mut commands = COMMANDS.iter();
+    commands.any(|(known, _, argument, _)| *known == command && !argument.is_empty())
+}
+
 /// Returns the name that was probably meant.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::command) fn nearest<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let likeness = |known: &str| strsim::jaro_winkler(name, known);
     known
         .map(|known| (known, likeness(known)))
@@ -161,6 +222,10 @@ mod tests {
             ("//help is a command", message("/help is a command")),
             ("/etc/passwd is a file", message("/etc/passwd is a file")),
             ("/ is the root", message("/ is the root")),
+            ("/", Meant::Command(Slash::Help, None)),
+            ("/clear", Meant::Command(Slash::New, None)),
+            ("exit", Meant::Command(Slash::Quit, None)),
+            ("exit strategies?", message("exit strategies?")),
         ] {
             assert_eq!(read(line), meant, "{line:?}");
         }
@@ -170,7 +235,7 @@ mod tests {
     fn a_command_that_there_is_not_is_no_message_and_the_nearest_is_named() {
         for (line, expected) in [
             ("/halp", Some("help")),
-            ("/exit", None),
+            ("/mdoel", Some("model")),
             ("/approval", Some("approvals")),
             ("/chanel code_task", Some("channel")),
             ("/zzz", None),

@@ -1,6 +1,6 @@
 //! `neuraxis config init`: a file to begin with.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -27,7 +27,12 @@ pub(crate) struct Init {}
 impl Init {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let path = setup.file().unwrap_or(Path::new("neuraxis.toml"));
-        let file = File::options().write(true).create_new(true).open(path);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let made = match folder.as_os_str().is_empty() {
+            true => Ok(()),
+            false => fs::create_dir_all(folder),
+        };
+        let file = made.and_then(|()| File::options().write(true).create_new(true).open(path));
         let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
@@ -45,5 +50,6 @@ fn refused(path: &Path, error: io::Error) -> CommandError {
         return CommandError::usage(error).hint("edit it, or write another one with --config FILE");
     }
     let error = anyhow!(error).context(format!("cannot write {path}"));
-    CommandError::usage(error).hint("name a file in a folder that is there, with --config FILE")
+    CommandError::usage(error)
+        .hint("name a file in a folder that you may write to, with --config FILE")
 }

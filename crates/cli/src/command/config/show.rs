@@ -1,5 +1,6 @@
 //! `neuraxis config show`: what is in force, and from where.
 
+use anyhow::anyhow;
 use clap::Args;
 use neuraxis_app::Config;
 
@@ -11,6 +12,7 @@ use crate::setup::Setup;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis config show
+  neuraxis config show models store.url
   neuraxis config show | grep -v '# default'
   NEURAXIS_MODES__MODERATE__MAX_TURNS=5 neuraxis config show";
 
@@ -20,7 +22,11 @@ Examples:
 /// Secrets are hidden. What a neuraxis.toml that nobody trusted says and that is ignored stands in comments at the top.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Show {}
+pub(crate) struct Show {
+    /// Only these keys, and those below them, such as models or modes.moderate
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+}
 
 impl Show {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
@@ -35,10 +41,29 @@ impl Show {
             files => format!("# read: {}\n", files.join(", ")),
         };
         if config.models().is_empty() {
-            text.push_str("# no [models.*]: a model server on this machine answers, and without one, rules do\n");
+            text.push_str("# no [models.*]: the first of these answers that is there: a key that [discovery] looks for, a model server on this\n# machine, rules (`neuraxis models` shows which)\n");
         }
         text.push_str(&ignored(&config));
-        for setting in config.settings() {
+        let is_wanted = |key: &str| {
+            let below = |wanted: &String| {
+                let rest = key.strip_prefix(wanted.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            self.keys.is_empty() || self.keys.iter().any(below)
+        };
+        if !self.keys.is_empty() {
+            text.clear();
+        }
+        let settings = config.settings();
+        let mut settings = settings
+            .into_iter()
+            .filter(|it| is_wanted(&it.key))
+            .peekable();
+        if settings.peek().is_none() {
+            let error = anyhow!("no key begins with {}", one_line(&self.keys.join(", ")));
+            return Err(CommandError::usage(error).hint("`neuraxis config show` lists all of them"));
+        }
+        for setting in settings {
             let (key, value, origin) = (setting.key, setting.value, setting.origin);
             text.push_str(&format!("{key} = {value}  # {origin}\n"));
         }

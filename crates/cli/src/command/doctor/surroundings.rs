@@ -72,13 +72,13 @@ pub(super) fn broken_configuration(error: &CommandError) -> Check {
 pub(super) fn choice(choice: &Choice) -> Check {
     let (outcome, detail) = match choice {
         Choice::Configured => (Outcome::Ok, "configured".to_owned()),
-        Choice::Offline => (Outcome::Warning, choice.notice().unwrap_or_default()),
+        Choice::Offline { .. } => (Outcome::Warning, choice.notice().unwrap_or_default()),
         _ => (Outcome::Ok, choice.notice().unwrap_or_default()),
     };
     let check = Check::new(SUBJECT, "models", outcome, detail);
     match outcome {
         Outcome::Warning => check.fix(format!(
-            "export {}, start a llama-server, or set [models.reasoning]; docs/models.md says how",
+            "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; `neuraxis help models` says more",
             usual_key_variables().join(" or ")
         )),
         _ => check,

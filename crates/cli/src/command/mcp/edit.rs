@@ -1,4 +1,4 @@
-//! Changes the section of a server in a file, and leaves all else in it as it is, comments included.
+//! Changes the section of a server or a model in a file, and leaves all else in it as it is, comments included.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,14 +12,17 @@ use crate::error::CommandError;
 use crate::setup::Setup;
 
 /// A file of configuration that is being changed.
-pub(super) struct Edited {
+pub(in crate::command) struct Edited {
     path: PathBuf,
     document: DocumentMut,
 }
 
 impl Edited {
     /// Opens the user's own file, or that which --config names. One that is not there is begun.
-    pub(super) fn open(setup: &Setup, environment: &Environment) -> Result<Self, CommandError> {
+    pub(in crate::command) fn open(
+        setup: &Setup,
+        environment: &Environment,
+    ) -> Result<Self, CommandError> {
         let path = match (setup.file(), environment.config_dir()) {
             (Some(file), _) => environment.working_dir().join(file),
             (None, Some(folder)) => folder.join("neuraxis.toml"),
@@ -50,7 +53,7 @@ impl Edited {
         Ok(Self { path, document })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::command) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -61,6 +64,26 @@ impl Edited {
             return Ok(false);
         }
         servers.insert(name, Item::Table(section));
+        Ok(true)
+    }
+
+    /// Adds the section of a role's model. False, if there is one of this role.
+    pub(in crate::command) fn add_model(
+        &mut self,
+        role: &str,
+        section: Table,
+    ) -> anyhow::Result<bool> {
+        let mut models = Table::new();
+        models.set_implicit(true);
+        let models = self.document.entry("models").or_insert(Item::Table(models));
+        let models = models.as_table_mut();
+        let models = models.ok_or_else(|| {
+            anyhow!("models is there, and is no table of its own lines: write the section by hand")
+        })?;
+        if models.contains_key(role) {
+            return Ok(false);
+        }
+        models.insert(role, Item::Table(section));
         Ok(true)
     }
 
@@ -94,7 +117,7 @@ impl Edited {
     }
 
     /// Writes the file anew, whole or not at all. Links are followed, and who may read it stays.
-    pub(super) fn save(&self) -> anyhow::Result<()> {
+    pub(in crate::command) fn save(&self) -> anyhow::Result<()> {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let folder = path.parent().unwrap_or(Path::new("."));
         let written = || -> io::Result<()> {

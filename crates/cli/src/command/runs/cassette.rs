@@ -9,6 +9,7 @@ use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
 
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::{Loaded, Setup};
@@ -25,7 +26,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Cassette {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     id: String,
 
     /// The file, which must not exist yet
@@ -51,7 +52,7 @@ impl Cassette {
         sessions: &Sessions,
         redactor: cassette::Redactor,
     ) -> Result<(), CommandError> {
-        let run = sessions.find_run(&self.id).await?.run_id;
+        let run = lookup::run(&sessions, &self.id).await?.run_id;
         let records = sessions.records(run).await?;
         let history = sessions.history_before(run).await?;
         let made = cassette::Cassette::from_records(history, &records, redactor.clone());

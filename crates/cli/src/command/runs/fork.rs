@@ -14,7 +14,7 @@ use neuraxis_app::{App, Config, Tape};
 
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, View, watch};
-use crate::command::lookup::new_session;
+use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fork {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     id: String,
 
     /// After which turn; 0 is before the model said anything. After the last one if left out
@@ -87,7 +87,7 @@ impl Fork {
         attended: &mut Attended,
     ) -> Result<(), CommandError> {
         let sessions = app.orchestrator.sessions();
-        let run = sessions.find_run(&self.id).await?;
+        let run = lookup::run(&sessions, &self.id).await?;
         let records = sessions.records(run.run_id).await?;
         let turn = self.turn(&run, &records)?;
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {

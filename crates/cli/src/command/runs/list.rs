@@ -5,6 +5,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::RunFilter;
 
 use super::{run_in_json, run_in_text};
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
@@ -39,10 +40,10 @@ impl List {
         } = self.paging;
         let mut filter = RunFilter::default().limited_to(limit.min(RunFilter::MAX_LIMIT));
         if let Some(session) = &self.session {
-            filter = filter.of_session(sessions.find(session).await?);
+            filter = filter.of_session(lookup::session(sessions, session).await?);
         }
         if let Some(before) = &before {
-            filter = filter.after(sessions.find_run(before).await?.run_id);
+            filter = filter.after(lookup::run(sessions, before).await?.run_id);
         }
         let mut listing = Listing::new(format, HEADING);
         let mut each = sessions.each_run(filter);

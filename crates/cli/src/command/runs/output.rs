@@ -8,6 +8,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::{OutputHead, OutputPlace};
 use serde_json::json;
 
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
@@ -31,7 +32,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunOutput {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     run: String,
 
     /// The call, or the end of its id
@@ -44,7 +45,7 @@ pub(super) struct RunOutput {
 
 impl RunOutput {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let run = sessions.find_run(&self.run).await?.run_id;
+        let run = lookup::run(sessions, &self.run).await?.run_id;
         let outputs = sessions.outputs(run).await?;
         match &self.call {
             None => list(&outputs, self.format),

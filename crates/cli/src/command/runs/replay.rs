@@ -12,6 +12,7 @@ use neuraxis::engine::{
 use serde_json::{Value, json};
 
 use crate::arguments::open_file;
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::Format;
@@ -34,7 +35,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Replay {
-    /// The run, or the beginning of its id; or a file that `sessions export` or `--format events` wrote
+    /// The run: its id, the beginning or the end of it, or last; or a file that `sessions export` or `--format events` wrote
     #[arg(value_name = "RUN|FILE")]
     log: String,
 
@@ -58,7 +59,7 @@ impl Replay {
     }
 
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let run = sessions.find_run(&self.log).await?.run_id;
+        let run = lookup::run(sessions, &self.log).await?.run_id;
         self.report(&[sessions.recorded_run(run).await?])
     }
 

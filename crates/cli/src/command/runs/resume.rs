@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     id: String,
 
     /// End it instead of letting it go on; its history stays valid
@@ -68,7 +68,7 @@ impl Resume {
 
     async fn resume(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {
         let (runs, sessions) = (app.orchestrator.runs(), app.orchestrator.sessions());
-        let run = sessions.find_run(&self.id).await?;
+        let run = lookup::run(&sessions, &self.id).await?;
         let id = run.run_id;
         if run.records == 0 {
             lease_progress::release(app, &run).await?;

@@ -29,7 +29,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     id: String,
 
     /// What to print: a tree for people, one JSON object, or each record as a line of JSON
@@ -50,7 +50,7 @@ enum Format {
 
 impl Show {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let run = sessions.find_run(&self.id).await?;
+        let run = lookup::run(sessions, &self.id).await?;
         lookup::warn_if_altered(sessions, &run.session).await;
         let records = sessions.records(run.run_id).await?;
         let mut output = Output::new();

@@ -6,6 +6,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::StoreError;
 
 use crate::command::lease_progress;
+use crate::command::lookup;
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -36,7 +37,7 @@ impl Delete {
         // All are found before the first one goes.
         let mut found = Vec::new();
         for id in &self.ids {
-            found.push(sessions.find(id).await?);
+            found.push(lookup::session(sessions, id).await?);
         }
         found.sort();
         found.dedup();

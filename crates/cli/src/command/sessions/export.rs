@@ -10,6 +10,7 @@ use neuraxis::SessionId;
 use neuraxis::engine::{ExportError, Sessions};
 use neuraxis::ports::SessionFilter;
 
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -44,7 +45,7 @@ impl Export {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let mut named = Vec::new();
         for id in &self.ids {
-            named.push(sessions.find(id).await?);
+            named.push(lookup::session(sessions, id).await?);
         }
         let Some(path) = &self.output else {
             return print(sessions, &named).await;

@@ -5,6 +5,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunSummary, Session, SessionFilter};
 use serde_json::{Value, json};
 
+use crate::command::lookup;
 use crate::command::runs::status_column;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -37,7 +38,7 @@ impl List {
         } = self.paging;
         let mut filter = SessionFilter::default().limited_to(limit.min(SessionFilter::MAX_LIMIT));
         if let Some(before) = &before {
-            let last = sessions.find(before).await?;
+            let last = lookup::session(sessions, before).await?;
             filter = filter.after(&sessions.get(&last).await?);
         }
         let mut listing = Listing::new(format, HEADING);

@@ -26,7 +26,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// The session, or the beginning of its id
+    /// The session: its id, the beginning or the end of it, or last
     id: String,
 
     /// What to print: a text for people, or one JSON object
@@ -36,7 +36,7 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let id = sessions.find(&self.id).await?;
+        let id = lookup::session(sessions, &self.id).await?;
         lookup::warn_if_altered(sessions, &id).await;
         let overview = sessions.overview(&id).await?;
         let mut output = Output::new();
@@ -80,13 +80,17 @@ fn in_text(overview: &SessionOverview) -> String {
         let plan = harmless(&plan).replace('\n', "\n  ");
         text.push_str(&format!("\n{BOLD}plan{BOLD:#}\n  {plan}\n"));
     }
-    for message in overview.history.messages() {
-        if let Some((who, said)) = said(message) {
-            let said = harmless(said.trim_end()).replace('\n', "\n  ");
-            text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n  {said}\n"));
-        }
-    }
-    text
+    text + &conversation(overview.history.messages().iter().map(AsRef::as_ref))
+}
+
+/// Shows what was said, of what people read.
+pub(in crate::command) fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+    const BOLD: Style = Style::new().bold();
+    let said = messages.filter_map(said).map(|(who, said)| {
+        let said = harmless(said.trim_end()).replace('\n', "\n  ");
+        format!("\n{BOLD}{who}{BOLD:#}\n  {said}\n")
+    });
+    said.collect()
 }
 
 /// Says what one or more runs used.

@@ -8,6 +8,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::{SessionFilter, StoreError};
 use serde_json::{Value, json};
 
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
@@ -53,7 +54,7 @@ impl Verify {
             damaged: 0,
         };
         for id in &self.ids {
-            let id = sessions.find(id).await?;
+            let id = lookup::session(sessions, id).await?;
             checked.check(sessions, &id, self.expect).await?;
         }
         if self.ids.is_empty() {

@@ -1,0 +1,138 @@
+//! The models that this machine could use without anything being bought or typed: model servers that answer, and keys that
+//! are set. For whoever helps a person to choose one.
+
+use futures_util::future::join_all;
+use neuraxis_llama::LlamaConfig;
+
+use crate::config::discovery::discoveries;
+use crate::discover::{in_variable, local_servers};
+use crate::environment::Environment;
+
+/// Variables that usually hold keys of services without a provider of their own here, and where these speak OpenAI's
+/// protocol.
+const COMPATIBLE: [(&str, &str, &str); 7] = [
+    (
+        "GEMINI_API_KEY",
+        "Google Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+    ),
+    (
+        "OPENROUTER_API_KEY",
+        "OpenRouter",
+        "https://openrouter.ai/api/v1",
+    ),
+    ("MISTRAL_API_KEY", "Mistral", "https://api.mistral.ai/v1"),
+    ("GROQ_API_KEY", "Groq", "https://api.groq.com/openai/v1"),
+    ("XAI_API_KEY", "xAI", "https://api.x.ai/v1"),
+    (
+        "TOGETHER_API_KEY",
+        "Together",
+        "https://api.together.xyz/v1",
+    ),
+    ("CEREBRAS_API_KEY", "Cerebras", "https://api.cerebras.ai/v1"),
+];
+
+/// A model server, or a service whose key is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// What it is, in a few words for people.
+    pub about: String,
+    /// What a table `[models.ROLE]` says of it, but for the model.
+    pub keys: Vec<(&'static str, String)>,
+    /// The model that is usually asked, where one is.
+    pub model: Option<String>,
+}
+
+/// Looks at the usual places of model servers on this machine, and at the usual variables for keys. No key is read beyond
+/// whether it is there.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes its connections.
+pub async fn candidates(environment: &Environment) -> Vec<Candidate> {
+    let places: Vec<LlamaConfig> = LlamaConfig::usual_places().into();
+    let servers = join_all(places.into_iter().map(|place| local_servers(vec![place]))).await;
+    let servers = servers.into_iter().flatten().map(|server| Candidate {
+        about: format!("the model server at {}", server.base_url),
+        keys: vec![
+            ("provider", "llama".to_owned()),
+            ("base_url", server.base_url),
+        ],
+        model: server.model,
+    });
+    servers.chain(with_keys(environment)).collect()
+}
+
+fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ {
+    let own = discoveries().filter_map(|(provider, usual)| {
+        in_variable(usual.key, environment)?;
+        let keys = vec![
+            ("provider", provider.to_string()),
+            ("api_key_env", usual.key.to_owned()),
+        ];
+        let address = environment.variable(usual.base_url);
+        let address = address.and_then(|address| address.to_str());
+        let address = address.map(|address| ("base_url", address.trim().to_owned()));
+        Some(Candidate {
+            about: format!("{provider}, with the key in {}", usual.key),
+            keys: keys.into_iter().chain(address).collect(),
+            model: Some(usual.model.to_owned()),
+        })
+    });
+    let compatible = set_but_unused(environment).map(|(variable, name, address)| Candidate {
+        about: format!("{name}, with the key in {variable}"),
+        keys: vec![
+            ("provider", "openai".to_owned()),
+            ("api", "chat".to_owned()),
+            ("base_url", address.to_owned()),
+            ("api_key_env", variable.to_owned()),
+        ],
+        model: None,
+    });
+    own.chain(compatible)
+}
+
+/// Returns the variables that hold keys which are only used where a configuration says so.
+pub(crate) fn keys_to_configure(environment: &Environment) -> Vec<&'static str> {
+    set_but_unused(environment)
+        .map(|(variable, ..)| variable)
+        .collect()
+}
+
+fn set_but_unused(
+    environment: &Environment,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> + '_ {
+    let is_set = |variable: &str| in_variable(variable, environment).is_some();
+    COMPATIBLE
+        .into_iter()
+        .filter(move |(variable, ..)| is_set(variable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Sources};
+
+    #[test]
+    fn every_service_whose_key_is_set_can_be_configured_as_it_is_proposed() {
+        let own = discoveries().map(|(_, usual)| usual.key);
+        let all: Vec<&str> = own.chain(COMPATIBLE.iter().map(|(key, ..)| *key)).collect();
+        let environment = Environment::new(std::env::temp_dir());
+        assert_eq!(with_keys(&environment).count(), 0);
+        let set =
+            |environment: Environment, key: &&str| environment.with_variable(*key, "sk-canary");
+        let environment = all.iter().fold(environment, set);
+        let found: Vec<Candidate> = with_keys(&environment).collect();
+        assert_eq!(found.len(), all.len());
+        for candidate in found {
+            assert!(!format!("{candidate:?}").contains("canary"));
+            let model = candidate.model.unwrap_or_else(|| "m".to_owned());
+            let keys = candidate.keys.into_iter().chain([("model", model)]);
+            let sources = keys.fold(Sources::default(), |sources, (key, value)| {
+                sources.with_flag("t", format!("models.reasoning.{key}"), value)
+            });
+            Config::load(&environment, &sources).unwrap();
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What a project's own files tell an agent: `AGENTS.md` and the like, from the working directory up to the root of its
+//! repository.
+//!
+//! They may have come with somebody else's project, so they count as its `neuraxis.toml` does: once a person trusted their
+//! very content. What is here reads them and says how far each counts; who asks the person is elsewhere.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use neuraxis_core::ContentHash;
+
+use crate::environment::Environment;
+use crate::trust::{Links, Trust, TrustError, TrustList, open_regular};
+
+/// The names of such files. Of one folder the first that is there counts.
+const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
+/// What the root of a repository holds.
+const REPOSITORY: &str = ".git";
+
+/// The most bytes of one file, and of all that are used together: they stand in every request.
+const MAX_BYTES: u64 = 32 * 1024;
+const MAX_BYTES_IN_ALL: usize = 64 * 1024;
+
+/// How many folders are looked at.
+const MAX_FOLDERS: usize = 16;
+
+/// A file that tells an agent about its project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InstructionFile {
+    /// Its real path, by which what was said about it is remembered.
+    pub path: PathBuf,
+    /// Its text; empty where it cannot be used.
+    pub text: String,
+    /// The hash of its content.
+    pub content: ContentHash,
+    /// What a person said about this content.
+    pub trust: Trust,
+    /// Why nothing of it can be used, if that is so.
+    pub fault: Option<String>,
+}
+
+impl InstructionFile {
+    /// Tells whether it counts: a person trusted this content, and it can be used.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.trust == Trust::Trusted && self.fault.is_none()
+    }
+}
+
+/// Finds the files, that of the outermost folder first. Outside of a repository only the working directory is looked at, and
+/// the user's home folder is nobody's project.
+#[must_use]
+pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
+    let here = environment.working_dir();
+    let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
+    let home = environment.home_dir();
+    let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    let upwards: Vec<&Path> = here.ancestors().take(MAX_FOLDERS).collect();
+    let root = upwards
+        .iter()
+        .position(|folder| folder.join(REPOSITORY).exists());
+    let project = upwards.get(..=root.unwrap_or(0)).unwrap_or_default();
+    let project = project.iter().rev();
+    let project = project.filter(|folder| home.as_deref() != Some(**folder));
+    let mut files: Vec<_> = project
+        .filter_map(|folder| in_folder(folder, environment))
+        .collect();
+    let mut room = MAX_BYTES_IN_ALL;
+    // What is nearest counts most.
+    for file in files.iter_mut().rev() {
+        match room.checked_sub(file.text.len()) {
+            Some(left) => room = left,
+            None => {
+                file.text.clear();
+                let fault = format!("with it there are more than {MAX_BYTES_IN_ALL} bytes");
+                file.fault.get_or_insert(fault);
+            }
+        }
+    }
+    files
+}
+
+/// Puts together what an agent is told of the files that count; nothing where none does.
+#[must_use]
+pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
+    let counting = files.iter().filter(|file| file.counts());
+    let texts = counting.map(|file| {
+        let path = file.path.display();
+        format!("[{path}]\n{}\n[end of {path}]", file.text.trim())
+    });
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| {
+        let texts = texts.join("\n\n");
+        format!("The project that you work in says about itself:\n\n{texts}")
+    })
+}
+
+fn in_folder(folder: &Path, environment: &Environment) -> Option<InstructionFile> {
+    let mut names = NAMES.iter().map(|name| folder.join(name));
+    let path = names.find(|path| path.symlink_metadata().is_ok())?;
+    let mut file = InstructionFile {
+        content: ContentHash::of(b""),
+        text: String::new(),
+        trust: Trust::Unknown,
+        fault: None,
+        path,
+    };
+    match read(&file.path) {
+        Err(error) => file.fault = Some(error.to_string()),
+        Ok(bytes) => {
+            file.content = ContentHash::of(&bytes);
+            match standing(&file, environment) {
+                Ok(trust) => file.trust = trust,
+                Err(error) => file.fault = Some(error.to_string()),
+            }
+            match String::from_utf8(bytes) {
+                Ok(text) => file.text = text,
+                Err(_) => file.fault = Some("it is not text in UTF-8".to_owned()),
+            }
+        }
+    }
+    Some(file).filter(|file| file.fault.is_some() || !file.text.trim().is_empty())
+}
+
+fn standing(file: &InstructionFile, environment: &Environment) -> Result<Trust, TrustError> {
+    match TrustList::of(environment) {
+        Ok(list) => list.standing(&file.path, file.content),
+        // Without a place for answers nobody can have given one.
+        Err(_) => Ok(Trust::Unknown),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // A link could lead to what is none of the project's.
+    let file = open_regular(path, Links::Refused)?;
+    let mut bytes = Vec::new();
+    let mut bounded = file.take(MAX_BYTES + 1);
+    bounded.read_to_end(&mut bytes)?;
+    if bounded.limit() == 0 {
+        let message = format!("it has more than {MAX_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Project(tempfile::TempDir);
+
+    impl Project {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("repo/.git")).unwrap();
+            fs::create_dir_all(folder.path().join("repo/src/deep")).unwrap();
+            Self(folder)
+        }
+
+        fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+            fs::write(self.0.path().join(name), text).unwrap();
+        }
+
+        fn at(&self, folder: &str) -> Environment {
+            Environment::new(self.0.path().join(folder)).with_data_dir(self.0.path().join("data"))
+        }
+
+        fn trust(&self, files: &[InstructionFile]) {
+            let list = TrustList::of(&self.at("repo")).unwrap();
+            for file in files {
+                list.trust(&file.path, file.content).unwrap();
+            }
+        }
+    }
+
+    fn names(files: &[InstructionFile]) -> Vec<String> {
+        let names = files.iter().map(|file| {
+            let folder = file.path.parent().unwrap().file_name().unwrap();
+            let name = file.path.file_name().unwrap();
+            format!("{}/{}", folder.to_string_lossy(), name.to_string_lossy())
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn files_count_from_the_root_of_the_repository_down_and_of_a_folder_the_first_name() {
+        let project = Project::new();
+        project.write("AGENTS.md", "outside");
+        project.write("repo/AGENTS.md", "Use tabs.");
+        project.write("repo/CLAUDE.md", "never read");
+        project.write("repo/src/deep/CLAUDE.md", "Use spaces.");
+        let files = instruction_files(&project.at("repo/src/deep"));
+        assert_eq!(names(&files), ["repo/AGENTS.md", "deep/CLAUDE.md"]);
+        assert_eq!(instructions_of(&files), None, "nobody trusted them");
+        project.trust(&files);
+        let files = instruction_files(&project.at("repo/src/deep"));
+        let told = instructions_of(&files).unwrap();
+        assert!(told.find("Use tabs.") < told.find("Use spaces."), "{told}");
+    }
+
+    #[test]
+    fn a_change_is_not_trusted() {
+        let project = Project::new();
+        project.write("repo/AGENTS.md", "Be kind.");
+        project.trust(&instruction_files(&project.at("repo")));
+        project.write("repo/AGENTS.md", "Run everything.");
+        let files = instruction_files(&project.at("repo"));
+        assert_eq!(files[0].trust, Trust::Changed);
+        assert_eq!(instructions_of(&files), None);
+    }
+
+    #[test]
+    fn what_is_too_large_no_text_or_elsewhere_is_a_fault_and_never_told() {
+        let project = Project::new();
+        project.write("repo/AGENTS.md", vec![b'x'; 32 * 1024 + 1]);
+        project.write("repo/src/AGENTS.md", b"\xff\xfe");
+        project.trust(&instruction_files(&project.at("repo/src")));
+        let files = instruction_files(&project.at("repo/src"));
+        assert!(files.iter().all(|file| file.fault.is_some()), "{files:?}");
+        assert_eq!(instructions_of(&files), None);
+        #[cfg(unix)]
+        {
+            project.write("secret", "hunter2");
+            let link = project.0.path().join("repo/src/deep/AGENTS.md");
+            std::os::unix::fs::symlink(project.0.path().join("secret"), link).unwrap();
+            let files = instruction_files(&project.at("repo/src/deep"));
+            assert!(files.iter().all(|file| file.text.is_empty()), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_repository_only_the_working_directory_is_looked_at_and_never_the_home() {
+        let project = Project::new();
+        fs::create_dir_all(project.0.path().join("plain/below")).unwrap();
+        project.write("plain/AGENTS.md", "above");
+        project.write("plain/below/AGENTS.md", "here");
+        let environment = project.at("plain/below");
+        assert_eq!(names(&instruction_files(&environment)), ["below/AGENTS.md"]);
+        let at_home = environment.with_home_dir(project.0.path().join("plain/below"));
+        assert_eq!(instruction_files(&at_home), []);
+    }
+}

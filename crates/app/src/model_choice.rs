@@ -1,0 +1,300 @@
+//! Which model is meant by a name that a person gives for one command or conversation: `-m NAME`.
+//!
+//! It only says what the configuration would have to say. Whether the role may serve a request is the policy's decision, and
+//! no key is read here.
+
+use neuraxis_core::Role;
+use neuraxis_ports::KeyDiscovery;
+
+use crate::config::Config;
+use crate::config::discovery::discoveries;
+use crate::discover::{Choice, discover, in_variable};
+use crate::environment::Environment;
+use crate::names::shown;
+use crate::providers::Provider;
+
+/// How the names of models begin that one provider has. Others are asked of whichever provider serves anyway.
+const BEGINNINGS: [(&str, &str); 7] = [
+    ("claude", "anthropic"),
+    ("deepseek", "deepseek"),
+    ("gpt", "openai"),
+    ("chatgpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+];
+
+/// What a configuration has to say for a model to be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ModelChoice {
+    /// The role that serves, in place of the one that policy would choose; that of the policy if `None`.
+    pub role: Option<Role>,
+    /// Keys to be set, given by their dotted paths, with their values.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Why nobody can tell which model is meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownModel {
+    /// The provider wants a key, and it is not in its usual variable.
+    #[error("{provider} needs a key: {variable} is not set")]
+    NoKey {
+        /// The provider.
+        provider: Provider,
+        /// The variable that usually holds its key.
+        variable: &'static str,
+    },
+    /// There is no section for the provider, and it can serve none without one.
+    #[error("no model is configured for {0}")]
+    NotConfigured(Provider),
+    /// There is neither a configured model, nor a key, nor a model server that could have a model of this name.
+    #[error("no provider is configured that could have the model {0:?}")]
+    NoProvider(String),
+}
+
+/// Finds out which model is meant: a role that has one, the name of a configured model, `PROVIDER/MODEL`, or the name of a
+/// model of the provider that answers anyway.
+///
+/// # Errors
+///
+/// [`UnknownModel`].
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the connection by which a local model server is looked for.
+pub async fn choose_model(
+    config: &Config,
+    environment: &Environment,
+    name: &str,
+) -> Result<ModelChoice, UnknownModel> {
+    if let Some(role) = role_of(config, name) {
+        return Ok(of_role(config, role));
+    }
+    if let Some((provider, model)) = provider_and_model(name) {
+        return of_provider(config, environment, provider, model);
+    }
+    let begins = |(beginning, _): &&(&str, &str)| name.starts_with(beginning);
+    let owner = BEGINNINGS.iter().find(begins);
+    let owner = owner.and_then(|(_, provider)| Provider::named(provider));
+    if !config.models().is_empty() {
+        // Who has a table for the one provider that has such models means that table.
+        let of_owner = owner.and_then(|owner| role_with(config, owner));
+        let role = of_owner.or_else(|| usual_role(config));
+        return role
+            .map(|role| named(config, role, name))
+            .ok_or_else(|| UnknownModel::NoProvider(shown(name)));
+    }
+    if let Some(provider) = owner
+        && let Ok(choice) = of_provider(config, environment, provider, name)
+    {
+        return Ok(choice);
+    }
+    match discover(config, environment).await.choice {
+        Choice::Key(found) => of_provider(config, environment, found.provider, name),
+        Choice::Found(server) => Ok(of_reasoning([
+            ("provider", "llama"),
+            ("base_url", &server.base_url),
+            ("model", name),
+        ])),
+        Choice::Configured | Choice::Offline { .. } => Err(UnknownModel::NoProvider(shown(name))),
+    }
+}
+
+/// Returns the role of this name that has a model, or the role whose model has this name.
+fn role_of(config: &Config, name: &str) -> Option<Role> {
+    let mut roles = config.models().keys();
+    if let Some(role) = roles.find(|role| role.as_str() == name) {
+        return Some(role.clone());
+    }
+    let mut models = config.models().iter();
+    models
+        .find(|(_, model)| {
+            let table = model.provider.table();
+            table.get("model").and_then(|model| model.as_str()) == Some(name)
+        })
+        .map(|(role, _)| role.clone())
+}
+
+/// The role that all others fall back to, as far as it has a model.
+fn usual_role(config: &Config) -> Option<Role> {
+    let usual = [Role::REASONING, Role::ROUTER, Role::CODING];
+    let configured = |role: &Role| config.models().contains_key(role);
+    let usual = usual.into_iter().find(configured);
+    usual.or_else(|| config.models().keys().next().cloned())
+}
+
+fn role_with(config: &Config, provider: Provider) -> Option<Role> {
+    let mut models = config.models().iter();
+    let found = models.find(|(_, model)| model.provider.provider() == provider);
+    found.map(|(role, _)| role.clone())
+}
+
+/// Lets a role serve. Where it is the only one, it does so without being named.
+fn of_role(config: &Config, role: Role) -> ModelChoice {
+    let is_only_one = config.models().len() == 1 && usual_role(config).as_ref() == Some(&role);
+    ModelChoice {
+        role: (!is_only_one).then_some(role),
+        settings: Vec::new(),
+    }
+}
+
+fn named(config: &Config, role: Role, model: &str) -> ModelChoice {
+    let setting = (format!("models.{role}.model"), model.to_owned());
+    ModelChoice {
+        settings: vec![setting],
+        ..of_role(config, role)
+    }
+}
+
+fn provider_and_model(name: &str) -> Option<(Provider, &str)> {
+    let (provider, model) = name.split_once('/')?;
+    let provider = Provider::named(provider)?;
+    (!model.is_empty()).then_some((provider, model))
+}
+
+fn of_provider(
+    config: &Config,
+    environment: &Environment,
+    provider: Provider,
+    model: &str,
+) -> Result<ModelChoice, UnknownModel> {
+    if let Some(role) = role_with(config, provider) {
+        return Ok(named(config, role, model));
+    }
+    let usual = discoveries().find(|(known, _)| *known == provider);
+    let Some((_, usual)) = usual else {
+        return Err(UnknownModel::NotConfigured(provider));
+    };
+    if in_variable(usual.key, environment).is_none() {
+        let variable = usual.key;
+        return Err(UnknownModel::NoKey { provider, variable });
+    }
+    let mut choice = with_key(provider, usual, model, environment);
+    if !config.models().is_empty() {
+        choice.role = Some(Role::REASONING);
+    }
+    Ok(choice)
+}
+
+/// A table for the role that all others fall back to, with the key in its usual variable.
+fn with_key(
+    provider: Provider,
+    usual: KeyDiscovery,
+    model: &str,
+    environment: &Environment,
+) -> ModelChoice {
+    let address = environment.variable(usual.base_url);
+    let address = address.and_then(|address| address.to_str());
+    let address = address.map(str::trim).filter(|address| !address.is_empty());
+    let keys = [
+        ("provider", provider.as_str()),
+        ("model", model),
+        ("api_key_env", usual.key),
+    ];
+    of_reasoning(keys.into_iter().chain(address.map(|it| ("base_url", it))))
+}
+
+fn of_reasoning<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> ModelChoice {
+    let settings = keys
+        .into_iter()
+        .map(|(key, value)| (format!("models.reasoning.{key}"), value.to_owned()));
+    ModelChoice {
+        role: None,
+        settings: settings.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+
+    fn environment() -> Environment {
+        Environment::new(std::env::temp_dir())
+            .with_variable("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false")
+    }
+
+    async fn choose(
+        environment: &Environment,
+        flags: &[(&str, &str)],
+        name: &str,
+    ) -> Result<ModelChoice, UnknownModel> {
+        let add =
+            |sources: Sources, (key, value): &(&str, &str)| sources.with_flag("t", *key, *value);
+        let sources = flags.iter().fold(Sources::default(), add);
+        let config = Config::load(environment, &sources).unwrap();
+        choose_model(&config, environment, name).await
+    }
+
+    fn settings(choice: &ModelChoice) -> Vec<String> {
+        let settings = choice.settings.iter();
+        settings
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect()
+    }
+
+    const TWO: [(&str, &str); 5] = [
+        ("models.reasoning.provider", "openai"),
+        ("models.reasoning.model", "gpt-a"),
+        ("models.reasoning.api_key_env", "K"),
+        ("models.coding.provider", "llama"),
+        ("models.coding.model", "qwen"),
+    ];
+
+    #[tokio::test]
+    async fn a_role_and_the_name_of_its_model_mean_that_role_and_set_nothing() {
+        for name in ["coding", "qwen"] {
+            let choice = choose(&environment(), &TWO, name).await.unwrap();
+            assert_eq!(choice.role, Some(Role::CODING));
+            assert!(choice.settings.is_empty(), "{choice:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_model_is_asked_of_the_role_that_has_its_provider() {
+        for (name, role, setting) in [
+            ("gpt-b", Role::REASONING, "models.reasoning.model=gpt-b"),
+            ("llama/phi", Role::CODING, "models.coding.model=phi"),
+            ("mine", Role::REASONING, "models.reasoning.model=mine"),
+        ] {
+            let choice = choose(&environment(), &TWO, name).await.unwrap();
+            assert_eq!(choice.role, Some(role));
+            assert_eq!(settings(&choice), [setting]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_only_model_there_is_serves_whatever_policy_says_of_roles() {
+        let choice = choose(&environment(), &TWO[..3], "gpt-b").await.unwrap();
+        assert_eq!(choice.role, None);
+        assert_eq!(settings(&choice), ["models.reasoning.model=gpt-b"]);
+    }
+
+    #[tokio::test]
+    async fn without_configuration_the_key_in_its_usual_variable_is_used_and_a_missing_one_is_named()
+     {
+        let with_key = environment()
+            .with_variable("ANTHROPIC_API_KEY", "sk-canary")
+            .with_variable("OPENAI_API_KEY", "sk-canary")
+            .with_variable("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
+        let choice = choose(&with_key, &[], "claude-x").await.unwrap();
+        let expected = [
+            "models.reasoning.provider=anthropic",
+            "models.reasoning.model=claude-x",
+            "models.reasoning.api_key_env=ANTHROPIC_API_KEY",
+        ];
+        assert_eq!(settings(&choice), expected);
+        let choice = choose(&with_key, &[], "some-model").await.unwrap();
+        let last = "models.reasoning.base_url=http://127.0.0.1:9/v1";
+        assert_eq!(settings(&choice).last().unwrap(), last);
+        let missing = choose(&with_key, &[], "deepseek/x").await.unwrap_err();
+        assert!(
+            missing.to_string().contains("DEEPSEEK_API_KEY"),
+            "{missing}"
+        );
+        let nobody = choose(&environment(), &[], "x").await.unwrap_err();
+        assert_eq!(nobody, UnknownModel::NoProvider("x".to_owned()));
+    }
+}

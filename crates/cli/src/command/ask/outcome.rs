@@ -1,0 +1,87 @@
+//! What a run came to, for whoever asked: what it said, and what is told where that is no answer.
+//!
+//! What it said goes to standard output, and only that; why there is no answer is an error.
+
+use std::sync::Arc;
+
+use neuraxis::core::log::RunView;
+use neuraxis::core::{
+    AgentId, FinishReason, LlmErrorKind, Purpose, Record, RecordBody, is_last_answer,
+};
+use neuraxis::{OrchestratorResult, RunStatus};
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// What it said; empty if that is nothing.
+    pub(super) said: String,
+    /// What the user is told in place of an answer.
+    pub(super) instead: Option<String>,
+}
+
+impl Outcome {
+    /// Tells what a run said from what is told in place of an answer.
+    pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Self {
+        let reply = result.reply.as_str();
+        let view = RunView::of(records);
+        let content = view.outcome().map_or(reply, |outcome| &outcome.content);
+        let whole = |said: &str| Self {
+            said: said.to_owned(),
+            instead: None,
+        };
+        if result.answer.is_some() || result.status == RunStatus::Waiting {
+            return whole(reply);
+        }
+        let at_a_limit = result.finish_reason.as_ref();
+        let at_a_limit = at_a_limit.is_some_and(FinishReason::ends_at_a_limit);
+        if at_a_limit && !has_answered(records) {
+            return Self {
+                said: String::new(),
+                instead: Some(reply.trim().to_owned()),
+            };
+        }
+        match reply.strip_prefix(content).map(str::trim) {
+            Some("") | None => whole(reply),
+            Some(notice) => Self {
+                said: content.to_owned(),
+                instead: Some(notice.to_owned()),
+            },
+        }
+    }
+}
+
+/// Tells whether the agent that answers said anything that a limit leaves as its answer.
+fn has_answered(records: &[Arc<Record>]) -> bool {
+    let of_root = records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT);
+    of_root.into_iter().any(|record| match &record.body {
+        RecordBody::LlmCall(call) => match call.purpose {
+            Purpose::Turn => !call.reply.text().trim().is_empty(),
+            Purpose::LastAnswer => is_last_answer(&call.reply),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Says what to do about a run that failed.
+pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
+    let of_root = records.iter().rev();
+    let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
+    let mut failures = of_root.filter_map(|record| match &record.body {
+        RecordBody::LlmFailed(failed) => Some(&failed.error.kind),
+        _ => None,
+    });
+    match failures.next() {
+        Some(
+            LlmErrorKind::Connection
+            | LlmErrorKind::Unauthorized
+            | LlmErrorKind::QuotaExhausted
+            | LlmErrorKind::ModelNotFound
+            | LlmErrorKind::InvalidResponse
+            | LlmErrorKind::BadRequest,
+        ) => "`neuraxis doctor` checks the models and says how to fix what it finds",
+        _ => "`neuraxis ask --format events …` shows every step",
+    }
+}

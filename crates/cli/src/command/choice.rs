@@ -1,0 +1,89 @@
+//! What `ask` and `chat` have in common: which session goes on, and which model answers.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis::engine::Sessions;
+use neuraxis::{Role, SessionId};
+use neuraxis_app::{UnknownModel, choose_model};
+
+use super::lookup;
+use crate::error::CommandError;
+use crate::setup::{Loaded, Setup};
+
+/// Which session goes on.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SessionChoice {
+    /// The session it goes on with: its id, the beginning or the end of it, or last; or the name of a new one. Left out: a
+    /// new session
+    #[arg(long, value_name = "ID")]
+    pub(super) session: Option<SessionId>,
+
+    /// Go on with the session of the last run
+    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
+    goes_on: bool,
+}
+
+/// Which model answers.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ModelArgument {
+    /// The model that answers: a role that is configured, a model of the provider in use, or PROVIDER/MODEL. As policy
+    /// says if left out
+    #[arg(long, short = 'm', value_name = "MODEL")]
+    pub(super) model: Option<String>,
+}
+
+impl SessionChoice {
+    /// Tells whether a session is to go on.
+    pub(super) const fn is_given(&self) -> bool {
+        self.session.is_some() || self.goes_on
+    }
+
+    /// Finds the session, or makes a new one.
+    pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
+        match self.session {
+            Some(session) => lookup::continued(sessions, session).await,
+            None if self.goes_on => lookup::last_session(sessions).await,
+            None => lookup::new_session(),
+        }
+    }
+}
+
+impl ModelArgument {
+    /// Loads the configuration in which that model answers, and returns the role that has to serve, if one has to.
+    pub(super) async fn apply(
+        &self,
+        setup: &Setup,
+        loaded: Loaded,
+    ) -> Result<(Loaded, Option<Role>), CommandError> {
+        match self.model.as_deref() {
+            Some(name) => serve_by(setup, loaded, name).await,
+            None => Ok((loaded, None)),
+        }
+    }
+}
+
+/// Loads the configuration in which a model answers, and returns the role that has to serve, if one has to.
+pub(super) async fn serve_by(
+    setup: &Setup,
+    loaded: Loaded,
+    name: &str,
+) -> Result<(Loaded, Option<Role>), CommandError> {
+    let chosen = choose_model(&loaded.config, &loaded.environment, name).await;
+    let chosen = chosen.map_err(unknown)?;
+    let loaded = match chosen.settings.is_empty() {
+        true => loaded,
+        false => setup.with_model(chosen.settings).load()?,
+    };
+    Ok((loaded, chosen.role))
+}
+
+fn unknown(error: UnknownModel) -> CommandError {
+    let hint = match &error {
+        UnknownModel::NoKey { variable, .. } => format!("export {variable}=…"),
+        UnknownModel::NotConfigured(provider) => format!(
+            "add a section [models.reasoning] with provider = \"{provider}\", or run `neuraxis setup`"
+        ),
+        _ => "`neuraxis setup` configures a model".to_owned(),
+    };
+    CommandError::usage(anyhow!(error)).hint(hint)
+}

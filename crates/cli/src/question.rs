@@ -1,0 +1,82 @@
+//! `neuraxis "What time is it?"`: a question without a command is one to `ask`.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use crate::arguments::Arguments;
+
+/// The command that answers a question.
+const ASK: &str = "ask";
+
+/// How alike a word and a command have to be for the word to be a slip rather than a question.
+const LIKENESS: f64 = 0.8;
+
+/// Reads the arguments. Where they name no command, they are those of `ask`.
+pub(crate) fn parse(given: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let error = match Arguments::try_parse_from(&given) {
+        Ok(arguments) => return Ok(arguments),
+        Err(error) => error,
+    };
+    let may_be_question = matches!(
+        error.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument | ErrorKind::MissingSubcommand
+    );
+    let said = given.get(1..).unwrap_or_default();
+    if !may_be_question || said.is_empty() || names_command(said) {
+        return Err(error);
+    }
+    let program = given.iter().take(1).cloned();
+    let ask = program
+        .chain([OsString::from(ASK)])
+        .chain(said.iter().cloned());
+    Arguments::try_parse_from(ask)
+}
+
+/// Tells whether a word is a command, or most likely meant as one.
+fn names_command(said: &[OsString]) -> bool {
+    let command = Arguments::command();
+    let names: Vec<&str> = command.get_subcommands().map(|it| it.get_name()).collect();
+    let mut words = said.iter().filter_map(|word| word.to_str());
+    if words.clone().any(|word| names.contains(&word)) {
+        return true;
+    }
+    let first = words.find(|word| !word.starts_with('-'));
+    first.is_some_and(|word| {
+        let mut names = names.iter();
+        names.any(|name| strsim::jaro_winkler(name, word) >= LIKENESS)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &[&str]) -> Result<Arguments, ErrorKind> {
+        let given = std::iter::once("neuraxis").chain(line.iter().copied());
+        parse(given.map(OsString::from).collect()).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn words_without_a_command_are_a_question_and_a_slip_is_none() {
+        for line in [
+            &["What time is it?"][..],
+            &["what", "time", "is", "it"],
+            &["-m", "gpt-4o", "What time is it?"],
+            &["--set", "a.b=c", "--channel", "code_task", "Fix it"],
+            &["-c", "And now?"],
+            &["-f", "notes.md"],
+        ] {
+            assert!(parsed(line).is_ok(), "{line:?}");
+        }
+        for (line, kind) in [
+            (&["sesions", "list"][..], ErrorKind::InvalidSubcommand),
+            (&["doctr"], ErrorKind::InvalidSubcommand),
+            (&["Hi", "--chanel", "chat"], ErrorKind::UnknownArgument),
+            (&["-m", "gpt", "chat"], ErrorKind::UnknownArgument),
+        ] {
+            assert_eq!(parsed(line).unwrap_err(), kind, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What is done every day: another model, the last session, short ids, and the commands of the chat about what was said.
+
+use std::process::Stdio;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", "k").output().unwrap().into()
+}
+
+fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
+    let input = machine.root().join("lines");
+    std::fs::write(&input, lines).unwrap();
+    let mut command = machine.command([&["chat"], arguments].concat());
+    command
+        .env("MY_KEY", "k")
+        .stdin(Stdio::from(std::fs::File::open(input).unwrap()));
+    command.output().unwrap().into()
+}
+
+#[test]
+fn another_model_of_the_provider_answers_and_a_role_as_far_as_policy_allows() {
+    let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
+    let machine = model.machine();
+    run(&machine, &["-m", "gpt-other", "Who are you?"]).stdout_of(0);
+    assert_eq!(model.asked_for(), "gpt-other");
+    let more = [
+        "--set",
+        "models.coding.provider=openai",
+        "--set",
+        "models.coding.api=chat",
+        "--set",
+        "models.coding.model=coder",
+        "--set",
+        "models.coding.api_key_env=MY_KEY",
+        "--set",
+    ];
+    let address = format!("models.coding.base_url={}/v1", model.url());
+    let more = [&more[..], &[&address]].concat();
+    let coding =
+        |mode: &'static str| [&more[..], &["-m", "coding", "--mode", mode, "Hi there"]].concat();
+    run(&machine, &coding("moderate")).stdout_of(0);
+    assert_eq!(model.asked_for(), "coder");
+    let restricted = [
+        &["--set", "modes.conservative.roles=[\"reasoning\"]"],
+        &coding("conservative")[..],
+    ];
+    let complaint = run(&machine, &restricted.concat()).complaint(2);
+    assert!(
+        complaint.contains("policy does not allow role coding"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_model_that_nobody_has_is_refused_with_what_to_do() {
+    let complaint = Machine::new().run(["-m", "x", "Hi there"]).complaint(2);
+    assert!(complaint.contains("neuraxis setup"), "{complaint}");
+    let complaint = Machine::new()
+        .run(["-m", "openai/x", "Hi there"])
+        .complaint(2);
+    assert!(complaint.contains("export OPENAI_API_KEY"), "{complaint}");
+}
+
+#[test]
+fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 4));
+    let machine = model.machine();
+    run(&machine, &["I live in Oslo."]).stdout_of(0);
+    run(&machine, &["Another session."]).stdout_of(0);
+    run(&machine, &["-c", "And here?"]).stdout_of(0);
+    assert_eq!(model.heard(), ["Another session.", "And here?"]);
+    let list = run(&machine, &["sessions", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap();
+    let oslo = list[1]["id"].as_str().unwrap();
+    run(&machine, &["ask", "--session", &oslo[28..], "And now?"]).stdout_of(0);
+    assert_eq!(model.heard(), ["I live in Oslo.", "And now?"]);
+    let shown = run(&machine, &["runs", "show", "last"]).stdout_of(0);
+    assert!(shown.contains("And now?"), "{shown}");
+    let shown = run(&machine, &["sessions", "show", "last"]).stdout_of(0);
+    assert!(shown.contains("Oslo"), "{shown}");
+}
+
+#[test]
+fn there_is_nothing_to_go_on_with_at_first() {
+    let complaint = Machine::new().run(["-c", "And now?"]).complaint(2);
+    assert!(
+        complaint.contains("no session to go on with"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
+    let machine = Machine::new();
+    let ask = |session: &str| machine.run(["ask", "--session", session, "What time is it?"]);
+    assert!(!ask("trip").stderr.contains("no session"));
+    assert!(!ask("garden").stderr.contains("no session"));
+    let told = ask("tripp").stderr;
+    assert!(told.contains("did you mean trip?"), "{told}");
+    let told = ask("deadbeef").stderr;
+    assert!(told.contains("there is no session deadbeef yet"), "{told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn at_a_terminal_a_slip_begins_no_session() {
+    use rexpect::session::spawn_command;
+
+    let machine = Machine::new();
+    machine
+        .run(["ask", "--session", "trip", "What time is it?"])
+        .stdout_of(0);
+    let mut command = machine.command(["chat", "--session", "trpi"]);
+    command.env("TERM", "dumb").stdin(Stdio::inherit());
+    let mut person = spawn_command(command, Some(60_000)).unwrap();
+    person.exp_string("did you mean trip?").unwrap();
+    person.send_line("n").unwrap();
+    person.exp_string("no session was begun").unwrap();
+    let _ = person.exp_eof();
+    let sessions = machine.run(["sessions", "list"]).stdout_of(0);
+    assert!(!sessions.contains("trpi"), "{sessions}");
+}
+
+#[cfg(unix)]
+#[test]
+fn whoever_comes_back_sees_the_last_exchange() {
+    use rexpect::session::spawn_command;
+
+    let model = Scripted::start([Turn::Says(&["Noted: Oslo."])]);
+    let machine = model.machine();
+    run(&machine, &["ask", "--session", "trip", "I live in Oslo."]).stdout_of(0);
+    let mut command = machine.command(["chat", "-c"]);
+    command
+        .env("TERM", "dumb")
+        .env("MY_KEY", "k")
+        .stdin(Stdio::inherit());
+    let mut person = spawn_command(command, Some(60_000)).unwrap();
+    person.exp_string("I live in Oslo.").unwrap();
+    person.exp_string("Noted: Oslo.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    person.send_line("exit").unwrap();
+    let _ = person.exp_eof();
+}
+
+#[test]
+fn what_was_said_is_taken_back_asked_again_shown_and_written() {
+    let says = ["Zero.", "One.", "Again.", "Two."];
+    let turns = says.map(|text| Turn::Says(Box::leak(Box::new([text]))));
+    let model = Scripted::start(turns);
+    let machine = model.machine();
+    let lines =
+        "zeroth\nfirst\n/retry\n/undo\nsecond\n/history\n/cost\n/export talk.md\n/sessions\n";
+    let done = chat(&machine, &["--session", "s"], lines);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(
+        model.heard(),
+        ["zeroth", "second"],
+        "what was taken back is not sent"
+    );
+    let written = std::fs::read_to_string(machine.path("talk.md")).unwrap();
+    assert_eq!(
+        written,
+        "## You\n\nzeroth\n\n## Neuraxis\n\nZero.\n\n## You\n\nsecond\n\n## Neuraxis\n\nTwo.\n\n"
+    );
+    assert!(done.stdout.contains("model call"), "{done:?}");
+    // What was said stays where it was said.
+    let shown = run(&machine, &["sessions", "show", "s"]).stdout_of(0);
+    assert!(shown.contains("first") && shown.contains("One."), "{shown}");
+}
+
+#[test]
+fn another_model_answers_from_then_on_and_what_was_said_is_known_to_it() {
+    let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
+    let machine = model.machine();
+    let memory = ["--set", "store.url=memory:"];
+    let done = chat(&machine, &memory, "first\n/model gpt-other\nsecond\n");
+    assert!(done.stdout.contains("gpt-other)*"), "{done:?}");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(model.asked_for(), "gpt-other");
+    assert_eq!(model.heard(), ["first", "second"]);
+}
+
+#[test]
+fn a_command_of_the_chat_that_cannot_be_done_leaves_all_as_it_was() {
+    let machine = Machine::new();
+    machine
+        .run(["ask", "--session", "other", "What time is it?"])
+        .stdout_of(0);
+    let lines = "/resume nope\n/resume other\n/session\n/channel deep_research\n/channel\n/undo\n/new now\n/session\n";
+    let done = chat(&machine, &["--session", "s"], lines);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.stdout.matches("session s;").count(), 2, "{done:?}");
+    assert!(done.stdout.contains("chat*"), "{done:?}");
+    assert!(done.stderr.contains("/mode exploratory first"), "{done:?}");
+}
+
+#[test]
+fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_word() {
+    let model = Scripted::start([Turn::Says(&["Dark."])]);
+    let machine = model.machine().with_file("notes.md", "It was dark.\n");
+    chat(&machine, &[], "Read @notes.md, and ask @ada\n").stdout_of(0);
+    let parts = model.parts();
+    assert_eq!(parts[0]["text"], "Read @notes.md, and ask @ada", "{parts}");
+    assert!(
+        parts[1]["text"].as_str().unwrap().contains("It was dark."),
+        "{parts}"
+    );
+    assert_eq!(parts.as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,182 @@
+//! What is piped in, files, and the exit codes that scripts go by.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+
+/// Runs a command with the key that the model wants, and something on standard input.
+fn pipe(machine: &Machine, arguments: &[&str], input: impl AsRef<[u8]>) -> Done {
+    let file = machine.root().join("input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = machine.command(arguments);
+    let input = std::fs::File::open(file).unwrap();
+    command.env("MY_KEY", "k").stdin(Stdio::from(input));
+    command.output().unwrap().into()
+}
+
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    pipe(machine, arguments, "")
+}
+
+#[test]
+fn a_question_without_a_command_is_asked_and_what_is_piped_in_goes_with_it() {
+    let model = Scripted::start([Turn::Says(&["A bug."])]);
+    let machine = model.machine();
+    let done = pipe(&machine, &["Review this change"], "+let x = 1;\n");
+    assert_eq!(done.stdout_of(0), "A bug.\n");
+    let parts = model.parts();
+    assert_eq!(parts[0]["text"], "Review this change", "{parts}");
+    let piped = parts[1]["text"].as_str().unwrap();
+    assert!(piped.contains("+let x = 1;"), "{parts}");
+    assert!(piped.contains("standard input"), "{parts}");
+}
+
+#[test]
+fn several_words_are_one_question_and_nothing_goes_with_it_where_nothing_was_piped() {
+    let model = Scripted::start([Turn::Says(&["Noon."])]);
+    let done = run(&model.machine(), &["what", "time", "is", "it"]);
+    assert_eq!(done.stdout_of(0), "Noon.\n");
+    assert_eq!(model.heard(), ["what time is it"]);
+}
+
+#[test]
+fn an_image_is_piped_in_and_given_as_a_file() {
+    for is_piped in [true, false] {
+        let model = Scripted::start([Turn::Says(&["A cat."])]);
+        let machine = model.machine().with_file("shot.png", PNG);
+        let done = match is_piped {
+            true => pipe(&machine, &["What is it?"], PNG),
+            false => run(&machine, &["-f", "shot.png", "What is it?"]),
+        };
+        assert_eq!(done.stdout_of(0), "A cat.\n");
+        let parts = model.parts();
+        let url = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg==";
+        assert_eq!(parts[1]["image_url"]["url"], url, "{parts}");
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_anything_is_asked() {
+    let model = Scripted::start([]);
+    let archive = b"PK\x03\x04 in truth an archive\0";
+    let complaint = pipe(&model.machine(), &["What is it?"], archive).complaint(2);
+    assert!(complaint.contains("standard input"), "{complaint}");
+    assert_eq!(model.asked(), 0);
+}
+
+#[test]
+fn a_mistyped_command_is_no_question() {
+    for line in [&["sesions", "list"][..], &["doctr"], &["mdoels"]] {
+        let complaint = Machine::new().run(line).complaint(2);
+        assert!(complaint.contains("similar subcommand"), "{complaint}");
+    }
+}
+
+#[test]
+fn a_failure_leaves_standard_output_empty() {
+    let machine = Machine::new().with_file(
+        "neuraxis.toml",
+        "[models.reasoning]\nprovider = 'llama'\nbase_url = 'http://127.0.0.1:9'\n",
+    );
+    let complaint = machine.run(["Hello?"]).complaint(1);
+    assert!(
+        complaint.contains("no connection to the model server"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("neuraxis doctor"), "{complaint}");
+}
+
+#[test]
+fn a_limit_that_leaves_no_answer_has_an_exit_code_of_its_own_and_one_that_leaves_one_is_answered() {
+    const CALL: Turn = Turn::Calls(&[("calculate", r#"{"expression":"1+1"}"#)]);
+    let limit = ["--set", "modes.moderate.max_turns=1", "Add up"];
+    // Neither the last answer nor the one without tools says anything.
+    let model = Scripted::start([CALL, CALL, CALL, CALL]);
+    let complaint = run(&model.machine(), &limit).complaint(3);
+    assert!(complaint.contains("maximum number of turns"), "{complaint}");
+    let model = Scripted::start([CALL, Turn::Says(&["Two."])]);
+    assert_eq!(run(&model.machine(), &limit).stdout_of(0), "Two.\n");
+}
+
+#[test]
+fn a_call_that_was_denied_because_nobody_could_be_asked_has_an_exit_code_of_its_own() {
+    const WRITE: Turn = Turn::Calls(&[("write_file", r#"{"path":"a","content":"b"}"#)]);
+    let model = Scripted::start([WRITE, Turn::Says(&["I may not."])]);
+    let done = run(&model.machine(), &["--channel", "code_task", "Write it"]);
+    assert!(done.stderr.contains("nobody could be asked"), "{done:?}");
+    assert_eq!(done.stdout_of(4), "I may not.\n");
+}
+
+#[test]
+fn a_run_that_waits_as_it_was_told_to_is_no_error() {
+    let ask = [
+        "ask",
+        "--wait",
+        "--set",
+        "modes.moderate.tools.read_only=ask",
+    ];
+    let done = Machine::new().run(ask.iter().chain(&["What time is it?"]));
+    let told = done.complaint(5);
+    assert!(told.contains("waits for your approval"), "{told}");
+    assert!(!told.contains("error"), "{told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn whoever_pipes_something_in_is_asked_at_the_terminal() {
+    use rexpect::reader::Options;
+    use rexpect::session::spawn_with_options;
+
+    const WRITE: Turn = Turn::Calls(&[("write_file", r#"{"path":"made","content":"b"}"#)]);
+    for (script, says) in [
+        (
+            "printf 'some data' | \"$0\" --channel code_task 'Write it'",
+            "Done so.",
+        ),
+        (
+            "printf 'Write it\\n' | \"$0\" chat --channel code_task",
+            "Done so.",
+        ),
+    ] {
+        let model = Scripted::start([WRITE, Turn::Says(&["Done so.\n"])]);
+        let machine = model.machine();
+        let mut command = machine.shell(script);
+        command
+            .env("TERM", "xterm-256color")
+            .env("MY_KEY", "k")
+            .stdin(Stdio::inherit());
+        let options = Options::new().strip_ansi_escape_codes(true);
+        let mut person = spawn_with_options(command, options.timeout_ms(Some(60_000))).unwrap();
+        person.exp_string("[y] allow it once").unwrap();
+        person.exp_string("your answer").unwrap();
+        person.send("y\r").unwrap();
+        person.flush().unwrap();
+        person.exp_string(says).unwrap();
+        let _ = person.exp_eof();
+        assert_eq!(std::fs::read_to_string(machine.path("made")).unwrap(), "b");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn silence_on_standard_input_is_told_of() {
+    let machine = Machine::new();
+    let mut command = machine.command(["What time is it?"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = vec![0; 24];
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_exact(&mut told).unwrap();
+    assert_eq!(told, b"note: waiting for the en");
+    drop(child.stdin.take());
+    let done: Done = child.wait_with_output().unwrap().into();
+    assert!(done.stdout_of(0).contains("It is"));
+}
