@@ -46,8 +46,9 @@ pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
-    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
-    StoreConfig, TlsFiles, ToolsConfig, shown_setting, template, usual_key_variables,
+    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig,
+    Setting, Sources, StoreConfig, TlsFiles, ToolsConfig, shown_setting, template,
+    usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
