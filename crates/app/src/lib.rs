@@ -50,8 +50,9 @@ pub use candidates::{Candidate, candidates};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
-    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
-    StoreConfig, TlsFiles, ToolsConfig, shown_setting, template, usual_key_variables,
+    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig,
+    Setting, Sources, StoreConfig, TlsFiles, ToolsConfig, shown_setting, template,
+    usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,

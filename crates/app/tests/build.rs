@@ -145,6 +145,32 @@ async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
 }
 
 #[tokio::test]
+async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_address() {
+    let handed_over = async |settings: &[(&str, &str)]| {
+        let (config, _folder) = config(settings);
+        let environment = environment();
+        let app = App::builder(&config, &environment).driven_as_configured();
+        app.build().await.unwrap_err().to_string()
+    };
+    let restate = ("driver.kind", "restate");
+    let error = handed_over(&[restate, ("store.url", "memory:")]).await;
+    assert!(
+        error.starts_with("--set: driver.kind: workers take runs up from a store that they share"),
+        "{error}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("s.db").display());
+    let address = ("driver.restate.ingress", "restate:8080");
+    let error = handed_over(&[restate, ("store.url", &url), address]).await;
+    assert_eq!(
+        error,
+        "--set: driver.restate.ingress: \"restate:8080\" is no address: expected one such as http://127.0.0.1:8080"
+    );
+    // Who drives its own runs is none of the section's business.
+    build(&[restate, ("store.url", "memory:")]).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_project_folder_that_is_not_there_is_named_with_its_origin() {
     let error = build(&[("tools.root", "no/such/folder")])
         .await

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool, ToolHook,
-    ToolRunner, ToolSource, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool,
+    ToolHook, ToolRunner, ToolSource, TraceSink,
 };
 
 use crate::agent::Agent;

@@ -52,8 +52,8 @@ pub use recheck::{OpenCall, Taker};
 pub use recover::Recovered;
 pub(crate) use restored::client_call;
 pub use resume::{Answer, ResumeError};
-pub use steps_taken::{RunProgress, SteppedRun};
 pub(crate) use slot::{ActiveRuns, Claim, Reached, RunSlot};
+pub use steps_taken::{RunProgress, SteppedRun};
 pub(crate) use verified::VerifiedSessions;
 
 /// The runs of an orchestrator. Cloning is cheap and shares the orchestrator's engine and store.

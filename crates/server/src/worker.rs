@@ -83,8 +83,14 @@ pub(crate) async fn run(
     let app = wiring.build(config, None).await?;
     let told = stop::signal()?;
     let runs = app.orchestrator.runs();
-    let worker = Worker::bind(&config.driver().restate, runs).await?;
+    let restate = &config.driver().restate;
+    let worker = Worker::bind(restate, runs).await?;
     let address = worker.address();
+    if !address.ip().is_loopback() && restate.identity_key.is_none() {
+        tracing::warn!(
+            "whoever reaches {address} can have runs driven: keep it in a private network, or set driver.restate.identity_key"
+        );
+    }
     tracing::info!("listening on http://{address}");
     // Nobody has to read it.
     let mut stdout = io::stdout();

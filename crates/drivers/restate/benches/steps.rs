@@ -47,12 +47,7 @@ async fn measure() {
     }
 }
 
-async fn by_restate(
-    restate: &Restate,
-    name: &str,
-    at_once: usize,
-    store: &Arc<dyn SessionStore>,
-) {
+async fn by_restate(restate: &Restate, name: &str, at_once: usize, store: &Arc<dyn SessionStore>) {
     let mut config = RestateConfig::default();
     config.ingress = restate.ingress();
     config.admin = restate.admin();

@@ -41,18 +41,18 @@ pub enum AdminError {
         url: String,
         /// The configuration key that says so.
         key: &'static str,
-        /// What happened.
+        /// Why there was no answer, or none that is understood.
         #[source]
         source: reqwest::Error,
     },
-    /// It refuses.
+    /// It answers with a status that is none of success.
     #[error("Restate refuses at {url}: {status}: {said}")]
     Refused {
         /// Where it was asked.
         url: String,
         /// The status.
         status: u16,
-        /// What it says.
+        /// The text of its answer.
         said: String,
     },
     /// No worker was ever registered.
@@ -109,11 +109,14 @@ impl Restate {
             return Err(AdminError::NoWorker);
         }
         let answer = accepted(answer, &url, key).await?;
-        answer.json().await.map_err(|source| AdminError::Unreachable {
-            url: url.into(),
-            key,
-            source,
-        })
+        answer
+            .json()
+            .await
+            .map_err(|source| AdminError::Unreachable {
+                url: url.into(),
+                key,
+                source,
+            })
     }
 }
 

@@ -46,7 +46,7 @@ pub enum ConfigFault {
     Address {
         /// The key, such as `ingress`.
         key: &'static str,
-        /// What it says.
+        /// The value that is configured.
         value: String,
         /// What it could say.
         example: &'static str,
@@ -84,11 +84,7 @@ pub(crate) fn client() -> Result<Client, ConfigFault> {
     Client::builder().build().map_err(ConfigFault::Client)
 }
 
-fn address(
-    key: &'static str,
-    value: &str,
-    example: &'static str,
-) -> Result<Url, ConfigFault> {
+fn address(key: &'static str, value: &str, example: &'static str) -> Result<Url, ConfigFault> {
     let url = Url::parse(value).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.ok_or_else(|| ConfigFault::Address {

@@ -45,11 +45,11 @@ pub(crate) struct Posted {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "run", rename_all = "snake_case")]
 enum Stepped {
-    /// It goes on with these.
+    /// Something was answered; the next step begins what has these names.
     GoesOn { next: Vec<String> },
-    /// It waits until something is posted.
+    /// The run was given back, and needs no worker until something is posted to it.
     Waits,
-    /// It has ended.
+    /// The store has the end of the run.
     Ended,
 }
 

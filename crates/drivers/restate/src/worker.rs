@@ -46,7 +46,7 @@ pub enum WorkerError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// What the operating system says.
         #[source]
         source: io::Error,
     },
@@ -112,7 +112,8 @@ impl Worker {
             until.await;
             stopping.cancel();
         };
-        let serving = HttpServer::new(endpoint.bind(sessions).build()).serve_with_cancel(self.listener, until);
+        let serving = HttpServer::new(endpoint.bind(sessions).build())
+            .serve_with_cancel(self.listener, until);
         tokio::select! {
             () = serving => {}
             never = registering => match never {},

@@ -5,7 +5,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ClientResult, InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId};
+use neuraxis_core::{
+    ClientResult, InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId,
+};
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};

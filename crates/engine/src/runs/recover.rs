@@ -96,7 +96,12 @@ impl Runs {
         if let Some(dispatcher) = &self.parts.dispatcher {
             // Who was told of a run that waits hears no more of it.
             if run.status != RunStatus::Waiting || run.has_mail {
-                dispatch_soon(&self.parts.engine, dispatcher, run.session.clone(), run.run_id);
+                dispatch_soon(
+                    &self.parts.engine,
+                    dispatcher,
+                    run.session.clone(),
+                    run.run_id,
+                );
             }
             return Ok(None);
         }

@@ -242,7 +242,7 @@ impl Runs {
         let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
             let why = Unresumable::Undecided;
             let next = self.close_unresumable(claim, records, why).await;
-                return next.map(Prepared::GoesOn);
+            return next.map(Prepared::GoesOn);
         };
         let in_force = self.in_force(session, spec, decision);
         let history = store.history_before(run_id).await?;

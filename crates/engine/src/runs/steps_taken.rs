@@ -152,10 +152,9 @@ impl SteppedRun {
             Effect::RunTool(run) => Some(run.name.to_string()),
             Effect::AskApproval(_) => Some("approval".to_owned()),
             Effect::Consult(_) => Some("advice".to_owned()),
-            Effect::Vet(_)
-            | Effect::CancelTool(_)
-            | Effect::CancelModel(_)
-            | Effect::Finish(_) => None,
+            Effect::Vet(_) | Effect::CancelTool(_) | Effect::CancelModel(_) | Effect::Finish(_) => {
+                None
+            }
         });
         match self.step.status {
             RunStatus::Waiting => vec!["wait".to_owned()],

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, JsonText, RunId, RunStatus, Seq, SessionId, ToolCallId, ToolOutcome, ToolOutput,
+    ApprovalDecision, JsonText, RunId, RunStatus, Seq, SessionId, ToolCallId, ToolOutcome,
+    ToolOutput,
 };
 use neuraxis_engine::{
-    DecideLater, Orchestrator, OrchestratorBuilder, ResumeError, RunProgress, UuidV7,
+    DecideLater, Event, Orchestrator, OrchestratorBuilder, ResumeError, RunProgress, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -17,7 +18,7 @@ use neuraxis_ports::{
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::sync::mpsc;
 
-use crate::support::{assert_paired, builder, request, session};
+use crate::support::{assert_paired, builder, policy, request, session};
 
 /// Passes on what is dispatched, but for the first attempts.
 #[derive(Debug)]
@@ -128,8 +129,8 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
         (RunStatus::Done, "done")
     );
     let mut heard = 0;
-    while events.next().await.is_some() {
-        heard += 1;
+    while let Some(event) = events.next().await {
+        heard += usize::from(matches!(event, Event::Record(_)));
     }
     let records = fleet.store.records(handle.run_id(), Seq(0)).await.unwrap();
     assert_eq!(heard, records.len());
@@ -169,10 +170,7 @@ async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_th
     let mut fleet = Fleet::new(model, vec![pay]);
     let asked = request("go").mode(neuraxis_core::Mode::MODERATE);
     let (handle, _) = fleet.server.stream(asked).await.unwrap();
-    assert_eq!(
-        fleet.work().await.1,
-        RunProgress::Waits { posted: false }
-    );
+    assert_eq!(fleet.work().await.1, RunProgress::Waits { posted: false });
     let waiting = handle.result().await.unwrap();
     assert_eq!(waiting.status, RunStatus::Waiting);
     let approvals = fleet.server.approvals();
@@ -216,7 +214,11 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
         .then(reply::calls([("pay", "{}")]))
         .then(reply::text("who knows"));
     let pay = ScriptedTool::always(spec("pay"), Act::hanging());
-    let mut fleet = Fleet::new(model, vec![pay]);
+    let mut fleet = Fleet::with(model, vec![pay], 0, |builder| {
+        builder.policy(policy(
+            "rules.pay = { answer = 'allow', tools = ['pay'] }\n",
+        ))
+    });
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
     let run = fleet.dispatched.recv().await.unwrap();
     let runs = fleet.worker.runs();
@@ -227,7 +229,10 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
             next: vec!["pay".to_owned()]
         }
     );
-    assert!(matches!(runs.take_up(run).await, Err(ResumeError::AtWork(_))));
+    assert!(matches!(
+        runs.take_up(run).await,
+        Err(ResumeError::AtWork(_))
+    ));
     // The call begins, and never ends.
     let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
     assert!(begun.is_err());
@@ -255,10 +260,7 @@ async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
         builder.client_tool(spec("place").read_only().build())
     });
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
-    assert_eq!(
-        fleet.work().await.1,
-        RunProgress::Waits { posted: false }
-    );
+    assert_eq!(fleet.work().await.1, RunProgress::Waits { posted: false });
     let waiting = handle.result().await.unwrap();
     let call = waiting.pending[0].tool_call_id.clone();
     let outcome = ToolOutcome::done(ToolOutput::new(JsonText::string("Rome")));

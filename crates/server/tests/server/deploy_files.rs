@@ -32,7 +32,11 @@ fn lint_the_compose_file_is_one() {
 #[test]
 #[ignore = "needs linters: run by cargo xtask test"]
 fn lint_the_objects_are_ones_of_kubernetes() {
-    passes("kubernetes-validate", &["--strict"], "restate.kubernetes.yaml");
+    passes(
+        "kubernetes-validate",
+        &["--strict"],
+        "restate.kubernetes.yaml",
+    );
 }
 
 #[test]

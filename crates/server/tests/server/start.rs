@@ -66,6 +66,24 @@ async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_
 }
 
 #[tokio::test]
+async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_is_shared() {
+    let folder = folder();
+    let (code, said) = refusal(folder.path(), &["worker"], &[]).await;
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("driver.kind is local, so that servers drive their runs themselves"),
+        "{said}"
+    );
+    let text = "[driver]\nkind = 'restate'\n[store]\nurl = 'memory:'\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let config = ["worker", "--config", "neuraxis.toml"];
+    let (code, said) = refusal(folder.path(), &config, &[]).await;
+    assert_eq!(code, 2, "{said}");
+    let expected = "error: neuraxis.toml:4:1: store.url: a worker takes runs up from the store";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[tokio::test]
 async fn the_address_in_the_configuration_is_listened_on() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

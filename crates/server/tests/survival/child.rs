@@ -12,7 +12,7 @@ use neuraxis::ports::{
     Approver, ApproverReply, Tool, ToolContext, ToolError, TurnContext, async_trait,
 };
 use neuraxis_app::{App, Config, Environment, Sources, Worker};
-use neuraxis_server::{Limits, Server};
+use neuraxis_server::{DecisionToken, Limits, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
 
@@ -21,6 +21,9 @@ pub(crate) const FOLDER: &str = "TEST_NEURAXIS_SURVIVAL_FOLDER";
 
 /// Tells it how many pages its database may have, if not as many as the disk has room for.
 pub(crate) const PAGES: &str = "TEST_NEURAXIS_SURVIVAL_PAGES";
+
+/// By which one decides at the server.
+pub(crate) const TOKEN: &str = "decides";
 
 /// Tells it that it is a worker, and no server.
 pub(crate) const WORKER: &str = "TEST_NEURAXIS_SURVIVAL_WORKER";
@@ -61,6 +64,7 @@ pub(crate) fn serve(folder: &Path) {
         orchestrator.runs().recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
         let mut limits = Limits::default();
+        limits.decisions = Some(DecisionToken::new(TOKEN));
         limits.modes = Some(vec![Mode::EXPLORATORY]);
         let server = server.await.unwrap().with_limits(limits);
         println!("listening on {}", server.url());

@@ -164,8 +164,16 @@ async fn a_worker_dies_at(boundary: Boundary) {
         _ => "none",
     };
     // Restate repeats the step; the class decides whether that repeats the call.
-    assert_eq!(count("look"), 2 + usize::from(again == "look"), "{boundary:?}");
-    assert_eq!(count("note"), 1 + usize::from(again == "note"), "{boundary:?}");
+    assert_eq!(
+        count("look"),
+        2 + usize::from(again == "look"),
+        "{boundary:?}"
+    );
+    assert_eq!(
+        count("note"),
+        1 + usize::from(again == "note"),
+        "{boundary:?}"
+    );
     assert_eq!(count("pay"), 2, "{boundary:?}");
 }
 
@@ -255,10 +263,7 @@ async fn a_run_outlives_restate_and_the_server_that_began_it() {
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() {
     let mut fleet = Fleet::new(Program::WithTools, two_turns).await;
-    let (worker, server) = (
-        fleet.world.start_worker().await,
-        fleet.world.start().await,
-    );
+    let (worker, server) = (fleet.world.start_worker().await, fleet.world.start().await);
     fleet.restate.kill();
     let client = server.ask();
     client.hears("run_started").await;

@@ -9,6 +9,7 @@ use neuraxis_testkit::Aftermath;
 use serde_json::{Value, json};
 
 use crate::approvals::{approval, asks_first};
+use crate::child::TOKEN;
 use crate::model::{Hold, Said};
 use crate::points::two_turns;
 use crate::server::Server;
@@ -53,7 +54,10 @@ async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_l
     elsewhere.hears("final").await;
     world.ended(run).await;
     let rest = rest.ended().await;
-    assert!(rest.iter().all(|told| seq(told) > last), "a repeat after {last}");
+    assert!(
+        rest.iter().all(|told| seq(told) > last),
+        "a repeat after {last}"
+    );
     told.extend(rest);
     let records = world.records(run).await;
     let records: Vec<String> = records.iter().map(|record| record.to_json()).collect();
@@ -148,6 +152,7 @@ impl Server {
         let decided = http
             .post(format!("{}/api/v1/runs/{run}/approvals/{call}", self.url))
             .header("content-type", "application/json")
+            .bearer_auth(TOKEN)
             .body(decision.to_string());
         decided.send().await.unwrap().status()
     }

@@ -18,11 +18,17 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
     let restate = match Restate::new(&config.driver().restate) {
         Ok(restate) => restate,
         Err(fault) => {
-            return Some(Check::new(SUBJECT, NAME, Outcome::Failed, fault.to_string()));
+            return Some(Check::new(
+                SUBJECT,
+                NAME,
+                Outcome::Failed,
+                fault.to_string(),
+            ));
         }
     };
     if config.store().is_in_memory() {
-        let detail = "workers take runs up from a store that they share, and memory: is a process's own";
+        let detail =
+            "workers take runs up from a store that they share, and memory: is a process's own";
         let check = Check::new(SUBJECT, NAME, Outcome::Failed, detail);
         return Some(check.fix("set store.url to that of a Postgres server"));
     }
