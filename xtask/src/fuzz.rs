@@ -54,6 +54,8 @@ enum Target {
     Markup,
     /// Configuration files.
     Config,
+    /// Files of cases.
+    Eval,
     /// Patches of files.
     Patch,
     /// Logs of runs.
@@ -77,6 +79,7 @@ impl Target {
             Self::Errors => "errors",
             Self::Markup => "markup",
             Self::Config => "config",
+            Self::Eval => "eval",
             Self::Patch => "patch",
             Self::Record => "record",
             Self::Archive => "archive",
@@ -96,6 +99,7 @@ impl Target {
             | Self::Markup => WIRE,
             Self::Command
             | Self::Config
+            | Self::Eval
             | Self::Patch
             | Self::Record
             | Self::Archive
@@ -110,7 +114,9 @@ impl Target {
             Self::Responses => "adapters/openai",
             Self::Messages => "adapters/anthropic",
             Self::Sse | Self::Chat | Self::Errors => "adapters/wire",
-            Self::Config | Self::Patch | Self::Record | Self::Archive | Self::Url => "app",
+            Self::Config | Self::Eval | Self::Patch | Self::Record | Self::Archive | Self::Url => {
+                "app"
+            }
             Self::Command => "brainstem",
         };
         let crates = workspace_root().join("crates");

@@ -15,6 +15,8 @@
 mod archive;
 #[path = "../fuzz/src/config.rs"]
 mod config;
+#[path = "../fuzz/src/eval.rs"]
+mod eval;
 #[path = "../fuzz/src/patch.rs"]
 mod patch;
 #[path = "../fuzz/src/record.rs"]
@@ -93,6 +95,11 @@ fn check(folder: &str, check: fn(&[u8])) {
 #[test]
 fn a_configuration_is_taken_or_refused_the_same_way_each_time_and_tells_no_secret() {
     check("config", config::config);
+}
+
+#[test]
+fn a_file_of_cases_is_taken_or_refused_with_its_line_and_read_as_it_was_written() {
+    check("eval", eval::eval);
 }
 
 #[test]

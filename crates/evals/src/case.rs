@@ -6,9 +6,8 @@ use std::sync::Arc;
 use neuraxis_core::{AgentName, Channel, Message, Mode, PlanName, Role, SessionId};
 use neuraxis_engine::{Brought, UserRequest};
 
-use crate::approved::Approved;
 use crate::check::Check;
-use crate::matching::CallPattern;
+use crate::matching::{Approved, CallPattern};
 
 /// What is asked, of whom, and what has to be true of the run that it leads to.
 #[derive(Debug, Clone)]

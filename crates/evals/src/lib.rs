@@ -37,7 +37,6 @@
 //! # }
 //! ```
 
-mod approved;
 mod case;
 mod check;
 mod compare;

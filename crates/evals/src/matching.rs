@@ -1,8 +1,10 @@
-//! Which calls of tools are meant: by the tool's name, and by the arguments that have to be among those of the call.
+//! Which calls of tools are meant: by the tool's name, and by the arguments that have to be among those of the call. And the
+//! approver of a case, which approves those that the case means.
 
 use std::fmt;
 
-use neuraxis_core::JsonText;
+use neuraxis_core::{ApprovalDecision, AskApproval, JsonText};
+use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 use serde_json::Value;
 
 /// A tool, and arguments that a call of it has to have. Others may stand beside them.
@@ -65,6 +67,31 @@ pub(crate) fn holds(found: &Value, expected: &Value) -> bool {
             found == expected || found.as_f64() == expected.as_f64()
         }
         (found, expected) => found == expected,
+    }
+}
+
+/// Who decided, as it stands on record.
+const BY: &str = "eval case";
+
+/// Approves the calls that a case says. Policy asked about them: what it denies, nobody can approve.
+#[derive(Debug)]
+pub(crate) struct Approved(pub(crate) Vec<CallPattern>);
+
+#[async_trait]
+impl Approver for Approved {
+    async fn decide(&self, ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
+        let mut patterns = self.0.iter();
+        if !patterns.any(|pattern| pattern.fits(&ask.name, &ask.arguments)) {
+            return ApproverReply::Nobody;
+        }
+        ApproverReply::Decided {
+            decision: ApprovalDecision::APPROVE,
+            by: Some(BY.to_owned()),
+        }
+    }
+
+    fn can_answer(&self) -> bool {
+        !self.0.is_empty()
     }
 }
 

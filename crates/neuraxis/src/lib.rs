@@ -96,6 +96,8 @@ mod pages {
     struct Agents;
     #[doc = include_str!("../../../docs/embedding/approvals.md")]
     struct Approvals;
+    #[doc = include_str!("../../../docs/evals.md")]
+    struct Evals;
     #[doc = include_str!("../../../docs/embedding/guardrails.md")]
     struct Guardrails;
     #[doc = include_str!("../../../docs/embedding/hello-world.md")]

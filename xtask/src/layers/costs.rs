@@ -54,7 +54,7 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Features of the facade, and what a build with them alone must not hold.
-const COSTS: [(&str, &[&[&str]]); 10] = [
+const COSTS: [(&str, &[&[&str]]); 11] = [
     (
         "",
         &[
@@ -74,6 +74,10 @@ const COSTS: [(&str, &[&[&str]]); 10] = [
     ),
     (
         "default",
+        &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS, GLOBAL],
+    ),
+    (
+        "evals",
         &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS, GLOBAL],
     ),
     (

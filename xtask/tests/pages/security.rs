@@ -6,7 +6,7 @@ use crate::named::{missing, tests_named};
 const PAGE: &str = include_str!("../../../docs/security.md");
 
 /// The folders in which a test may be that the page names, below `crates`.
-const FOLDERS: [&str; 32] = [
+const FOLDERS: [&str; 34] = [
     "adapters/cassette/src",
     "adapters/cassette/tests",
     "adapters/llama/src",
@@ -30,6 +30,8 @@ const FOLDERS: [&str; 32] = [
     "core/tests",
     "engine/src",
     "engine/tests",
+    "evals/src",
+    "evals/tests",
     "mcp-server/src",
     "mcp-server/tests",
     "ports/src",

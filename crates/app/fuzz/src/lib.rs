@@ -3,6 +3,7 @@
 mod archive;
 mod command;
 mod config;
+mod eval;
 mod patch;
 mod record;
 mod url;
@@ -10,6 +11,7 @@ mod url;
 pub use self::archive::archive;
 pub use self::command::command;
 pub use self::config::config;
+pub use self::eval::eval;
 pub use self::patch::patch;
 pub use self::record::record;
 pub use self::url::url;

@@ -31,8 +31,11 @@ A case in the file:
     { max_turns = 3 },
   ]
 
-Exit codes: 0 every case passed, or with --compare none got worse; 1 not so; 2 wrong usage, configuration or
-file, and nothing was run; 130 interrupted, with what there is of the results. docs/evals.md has all checks.";
+docs/evals.md has all checks.
+
+Exit codes: 0 every case passed, or with --compare none got worse; 1 not so;
+2 wrong usage, configuration or file, and nothing was run;
+130 interrupted, with what there is of the results.";
 
 /// Check what agents do: run the cases of a file, and compare with before
 ///

@@ -35,7 +35,7 @@ fn offline() -> Machine {
 fn steady(text: &str) -> String {
     let ids = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
     let times = Regex::new(r"\d+(\.\d)? m?s\b").unwrap();
-    let clock = Regex::new(r#"the answer is \\?".*\\?""#).unwrap();
+    let clock = Regex::new(r#"the answer is ("|&quot;).*("|&quot;)"#).unwrap();
     let text = ids.replace_all(text, "ID");
     let text = times.replace_all(&text, "TIME");
     clock.replace_all(&text, "the answer is …").into_owned()
@@ -409,4 +409,101 @@ fn ctrl_c_ends_it_with_what_there_is_of_the_results() {
     let xml = fs::read_to_string(machine.path("now.xml")).unwrap();
     let document = roxmltree::Document::parse(&xml).unwrap();
     assert_eq!(document.root_element().attribute("skipped"), Some("1"));
+}
+
+#[test]
+fn a_judge_is_a_model_that_is_asked_by_its_rubric() {
+    let case = "[judge]\nrole = 'reasoning'\n[[case]]\nname = 'polite'\nmessage = 'Hello'\ncheck = [{ judge = 'It greets.' }]\n";
+    for (judgment, code, expected) in [
+        ("{\"reason\":\"It does.\",\"passed\":true}", 0, "1 passed"),
+        (
+            "{\"reason\":\"Rude.\",\"passed\":false}",
+            1,
+            "judge \"It greets.\": Rude.",
+        ),
+        (
+            "Hm.",
+            1,
+            "judge \"It greets.\": the judge gave no judgment: ",
+        ),
+    ] {
+        let texts: &'static [&'static str] = Vec::leak(vec![&*String::leak(judgment.to_owned())]);
+        let turns = [
+            Turn::Says(&["Hello you."]),
+            Turn::Says(texts),
+            Turn::Says(texts),
+        ];
+        let model = Scripted::start(turns);
+        let machine = model.machine().with_file("evals.toml", case);
+        let mut eval = machine.command(["eval", "evals.toml"]);
+        let done: Done = eval.env("MY_KEY", "k").output().unwrap().into();
+        assert!(done.stdout.contains(expected), "{done:?}");
+        assert_eq!(done.code, Some(code), "{done:?}");
+        let read = model.heard().concat();
+        assert!(read.contains("\"answer\":\"Hello you.\""), "{read}");
+    }
+}
+
+#[test]
+fn no_key_stands_in_results_whatever_a_model_says() {
+    let model = Scripted::start([Turn::Says(&["Your key is canary-key-1234."])]);
+    let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ exact = 'no' }]\n";
+    let machine = model.machine().with_file("evals.toml", case);
+    let eval = [
+        "eval",
+        "evals.toml",
+        "--out",
+        "now.json",
+        "--junit",
+        "now.xml",
+    ];
+    for format in ["text", "json"] {
+        let mut eval = machine.command(eval.iter().chain(&["--format", format]));
+        let done: Done = eval
+            .env("MY_KEY", "canary-key-1234")
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(!format!("{done:?}").contains("canary"), "{done:?}");
+    }
+    for file in ["now.json", "now.xml"] {
+        let text = fs::read_to_string(machine.path(file)).unwrap();
+        assert!(text.contains("[redacted]"), "{text}");
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
+
+#[test]
+fn a_list_of_cases_is_not_added_to() {
+    let list = "case = [{ name = 'a', message = 'b', check = [{ max_turns = 1 }] }]\n";
+    let machine = offline().with_file("list.toml", list);
+    machine
+        .run(["ask", "--session", "s", "What time is it?"])
+        .stdout_of(0);
+    let run = &machine.runs("s")[0];
+    let complaint = machine.run(["eval", "add", "list.toml", run]).complaint(2);
+    assert!(
+        complaint.contains("hint: write its cases as [[case]]"),
+        "{complaint}"
+    );
+    assert_eq!(fs::read_to_string(machine.path("list.toml")).unwrap(), list);
+}
+
+#[test]
+fn the_cases_of_the_guide_are_taken_and_its_first_file_passes_offline() {
+    let guide = include_str!("../../../../docs/evals.md");
+    let blocks: Vec<&str> = guide
+        .split("```toml\n")
+        .skip(1)
+        .map(|block| block.split("```").next().unwrap())
+        .collect();
+    assert!(blocks.len() >= 3, "the guide has its examples");
+    for block in &blocks {
+        let read = neuraxis::evals::EvalFile::from_toml(block);
+        assert!(read.is_ok(), "{read:?}: {block}");
+    }
+    let machine = offline().with_file("evals.toml", blocks[0]);
+    let done = machine.run(["eval", "evals.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
 }

@@ -6,17 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use neuraxis::FinishReason;
 use neuraxis::cassette::{Cassette, CassetteError, RecordingOptions};
-use neuraxis::core::{Message, RunId};
+use neuraxis::core::RunId;
+use neuraxis::core::log::RunView;
+use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
 use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
+use toml_edit::DocumentMut;
 
 use super::results::replace;
 use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::invocation::neuraxis;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{Loaded, Setup};
@@ -57,6 +62,14 @@ pub(super) struct Add {
     stored: bool,
 }
 
+/// A case on its way into a file.
+struct Made {
+    run: RunId,
+    case: Case,
+    /// What a person should know who edits it, a line each.
+    notes: Vec<String>,
+}
+
 impl Add {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let before = read_if_there(&self.file)?;
@@ -66,28 +79,29 @@ impl Add {
         let open = OpenStore::open(&loaded.config).await?;
         let made = self.make(&open.sessions(), &loaded, &names).await;
         open.close().await;
-        let (run, case, answer) = made?;
-        let written = case.to_toml().map_err(|error| no_case(run, error))?;
+        let made = made?;
+        let case = &made.case;
+        let written = case.to_toml().map_err(|error| no_case(made.run, error))?;
         let mut text = before.unwrap_or_default();
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
         }
-        text.push_str(&format!("# Made of run {run}.\n"));
-        if !answer.is_empty() {
-            text.push_str(&format!("# It answered: {}\n", one_line(&answer)));
+        for note in &made.notes {
+            text.push_str(&format!("# {}\n", one_line(note)));
         }
         text.push_str(&written);
-        replace(&self.file, &text)?;
         let file = self.file.display();
-        let name = one_line(&case.name);
-        Output::new().line(&format!(
-            "{file}: added case \"{name}\" with {} checks",
-            case.checks.len()
-        ))?;
-        Progress::new().done(&format!(
-            "to run it: {} eval {file}",
-            crate::invocation::neuraxis()
-        ));
+        text.parse::<DocumentMut>().map_err(|error| {
+            let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
+            CommandError::usage(error).hint("write its cases as [[case]], not as one list")
+        })?;
+        let secrets = secrets_of(&loaded.config, &loaded.environment);
+        replace(&self.file, &secrets.text(&text))?;
+        let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
+        let checks = counted(checks, "check");
+        Output::new().line(&format!("{file}: added case \"{name}\" with {checks}"))?;
+        let again = neuraxis();
+        Progress::new().done(&format!("to run it: {again} eval {file}"));
         Ok(())
     }
 
@@ -97,7 +111,7 @@ impl Add {
         sessions: &Sessions,
         loaded: &Loaded,
         names: &[String],
-    ) -> Result<(RunId, Case, String), CommandError> {
+    ) -> Result<Made, CommandError> {
         let run = sessions.find_run(&self.run).await?;
         lookup::warn_if_altered(sessions, &run.session).await;
         let run = run.run_id;
@@ -106,17 +120,7 @@ impl Add {
         let case = Case::of_run("", &history, &records);
         let mut case = case.map_err(|error| no_case(run, error))?;
         case.name = self.name(&case.message, names)?;
-        let view = neuraxis::core::log::RunView::of(&records);
-        let messages = view.spec().map(|spec| spec.messages.as_slice());
-        let media = messages.unwrap_or_default().iter();
-        if media
-            .map(|message| Message::media(message).count())
-            .sum::<usize>()
-            > 0
-        {
-            Progress::new().warn("what was attached to the question is left out of the case");
-        }
-        let answer = view.outcome().map(|outcome| outcome.content.clone());
+        let notes = notes(run, &RunView::of(&records));
         if self.stored {
             case = case.stored(run);
             (case.message, case.history) = (String::new(), Vec::new());
@@ -136,7 +140,7 @@ impl Add {
             })?;
             case.source = Source::Cassette(file.clone());
         }
-        Ok((run, case, answer.unwrap_or_default()))
+        Ok(Made { run, case, notes })
     }
 
     /// Returns the names of the cases that the file holds already.
@@ -170,6 +174,26 @@ impl Add {
         let name = names.find(|name| !there.contains(name));
         Ok(name.unwrap_or_default())
     }
+}
+
+/// Says what a person should know who edits a case.
+fn notes(run: RunId, view: &RunView) -> Vec<String> {
+    let mut notes = vec![format!("Made of run {run}.")];
+    if let Some(outcome) = view.outcome() {
+        if outcome.finish_reason != FinishReason::Stop {
+            let reason = &outcome.finish_reason;
+            notes.push(format!("It did not end as it should: {reason}"));
+        }
+        if !outcome.content.trim().is_empty() {
+            notes.push(format!("It answered: {}", outcome.content));
+        }
+    }
+    let messages = view.spec().map(|spec| spec.messages.as_slice());
+    let mut messages = messages.unwrap_or_default().iter();
+    if messages.any(|message| message.media().next().is_some()) {
+        notes.push("What was attached to its question is left out.".to_owned());
+    }
+    notes
 }
 
 /// Reads what stands in a file, if there is one with anything in it.

@@ -3,15 +3,20 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use neuraxis::cassette::Redactor;
 use neuraxis::evals::{Comparison, Report};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use tokio::time::Instant;
 
 use super::junit;
 use crate::error::CommandError;
+
+/// How long results are not written again while cases run: what a killed process loses at the most.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where results go. No secret that is known here goes with them.
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub(super) struct Results {
     secrets: Redactor,
     out: Option<PathBuf>,
     junit: Option<PathBuf>,
+    /// When they were written last.
+    written: Option<Instant>,
 }
 
 impl Results {
@@ -45,11 +52,21 @@ impl Results {
             secrets,
             out,
             junit,
+            written: None,
         })
     }
 
-    /// Writes what there is so far. Whoever reads the file finds all of it.
-    pub(super) fn keep(&self, report: &Report) -> Result<(), CommandError> {
+    /// Writes what there is so far, if that was not done just now. Whoever reads the file finds all of it.
+    pub(super) fn keep(&mut self, report: &Report) -> Result<(), CommandError> {
+        let written = self.written.as_ref();
+        if written.is_some_and(|written| written.elapsed() < PAUSE) {
+            return Ok(());
+        }
+        self.written = Some(Instant::now());
+        self.write(report)
+    }
+
+    fn write(&self, report: &Report) -> Result<(), CommandError> {
         match &self.out {
             Some(file) => replace(
                 file,
@@ -61,7 +78,7 @@ impl Results {
 
     /// Writes all files.
     pub(super) fn finish(&self, cases: &Path, report: &Report) -> Result<(), CommandError> {
-        self.keep(report)?;
+        self.write(report)?;
         let Some(file) = &self.junit else {
             return Ok(());
         };

@@ -83,7 +83,7 @@ impl Run {
         let before = self.compare.as_deref().map(earlier).transpose()?;
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
-        let results = Results::begin(secrets, self.out.clone(), self.junit.clone())?;
+        let mut results = Results::begin(secrets, self.out.clone(), self.junit.clone())?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
 
         let stop = CancellationToken::new();

@@ -1,8 +1,10 @@
 //! Results as people read them: a line for each case, and under it why it did not pass.
 
+use std::time::Duration;
+
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe::counted;
-use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Totals};
+use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift};
 use unicode_width::UnicodeWidthStr;
 
 use crate::harmless::one_line;
@@ -69,7 +71,8 @@ fn line(case: &CaseReport, width: usize) -> String {
         && attempt.run_id.is_some()
     {
         parts.push(counted(attempt.turns.into(), "turn"));
-        parts.push(brief(std::time::Duration::from_millis(attempt.active_ms)));
+        parts.push(brief(Duration::from_millis(attempt.active_ms)));
+        parts.extend(dollars(attempt.cost_micro_usd));
     }
     let line = format!(
         "{style}{word:<7}{style:#} {name}{room}  {}",
@@ -97,14 +100,14 @@ fn compared(comparison: &Comparison) -> String {
         style_of(CaseStatus::Passed),
         &comparison.better,
     ));
-    for (title, names) in [
-        ("new", &comparison.new),
-        ("new, and does not pass", &comparison.new_failures),
-        ("as bad as before", &comparison.still_failing),
-        ("gone", &comparison.gone),
+    for (title, names, note) in [
+        ("new", &comparison.new, ""),
+        ("new", &comparison.new_failures, ": does not pass"),
+        ("as bad", &comparison.still_failing, " as before"),
+        ("gone", &comparison.gone, ""),
     ] {
         for name in names {
-            text.push_str(&format!("{title:<7} {}\n", one_line(name)));
+            text.push_str(&format!("{title:<7} {}{note}\n", one_line(name)));
         }
     }
     let (worse, better) = (comparison.worse.len(), comparison.better.len());
@@ -117,18 +120,19 @@ fn compared(comparison: &Comparison) -> String {
 
 fn summary(report: &Report) -> String {
     let totals = &report.totals;
-    let took = brief(std::time::Duration::from_millis(report.took_ms));
+    let took = brief(Duration::from_millis(report.took_ms));
     let mut parts = vec![format!("{totals} in {took}")];
     if totals.tokens > 0 {
         let at_least = if totals.tokens_measured { "" } else { "about " };
         parts.push(format!("{at_least}{}", counted(totals.tokens, "token")));
     }
-    parts.extend(cost(totals));
+    parts.extend(dollars(totals.cost_micro_usd));
     parts.join(" · ")
 }
 
-fn cost(totals: &Totals) -> Option<String> {
-    let cost = totals.cost_micro_usd.filter(|cost| *cost > 0)?;
+/// Says what something cost, where that is known and not nothing.
+fn dollars(micro_usd: Option<u64>) -> Option<String> {
+    let cost = micro_usd.filter(|cost| *cost > 0)?;
     Some(format!("${}.{:06}", cost / 1_000_000, cost % 1_000_000))
 }
 

@@ -1,0 +1,4 @@
+//! Files of cases.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_app_fuzz::eval(input));
