@@ -10,6 +10,7 @@ mod slash;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::{Channel, Mode};
 use neuraxis_app::Tape;
@@ -19,8 +20,11 @@ use super::choice::{ModelArgument, SessionChoice};
 use super::project::{self, Asking};
 use super::trust;
 use crate::approve::WhenAway;
+use crate::completion;
 use crate::error::CommandError;
+use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
+use crate::progress::Progress;
 use crate::setup::Setup;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
@@ -33,9 +37,7 @@ Examples:
   neuraxis chat -c -m coding
   printf 'What time is it?\\n/tools\\n' | neuraxis chat
 
-In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between
-lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are
-shown, and you decide.";
+In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are shown, and you decide.";
 
 /// Talk, message after message
 ///
@@ -51,19 +53,19 @@ pub(crate) struct Chat {
     model: ModelArgument,
 
     /// Where requests come from: chat, code_task, system_health, deep_research or one of your own
-    #[arg(long, default_value = "chat")]
+    #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
     /// How much freedom they have: conservative, moderate, exploratory or one of your own
-    #[arg(long, default_value = "moderate")]
+    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
     /// The agent that answers, in place of the channel's own: one of [agents.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
     /// The limits they have beside those of mode and channel: one of [plans.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 }
 
@@ -91,6 +93,13 @@ impl Chat {
             conversation.show_last_exchange().await;
         }
         let talked = talk(&mut conversation, &mut input).await;
+        if input.is_interactive() && conversation.attended.is_kept() {
+            let session = &conversation.session;
+            Progress::new().done(&format!(
+                "to go on: {} chat --session {session}",
+                neuraxis()
+            ));
+        }
         conversation.app.close().await;
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
