@@ -176,7 +176,9 @@ impl Ask {
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
-            true => error.hint("record it anew with --record, or ask what was recorded"),
+            true => error
+                .about("the recording has no answer to this")
+                .hint("record it anew with --record, or ask what was recorded"),
             false => error,
         })?;
         let progress = Progress::new();

@@ -41,7 +41,7 @@ In the chat, /help lists the commands. A line that ends with \\ goes on in the n
 
 /// Talk, message after message
 ///
-/// Where standard input is no terminal, each line of it is a message, and the answers stand on standard output; then the
+/// Where standard input is not a terminal, each line of it is a message, and the answers go to standard output; then the
 /// exit code is 1 if a message was not answered or a command failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
