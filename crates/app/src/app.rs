@@ -470,7 +470,7 @@ pub enum BuildError {
     },
     /// The database cannot be opened.
     #[error(
-        "{at:#}: store.url: the database cannot be opened; name another place, or memory: to keep nothing"
+        "{at:#}: store.url: the database cannot be opened; set store.url to another file, or to memory: to keep nothing"
     )]
     Database {
         /// Where it is configured.

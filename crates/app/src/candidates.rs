@@ -2,8 +2,8 @@
 //! are set. For whoever helps a person to choose one.
 
 use futures_util::future::join_all;
-use neuraxis_llama::LlamaConfig;
 
+use crate::config::Config;
 use crate::config::discovery::discoveries;
 use crate::discover::{in_variable, local_servers};
 use crate::environment::Environment;
@@ -44,14 +44,15 @@ pub struct Candidate {
     pub model: Option<String>,
 }
 
-/// Looks at the usual places of model servers on this machine, and at the usual variables for keys. No key is read beyond
-/// whether it is there.
+/// Looks at the usual places of model servers on this machine, and at the usual variables for keys, as far as `[discovery]`
+/// lets it. No key is read beyond whether it is there.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future closes its connections.
-pub async fn candidates(environment: &Environment) -> Vec<Candidate> {
-    let places: Vec<LlamaConfig> = LlamaConfig::usual_places().into();
+pub async fn candidates(config: &Config, environment: &Environment) -> Vec<Candidate> {
+    let discovery = config.discovery();
+    let places = discovery.places();
     let servers = join_all(places.into_iter().map(|place| local_servers(vec![place]))).await;
     let servers = servers.into_iter().flatten().map(|server| Candidate {
         about: format!("the model server at {}", server.base_url),
@@ -61,7 +62,8 @@ pub async fn candidates(environment: &Environment) -> Vec<Candidate> {
         ],
         model: server.model,
     });
-    servers.chain(with_keys(environment)).collect()
+    let keys = with_keys(environment).filter(|_| discovery.keys);
+    servers.chain(keys).collect()
 }
 
 fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ {
@@ -112,7 +114,7 @@ fn set_but_unused(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Sources};
+    use crate::config::Sources;
 
     #[test]
     fn every_service_whose_key_is_set_can_be_configured_as_it_is_proposed() {

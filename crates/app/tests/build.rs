@@ -229,7 +229,7 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
         .build()
         .await
         .unwrap_err();
-    let expected = "default: store.url: the database cannot be opened; name another place, or memory: to keep nothing";
+    let expected = "default: store.url: the database cannot be opened; set store.url to another file, or to memory: to keep nothing";
     assert_eq!(error.to_string(), expected);
     let cause = error.source().unwrap().to_string();
     assert!(cause.contains(&file.display().to_string()), "{cause}");

@@ -21,10 +21,12 @@ mod setup;
 mod tools;
 mod trust;
 
-use clap::{Args, CommandFactory, Subcommand};
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
+use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -81,7 +83,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     }
 }
 
-/// Print what a shell needs to complete commands and flags
+/// Print what a shell needs to complete commands, flags and values such as ids of sessions
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct Completions {
@@ -91,10 +93,10 @@ pub(crate) struct Completions {
 
 impl Completions {
     fn run(self) -> Result<(), CommandError> {
-        let mut script = Vec::new();
-        let mut command = Arguments::command();
-        clap_complete::generate(self.shell, &mut command, "neuraxis", &mut script);
-        Output::new().text(&String::from_utf8_lossy(&script))?;
-        Ok(())
+        let script = completion::registration(self.shell);
+        let script = script.ok_or_else(|| {
+            CommandError::usage(anyhow!("nothing can be completed in {}", self.shell))
+        })?;
+        Ok(Output::new().text(&String::from_utf8_lossy(&script))?)
     }
 }

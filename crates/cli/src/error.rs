@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
 use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, ConfigError, OpenError, TrustError};
+use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 
 use crate::harmless::{harmless, one_line, plain_to_see};
 use crate::interrupt::Signal;
@@ -92,6 +92,14 @@ impl CommandError {
     /// The user stopped it, or whoever manages the process.
     pub(crate) fn interrupted(signal: Signal) -> Self {
         Self::new(Kind::Interrupted(signal), anyhow!(signal.word()))
+    }
+
+    /// Says what failed, where that is not what is known of it, and forgets what was proposed about that.
+    #[must_use]
+    pub(crate) fn about(mut self, what: &'static str) -> Self {
+        self.error = self.error.context(what);
+        self.hints.clear();
+        self
     }
 
     /// Adds what to do next. A command between backticks gets the options that this one was called with.
@@ -201,11 +209,19 @@ impl From<ConfigError> for CommandError {
             ConfigError::Read { .. } => {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }
+            ConfigError::Key { fault, .. } if is_case(fault) => {
+                "cases stand in a file of their own: `neuraxis policy test FILE` runs them"
+            }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
         // Its options are what is wrong.
         Self::configuration(error).hint_anew(hint)
     }
+}
+
+/// Tells whether somebody wrote the cases of a policy where only the policy may stand.
+fn is_case(fault: &Fault) -> bool {
+    matches!(fault, Fault::UnknownKey { given, table, .. } if given == "case" && table.is_empty())
 }
 
 impl From<TrustError> for CommandError {
@@ -289,7 +305,7 @@ impl From<RequestError> for CommandError {
                 None => "choose another --mode".to_owned(),
             },
             RequestError::Policy(_) => {
-                "`neuraxis config show` lists the modes and channels there are".to_owned()
+                "`neuraxis config show modes channels` lists what there is".to_owned()
             }
             RequestError::Store(why) => {
                 let hint = hint_about(why);

@@ -9,6 +9,7 @@ mod approve;
 mod arguments;
 mod call;
 mod command;
+mod completion;
 mod confirm;
 mod detail;
 mod error;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
     }
+    completion::answer();
     match question::parse(std::env::args_os().collect()) {
         Ok(arguments) => match run(arguments) {
             Ok(()) => ExitCode::SUCCESS,

@@ -42,7 +42,7 @@ pub(crate) fn bounded(input: impl Read, most: usize) -> Result<Vec<u8>, CommandE
     })?;
     if bytes.len() > most {
         let error = anyhow!("standard input has more than {most} bytes");
-        return Err(CommandError::usage(error).hint("cut it, or let a tool read the file"));
+        return Err(CommandError::usage(error).hint("shorten it, or let a tool read the file"));
     }
     Ok(bytes)
 }

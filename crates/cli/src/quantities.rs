@@ -14,9 +14,10 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
-/// Says when something was, in UTC, to the second.
+/// Says when something was, to the second, in the time zone of whoever reads it.
 pub(crate) fn moment(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+    let here = at.to_zoned(jiff::tz::TimeZone::system());
+    here.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// Says how much money something cost.

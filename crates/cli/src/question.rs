@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 const ASK: &str = "ask";
 
 /// How alike a word and a command have to be for the word to be a slip rather than a question.
-const LIKENESS: f64 = 0.8;
+const LIKENESS: f64 = 0.9;
 
 /// Reads the arguments. Where they name no command, they are those of `ask`.
 pub(crate) fn parse(given: Vec<OsString>) -> Result<Arguments, clap::Error> {

@@ -12,7 +12,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr}
 
 use crate::wrap::USUAL_WIDTH;
 
-/// The height that is assumed of what is no terminal, or does not say.
+/// The height that is assumed of what is not a terminal, or does not say.
 const USUAL_HEIGHT: usize = 24;
 
 /// Ends what line editors switch on: pasted text is marked no more.

@@ -5,7 +5,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The width that is assumed of what is no terminal, or does not say.
+/// The width that is assumed of what is not a terminal, or does not say.
 pub(crate) const USUAL_WIDTH: usize = 80;
 
 /// The most columns that a tab takes.

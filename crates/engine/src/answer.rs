@@ -184,7 +184,7 @@ pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFaul
         .ok()
         .and_then(|schema| jsonschema::validator_for(&schema).ok());
     let Some(validator) = validator else {
-        let why = "what is on record is no JSON Schema".to_owned();
+        let why = "what is on record is not a JSON Schema".to_owned();
         return Err(AnswerFault::NotSchema(why));
     };
     match faults(&validator, &value, |fault| fault.masked().to_string()) {

@@ -72,7 +72,7 @@ pub enum CatalogError {
         message: String,
     },
     /// An agent is to use a tool that there is not.
-    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
+    #[error("agent {agent} is to use the unknown tool {tool}; the tools are: {known}")]
     AgentWithoutTool {
         /// The agent.
         agent: AgentName,

@@ -55,7 +55,7 @@ pub enum AttachmentError {
     )]
     TooMuch,
     /// Its content is none that can be sent: neither an image, a sound, a PDF nor text.
-    #[error("it is {found}, and neither an image, a sound, a PDF nor text in UTF-8")]
+    #[error("it is {found}, which is not an image, a sound, a PDF or text in UTF-8")]
     NotSendable {
         /// What it looks like.
         found: String,

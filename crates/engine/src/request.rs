@@ -246,7 +246,7 @@ pub enum RequestError {
     },
     /// The session is not what was kept, so that nothing goes on from it. Only an engine that
     /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
-    #[error("session {session} is not what was kept, so that nothing goes on from it: {why}")]
+    #[error("session {session} was altered since it was kept, so nothing goes on from it: {why}")]
     Altered {
         /// The session.
         session: SessionId,

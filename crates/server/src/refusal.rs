@@ -146,8 +146,8 @@ fn names(names: &[impl ToString]) -> Vec<Value> {
 
 /// What does not fit is for whoever runs the server: it goes into the log alone.
 fn altered(session: &SessionId, why: &str) -> Problem {
-    tracing::error!(%session, %why, "a session is not what was kept: nothing goes on from it");
-    let detail = "the session is not what was kept, so that nothing goes on from it; use another session, and look into \
+    tracing::error!(%session, %why, "a session was altered since it was kept: nothing goes on from it");
+    let detail = "the session was altered since it was kept, so nothing goes on from it; use another session, and look into \
                   the server's log";
     Problem::new(&SESSION_ALTERED, detail).with("session_id", session.as_str())
 }

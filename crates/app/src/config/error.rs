@@ -103,7 +103,7 @@ pub enum Fault {
     },
     /// A key of a provider where only the place of the key may stand.
     #[error(
-        "a key must not stand in the configuration: name the variable that holds it with api_key_env, or the file with \
+        "a key must not be written in the configuration: name the variable that holds it with api_key_env, or the file with \
          api_key_file"
     )]
     SecretKey,
@@ -230,7 +230,7 @@ fn plainly(expected: &str) -> String {
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
-        "a string" | "str" | "path string" => "a text",
+        "a string" | "str" | "path string" => "a string",
         "a map" | "newtype variant" => "a table",
         "a sequence" => "a list",
         other if other.starts_with("struct ") => "a table",
@@ -245,7 +245,7 @@ const fn kind(found: &Actual) -> &'static str {
         Actual::Bool(_) => "a truth value",
         Actual::Unsigned(_) | Actual::Signed(_) => "a whole number",
         Actual::Float(_) => "a number",
-        Actual::Char(_) | Actual::Str(_) | Actual::UnitVariant => "a text",
+        Actual::Char(_) | Actual::Str(_) | Actual::UnitVariant => "a string",
         Actual::Seq => "a list",
         Actual::Map => "a table",
         _ => "something else",

@@ -43,7 +43,7 @@ pub(super) fn check_use<'a>(
         let key = format!("models.{role}");
         if let Some(meant) = nearest(role.as_str(), BUILT_IN.iter().map(Role::as_str)) {
             let message = format!(
-                "no mode, channel or agent names the role {role}, so that its model would never be asked (did you mean {meant}?)"
+                "no mode, channel or agent names the role {role}, so its model would never be used (did you mean {meant}?)"
             );
             return Err(wrong(layers, &key, message));
         }

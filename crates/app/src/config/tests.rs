@@ -315,6 +315,69 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
     }
 }
 
+/// Every section there is, with what its table has to hold anyway.
+const SECTIONS: [(&str, &str); 30] = [
+    ("models.x", "provider = 'openai'"),
+    ("models.x", "provider = 'llama'"),
+    ("models.x", "provider = 'anthropic'"),
+    ("models.x", "provider = 'deepseek'"),
+    ("models.x", "provider = 'cassette'"),
+    ("discovery", ""),
+    ("store", ""),
+    ("store.log", ""),
+    ("tools", ""),
+    ("web", ""),
+    ("web.search", ""),
+    ("mcp.servers.x", ""),
+    ("server", ""),
+    ("server.tls", ""),
+    ("modes.x", ""),
+    ("modes.x.tools", ""),
+    ("channels.x", ""),
+    ("channels.x.escalate", ""),
+    ("channels.x.data", ""),
+    ("channels.x.when.moderate", ""),
+    ("agents.x", ""),
+    ("agents.x.repeats", ""),
+    ("agents.x.results.t", ""),
+    ("plans.x", ""),
+    ("plans.x.session", ""),
+    ("rules.x", ""),
+    ("trust.x", ""),
+    ("taint", ""),
+    ("health", ""),
+    ("prices.x", ""),
+];
+
+/// What a message lists as the keys of a section is all of them, so that no list has to be kept here.
+#[test]
+fn the_template_explains_every_key_there_is() {
+    // An older name of a key, and places that a file may not name.
+    const LEFT_OUT: [&str; 1] = ["profile"];
+    let template = crate::template();
+    for (section, head) in SECTIONS {
+        let text = format!("[{section}]\n{head}\nno_such_key = 1\n");
+        let machine = Machine::new().with_file("user/neuraxis.toml", &text);
+        let complaint = machine.complaint();
+        let (_, known) = complaint.split_once("known: ").unwrap();
+        for key in known.split(", ").map(str::trim) {
+            let is_table = |begin: &str| template.contains(&format!("{begin}{key}"));
+            let is_explained = [
+                format!("\n#{key} = "),
+                format!("\n#{key}."),
+                format!("{key}, "),
+            ]
+            .iter()
+            .any(|text| template.contains(text.as_str()));
+            let is_explained = is_explained || is_table(".") || is_table("[");
+            assert!(
+                is_explained || LEFT_OUT.contains(&key),
+                "[{section}] {key} is not in the template"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_variable_that_says_what_is_logged_is_no_key() {
     let environment = Environment::new(std::env::temp_dir()).with_variable("NEURAXIS_LOG", "debug");

@@ -121,7 +121,7 @@ impl fmt::Display for Obstacle {
             Self::Silent => ("takes connections, but does not answer", LOOK_AT_LOG),
             Self::HangsUp => ("takes connections, but closes them", LOOK_AT_LOG),
             Self::Foreign => (
-                "answers, but is no model server",
+                "answers, but is not a model server",
                 "if yours is elsewhere, set provider and base_url in [models.reasoning]",
             ),
         };
@@ -317,7 +317,7 @@ mod tests {
         assert!(search.found.is_none());
         let foreign = |number: usize| {
             format!(
-                "place {number} answers, but is no model server: if yours is elsewhere, set provider and base_url in [models.reasoning]"
+                "place {number} answers, but is not a model server: if yours is elsewhere, set provider and base_url in [models.reasoning]"
             )
         };
         assert_eq!(

@@ -17,6 +17,7 @@ mod waiting;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::{AnswerSchema, Brought, Delivery, RequestError};
 use neuraxis::{Channel, Mode, Role, UserRequest};
@@ -27,6 +28,7 @@ use crate::command::choice::{ModelArgument, SessionChoice};
 use crate::command::lease_progress;
 use crate::command::project::{self, Asking};
 use crate::command::trust;
+use crate::completion;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
@@ -76,11 +78,11 @@ pub(crate) struct Ask {
     words: Vec<String>,
 
     /// Where the request comes from: chat, code_task, system_health, deep_research or one of your own
-    #[arg(long, default_value = "chat")]
+    #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
     /// How much freedom it has: conservative, moderate, exploratory or one of your own
-    #[arg(long, default_value = "moderate")]
+    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
     #[command(flatten)]
@@ -90,11 +92,11 @@ pub(crate) struct Ask {
     model: ModelArgument,
 
     /// The agent that answers, in place of the channel's own: one of [agents.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
     /// The limits it has beside those of mode and channel: one of [plans.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
     /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
@@ -178,7 +180,9 @@ impl Ask {
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
-            true => error.hint("record it anew with --record, or ask what was recorded"),
+            true => error
+                .about("the recording has no answer to this")
+                .hint("record it anew with --record, or ask what was recorded"),
             false => error,
         })?;
         let progress = Progress::new();

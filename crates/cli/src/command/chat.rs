@@ -10,6 +10,7 @@ mod slash;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::{Channel, Mode};
 use neuraxis_app::Tape;
@@ -19,9 +20,12 @@ use super::choice::{ModelArgument, SessionChoice};
 use super::project::{self, Asking};
 use super::trust;
 use crate::approve::WhenAway;
+use crate::completion;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
+use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
+use crate::progress::Progress;
 use crate::setup::Setup;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
@@ -34,13 +38,11 @@ Examples:
   neuraxis chat -c -m coding
   printf 'What time is it?\\n/tools\\n' | neuraxis chat
 
-In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between
-lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are
-shown, and you decide.";
+In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are shown, and you decide.";
 
 /// Talk, message after message
 ///
-/// Where standard input is no terminal, each line of it is a message, and the answers stand on standard output; then the
+/// Where standard input is not a terminal, each line of it is a message, and the answers go to standard output; then the
 /// exit code is 1 if a message was not answered or a command failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -52,19 +54,19 @@ pub(crate) struct Chat {
     model: ModelArgument,
 
     /// Where requests come from: chat, code_task, system_health, deep_research or one of your own
-    #[arg(long, default_value = "chat")]
+    #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
     /// How much freedom they have: conservative, moderate, exploratory or one of your own
-    #[arg(long, default_value = "moderate")]
+    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
     /// The agent that answers, in place of the channel's own: one of [agents.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
     /// The limits they have beside those of mode and channel: one of [plans.NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
     #[command(flatten)]
@@ -96,6 +98,13 @@ impl Chat {
             conversation.show_last_exchange().await;
         }
         let talked = talk(&mut conversation, &mut input).await;
+        if input.is_interactive() && conversation.attended.is_kept() {
+            let session = &conversation.session;
+            Progress::new().done(&format!(
+                "to go on: {} chat --session {session}",
+                neuraxis()
+            ));
+        }
         conversation.app.close().await;
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),

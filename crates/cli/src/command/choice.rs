@@ -2,11 +2,13 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::engine::Sessions;
 use neuraxis::{Role, SessionId};
 use neuraxis_app::{UnknownModel, choose_model};
 
 use super::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::setup::{Loaded, Setup};
 
@@ -15,7 +17,7 @@ use crate::setup::{Loaded, Setup};
 pub(super) struct SessionChoice {
     /// The session it goes on with: its id, the beginning or the end of it, or last; or the name of a new one. Left out: a
     /// new session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completion::sessions))]
     pub(super) session: Option<SessionId>,
 
     /// Go on with the session of the last run
@@ -28,7 +30,7 @@ pub(super) struct SessionChoice {
 pub(super) struct ModelArgument {
     /// The model that answers: a role that is configured, a model of the provider in use, or PROVIDER/MODEL. As policy
     /// says if left out
-    #[arg(long, short = 'm', value_name = "MODEL")]
+    #[arg(long, short = 'm', value_name = "MODEL", add = ArgValueCandidates::new(completion::models))]
     pub(super) model: Option<String>,
 }
 

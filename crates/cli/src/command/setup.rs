@@ -43,11 +43,12 @@ impl SetUp {
             let error = anyhow!("nobody is there to be asked");
             return Err(CommandError::usage(error).hint("add --yes to take what stands first"));
         }
-        let environment = setup.environment()?;
+        let loaded = setup.load()?;
+        let environment = loaded.environment;
         let mut edited = Edited::open(setup, &environment)?;
         let mut progress = Progress::new();
         progress.activity("looking for models");
-        let found = candidates(&environment).await;
+        let found = candidates(&loaded.config, &environment).await;
         progress.hide();
         let chosen = match found.as_slice() {
             [] => return Err(nothing_found()),

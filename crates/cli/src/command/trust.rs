@@ -128,7 +128,7 @@ impl Folder {
             false => Err(std::io::ErrorKind::NotADirectory.into()),
         });
         is_folder
-            .with_context(|| format!("{} is no folder", folder.display()))
+            .with_context(|| format!("{} is not a folder", folder.display()))
             .map_err(CommandError::usage)?;
         Ok(environment.with_working_dir(folder))
     }

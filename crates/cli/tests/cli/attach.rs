@@ -59,10 +59,10 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         .with_file("empty.txt", "");
     for (file, why) in [
         ("missing.png", "cannot attach missing.png"),
-        (".", "it is no file"),
+        (".", "it is not a file"),
         (
             "archive.png",
-            "it is application/zip, and neither an image, a sound, a PDF nor text in UTF-8",
+            "it is application/zip, which is not an image, a sound, a PDF or text in UTF-8",
         ),
         ("large.png", "it has more than 7340032 bytes"),
         ("empty.txt", "it is empty"),

@@ -210,3 +210,23 @@ fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_w
     );
     assert_eq!(parts.as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn times_are_those_of_whoever_reads_them() {
+    let machine = Machine::new();
+    machine.run(["What time is it?"]).stdout_of(0);
+    let hour = |zone: &str| -> u32 {
+        let mut command = machine.command(["sessions", "list"]);
+        let done: Done = command.env("TZ", zone).output().unwrap().into();
+        let list = done.stdout_of(0);
+        let clock = list
+            .lines()
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .nth(2)
+            .unwrap();
+        clock[..2].parse().unwrap()
+    };
+    assert_eq!((hour("Etc/UTC") + 9) % 24, hour("Asia/Tokyo"));
+}

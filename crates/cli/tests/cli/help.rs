@@ -57,6 +57,8 @@ fn every_command_explains_itself() {
         &["trust", "show"],
         &["trust", "add"],
         &["trust", "remove"],
+        &["setup"],
+        &["help"],
         &["completions"],
     ];
     for command in commands {
@@ -92,8 +94,41 @@ fn the_version_is_told() {
 fn every_shell_gets_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = Machine::new().run(["completions", shell]).stdout_of(0);
-        for word in ["no-stream", "sessions", "prune", "replay"] {
-            assert!(script.contains(word), "{shell}: {word}");
+        for word in ["neuraxis", "_NEURAXIS_COMPLETE", shell] {
+            assert!(script.contains(word), "{shell}: {word}: {script}");
         }
+    }
+}
+
+/// Asks as a shell does that completes the last of these words.
+fn completed(machine: &Machine, words: &[&str]) -> String {
+    let mut command = machine.command(["--", "neuraxis"].iter().chain(words));
+    command.env("_NEURAXIS_COMPLETE", "fish");
+    let done: crate::machine::Done = command.output().unwrap().into();
+    done.stdout_of(0)
+}
+
+#[test]
+fn commands_flags_and_the_values_there_are_now_are_completed() {
+    let machine = Machine::new().with_file(
+        "neuraxis.toml",
+        "[agents.helper]\ninstructions = 'Help.'\n[models.reasoning]\nprovider = 'offline'\n",
+    );
+    let ask = ["ask", "--session", "garden", "What grows?"];
+    machine.run(ask).stdout_of(0);
+    for (words, expected) in [
+        (&["sess"][..], "sessions"),
+        (&["sessions", "pr"], "prune"),
+        (&["runs", "repl"], "replay"),
+        (&["ask", "--no-s"], "--no-stream"),
+        (&["ask", "--mode", ""], "exploratory"),
+        (&["ask", "--channel", "code"], "code_task"),
+        (&["chat", "--agent", "hel"], "helper"),
+        (&["chat", "-m", ""], "reasoning"),
+        (&["ask", "--session", "g"], "garden\tWhat grows?"),
+        (&["runs", "show", ""], "What grows?"),
+    ] {
+        let completed = completed(&machine, words);
+        assert!(completed.contains(expected), "{words:?}: {completed}");
     }
 }

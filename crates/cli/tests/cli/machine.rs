@@ -116,7 +116,7 @@ impl Machine {
         for name in ["EDITOR", "VISUAL"] {
             command.env_remove(name);
         }
-        command.env("USER", "tester");
+        command.env("USER", "tester").env("TZ", "Etc/UTC");
         // Nor do the keys of whoever runs the tests matter.
         for name in ["OPENAI", "DEEPSEEK", "ANTHROPIC", "GEMINI"] {
             command.env_remove(format!("{name}_API_KEY"));

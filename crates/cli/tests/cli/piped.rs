@@ -151,7 +151,6 @@ fn whoever_pipes_something_in_is_asked_at_the_terminal() {
             .stdin(Stdio::inherit());
         let options = Options::new().strip_ansi_escape_codes(true);
         let mut person = spawn_with_options(command, options.timeout_ms(Some(60_000))).unwrap();
-        person.exp_string("[y] allow it once").unwrap();
         person.exp_string("your answer").unwrap();
         person.send("y\r").unwrap();
         person.flush().unwrap();

@@ -366,12 +366,14 @@ fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
     let talked = machine.run_with_input(["chat", "--session", "trip"], "And now?\n");
     let complaint = talked.complaint(1);
     assert!(
-        complaint.contains("session trip is not what was kept"),
+        complaint.contains("session trip was altered since it was kept"),
         "{complaint}"
     );
     let talked = machine.run_with_input(["chat"], "/session trip\n/session\n");
     assert!(
-        talked.stderr.contains("session trip is not what was kept"),
+        talked
+            .stderr
+            .contains("session trip was altered since it was kept"),
         "{talked:?}"
     );
     assert!(!talked.stdout.contains("session trip"), "{talked:?}");

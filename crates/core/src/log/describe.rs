@@ -18,7 +18,7 @@ pub const fn limit(limit: LimitKind) -> &'static str {
         LimitKind::Cost => "the limit of costs is reached",
         LimitKind::Time => "the time that the session or the day has is used up",
         LimitKind::ModelCalls => "the limit of model calls is reached",
-        LimitKind::UnknownTools => "the model called tools that there are not, again and again",
+        LimitKind::UnknownTools => "the model called unknown tools, again and again",
         LimitKind::RepeatedCalls => "the model made the same call again and again",
         LimitKind::Log => "the limit of what a run may record is reached",
     }

@@ -42,9 +42,7 @@ pub enum BuildError {
     #[error(transparent)]
     Tool(#[from] CatalogError),
     /// A condition is about a tool that there is not.
-    #[error(
-        "a person is to be asked about tool {tool}, which there is not; the tools are: {known}"
-    )]
+    #[error("a person is to be asked about the unknown tool {tool}; the tools are: {known}")]
     AskedAbout {
         /// The name that was given.
         tool: Arc<str>,

@@ -66,7 +66,7 @@ async fn lines_that_are_no_messages_end_nothing() {
     let mut raw = Raw::start();
     raw.initialize().await;
     for (id, line) in [
-        "this is no JSON",
+        "this is not JSON",
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"meth",
         "",
         "\u{0}\u{1b}[2J",

@@ -37,7 +37,7 @@ impl Content {
         let texts = parts.map(|(at, part)| {
             let text = part.get("text").or_else(|| part.get("refusal"));
             let text = text.and_then(Value::as_str).map(str::to_owned);
-            text.ok_or_else(|| invalid(&format!("{field}[{at}]"), "expected a text"))
+            text.ok_or_else(|| invalid(&format!("{field}[{at}]"), "expected a string"))
         });
         texts.collect()
     }

@@ -92,11 +92,11 @@ async fn a_body_of_the_wrong_form_names_the_field() {
         ("a text", turn(&client, "\"hello\"")),
         ("no message", turn(&client, "{\"mode\": \"moderate\"}")),
         (
-            "a message that is no text",
+            "a message that is not text",
             turn(&client, "{\"message\": 5}"),
         ),
         (
-            "a mode that is no text",
+            "a mode that is not text",
             turn(&client, "{\"message\": \"a\", \"mode\": 5}"),
         ),
         (

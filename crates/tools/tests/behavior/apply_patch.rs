@@ -144,7 +144,7 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ),
         (
             "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n",
-            "invalid_patch: \"l\" is no regular file there",
+            "invalid_patch: \"l\" is not a regular file there",
         ),
         (
             "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n",

@@ -103,11 +103,11 @@ async fn what_is_wrong_with_an_expression_is_said() {
         ),
         (
             "roll d6",
-            "invalid_expression: \"roll\" is no number; only arithmetic is calculated",
+            "invalid_expression: \"roll\" is not a number; only arithmetic is calculated",
         ),
         (
             "3d6",
-            "invalid_expression: \"3d6\" is no number; only arithmetic is calculated",
+            "invalid_expression: \"3d6\" is not a number; only arithmetic is calculated",
         ),
     ] {
         assert_eq!(refusal(expression).await, expected, "{expression:?}");

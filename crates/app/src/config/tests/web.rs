@@ -44,7 +44,7 @@ fn a_slip_is_named_with_its_place_and_the_nearest_key() {
         ("[web.search]\nprovider = 'brav'\n", "did you mean brave?"),
         (
             "[web.search]\napi_key = 'sk-canary'\n",
-            "a key must not stand in the configuration",
+            "a key must not be written in the configuration",
         ),
         (
             "[web]\npage_chars = 10\n",

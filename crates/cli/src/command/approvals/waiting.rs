@@ -3,12 +3,14 @@
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap_complete::ArgValueCandidates;
 use neuraxis::engine::{SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
 use neuraxis_app::App;
 
 use crate::approve::said;
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::wrap::broken;
@@ -17,6 +19,7 @@ use crate::wrap::broken;
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     run: String,
 
     /// The question, as `approvals show` and `approvals list` name it

@@ -39,7 +39,7 @@ pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
 fn part(file: &Path) -> anyhow::Result<Part> {
     // Of a pipe or a device nobody knows whether it ever ends.
     if !file.metadata()?.is_file() {
-        return Err(anyhow!("it is no file"));
+        return Err(anyhow!("it is not a file"));
     }
     let most = u64::try_from(MAX_MEDIA_BYTES).unwrap_or(u64::MAX);
     let mut content = Vec::new();

@@ -203,8 +203,13 @@ impl Looking<'_> {
                 let few = offer.models.iter().take(5).cloned();
                 let few = few.collect::<Vec<_>>().join(", ");
                 let role = &self.endpoint.role;
-                let fix = format!("set models.{role}.model to one of those: {few}");
-                let detail = format!("{asked} is none of the {} on offer", offer.models.len());
+                let fix = format!(
+                    "try another with -m, and keep it with `neuraxis setup` or in [models.{role}]: {few}"
+                );
+                let detail = format!(
+                    "{asked} is not offered; {} other models are",
+                    offer.models.len()
+                );
                 self.add_with("model", Outcome::Warning, detail, fix);
             }
         }

@@ -28,9 +28,9 @@ pub(super) fn check(roles: &BTreeSet<Role>, checks: &[Check]) -> Option<Check> {
     let first = first.or_else(|| up.first().copied());
     let who = match first {
         Some(role) => {
-            format!("in a run {role} serves for them after a few attempts, where the mode lets it")
+            format!("in a run {role} takes over after a few attempts, where the mode lets it")
         }
-        None => "no other role could serve for them".to_owned(),
+        None => "no other role could take over".to_owned(),
     };
     let detail = format!("{} failed just now; {who}", named.join(", "));
     Some(Check::new("roles", "standing in", Outcome::Warning, detail))
@@ -58,7 +58,7 @@ mod tests {
         let said = check(&roles, &found).unwrap();
         assert_eq!(
             said.detail,
-            "coding, reasoning failed just now; in a run router serves for them after a few attempts, where the mode lets it"
+            "coding, reasoning failed just now; in a run router takes over after a few attempts, where the mode lets it"
         );
         assert_eq!(said.outcome, Outcome::Warning);
     }
@@ -73,7 +73,7 @@ mod tests {
         let none = check(&roles, &checks(&[("reasoning: x", Outcome::Failed)])).unwrap();
         assert_eq!(
             none.detail,
-            "reasoning failed just now; no other role could serve for them"
+            "reasoning failed just now; no other role could take over"
         );
     }
 }

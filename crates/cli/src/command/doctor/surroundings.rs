@@ -334,7 +334,7 @@ fn terminal() -> Check {
         if is_terminal {
             "a terminal"
         } else {
-            "no terminal"
+            "not a terminal"
         }
     };
     let output = word(io::stdout().is_terminal());

@@ -29,7 +29,7 @@ A case in the file:
 
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///
-/// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]. Nothing is called
+/// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]; the examples of the built-in rules are run, too. Nothing is called
 /// and nothing runs. A case about a tool that there is not fails, unless it is one of another server (SERVER__TOOL), and
 /// so does one with arguments that do not fit the tool's schema. Exit code 1 if an example or a case is not as expected.
 #[derive(Debug, Args)]

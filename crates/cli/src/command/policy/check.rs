@@ -65,7 +65,7 @@ impl Check {
             text.push_str(&format!("{origin}: {error}\n"));
         }
         Output::new().text(&text)?;
-        let error = anyhow!("{first}").context(format!("{file} names what there is not"));
+        let error = anyhow!("{first}").context(format!("{file} names something unknown"));
         Err(CommandError::failed(error).hint("`neuraxis tools list` lists the tools there are"))
     }
 }

@@ -1,6 +1,7 @@
 //! A decision as a table for people: a line for each thing that was decided, then why.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use neuraxis::brainstem::Judgment;
 use neuraxis::core::{Decision, Remember, Verdict};
@@ -100,8 +101,8 @@ fn limits(table: &mut Table, decision: &Decision) {
     add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
     let dollars = |cost: u64| format!("{}.{:06}", cost / 1_000_000, cost % 1_000_000);
     add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
-    add(limits.deadline.map(|time| format!("{time:?}")), "in all");
-    add(Some(format!("{:?}", limits.tool_timeout)), "a call");
+    add(limits.deadline.map(spoken), "in all");
+    add(Some(spoken(limits.tool_timeout)), "a call");
     table.row("limits", parts.join(", "));
     let mut replies = Vec::new();
     replies.extend(
@@ -121,9 +122,10 @@ fn limits(table: &mut Table, decision: &Decision) {
 
 fn ways(table: &mut Table, decision: &Decision) {
     let approval = &decision.approval;
-    let open = approval
-        .expires_after
-        .map_or_else(|| "for good".to_owned(), |time| format!("for {time:?}"));
+    let open = approval.expires_after.map_or_else(
+        || "for good".to_owned(),
+        |time| format!("for {}", spoken(time)),
+    );
     table.row(
         "approvals",
         format!("open {open}; {}", remembered(approval.remember)),
@@ -148,6 +150,18 @@ fn ways(table: &mut Table, decision: &Decision) {
             .map(|source| &source.tool)
             .collect();
         table.row("untrusted", listed(&sources));
+    }
+}
+
+/// Writes a duration as the configuration does.
+fn spoken(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds, time.subsec_millis()) {
+        (0, millis) => format!("{millis}ms"),
+        (_, 1..) => format!("{}s", time.as_secs_f64()),
+        (seconds, 0) if seconds.is_multiple_of(3_600) => format!("{}h", seconds / 3_600),
+        (seconds, 0) if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        (seconds, 0) => format!("{seconds}s"),
     }
 }
 

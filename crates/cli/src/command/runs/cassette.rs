@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::cassette::{self, CassetteError, RecordingOptions};
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
 
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::{Loaded, Setup};
@@ -27,6 +29,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Cassette {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     id: String,
 
     /// The file, which must not exist yet

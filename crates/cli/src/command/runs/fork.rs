@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, Record, Turn};
@@ -15,6 +16,7 @@ use neuraxis_app::{App, Config, Tape};
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::lookup::{self, new_session};
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -35,6 +37,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fork {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     id: String,
 
     /// After which turn; 0 is before the model said anything. After the last one if left out
@@ -93,7 +96,7 @@ impl Fork {
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {
             let session = &run.session;
             Progress::new().warn(&format!(
-                "session {session} is not what was kept ({why}): the new one begins with what stands there now"
+                "session {session} was altered since it was kept ({why}): the new one begins with what stands there now"
             ));
         }
         let session = match &self.session {

@@ -11,7 +11,7 @@ use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
 
 const HEADING: &str =
-    "RUN                                   BEGUN (UTC)          STATUS       TURNS  ABOUT";
+    "RUN                                   BEGUN                STATUS       TURNS  ABOUT";
 
 const EXAMPLES: &str = "\
 Examples:

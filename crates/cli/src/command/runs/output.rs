@@ -3,12 +3,14 @@
 use std::io;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{RunId, ToolCallId};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{OutputHead, OutputPlace};
 use serde_json::json;
 
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
@@ -33,6 +35,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunOutput {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     run: String,
 
     /// The call, or the end of its id

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{CallStage, Verdict};
 use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
@@ -12,6 +13,7 @@ use neuraxis_app::{App, Tape};
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::{lease_progress, lookup};
+use crate::completion;
 use crate::confirm;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
@@ -36,6 +38,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     id: String,
 
     /// End it instead of letting it go on; its history stays valid

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::Record;
 use neuraxis::core::log::RunView;
 use neuraxis::engine::{Sessions, run_steps};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::{outline, run_in_json, style_of};
 use crate::command::lookup;
 use crate::command::sessions::used;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
@@ -30,6 +32,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::runs))]
     id: String,
 
     /// What to print: a tree for people, one JSON object, or each record as a line of JSON
@@ -93,7 +96,7 @@ fn in_text(
             .and_then(|end| end.duration_since(started).try_into().ok());
         let took = took.map(|took| format!(" · took {}", brief(took)));
         let begun = moment(started);
-        line("begun", format!("{begun} UTC{}", took.unwrap_or_default()));
+        line("begun", format!("{begun}{}", took.unwrap_or_default()));
     }
     if let Some(decision) = view.decision() {
         let (mode, channel) = (

@@ -1,12 +1,14 @@
 //! `neuraxis sessions delete`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::SessionId;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::StoreError;
 
 use crate::command::lease_progress;
 use crate::command::lookup;
+use crate::completion;
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -24,7 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
     /// The sessions, or the beginnings of their ids
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(completion::sessions))]
     ids: Vec<String>,
 
     /// Do not ask

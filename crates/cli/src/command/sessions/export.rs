@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::SessionId;
 use neuraxis::engine::{ExportError, Sessions};
 use neuraxis::ports::SessionFilter;
 
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -29,7 +31,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
     /// The sessions, or the beginnings of their ids
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCandidates::new(completion::sessions))]
     ids: Vec<String>,
 
     /// Export every session

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::quantities::moment;
 
 const HEADING: &str =
-    "SESSION                               MADE (UTC)           RUNS  LAST         ABOUT";
+    "SESSION                               MADE                 RUNS  LAST         ABOUT";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,7 @@
 
 use anstyle::Style;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::Message;
 use neuraxis::core::log::checklist;
 use neuraxis::core::log::describe::counted;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::command::lookup;
 use crate::command::runs::{run_in_json, run_in_text};
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::listing::Format;
@@ -27,6 +29,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// The session: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCandidates::new(completion::sessions))]
     id: String,
 
     /// What to print: a text for people, or one JSON object
@@ -68,7 +71,7 @@ fn in_text(overview: &SessionOverview) -> String {
     const BOLD: Style = Style::new().bold();
     let session = &overview.session;
     let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
-    text.push_str(&format!("  made    {} UTC\n", moment(session.created_at)));
+    text.push_str(&format!("  made    {}\n", moment(session.created_at)));
     if let Some(owner) = &session.owner {
         text.push_str(&format!("  owner   {}\n", one_line(owner)));
     }

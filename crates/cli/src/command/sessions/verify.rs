@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::SessionId;
 use neuraxis::core::ContentHash;
 use neuraxis::engine::Sessions;
@@ -9,9 +10,11 @@ use neuraxis::ports::{SessionFilter, StoreError};
 use serde_json::{Value, json};
 
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
+use crate::progress::Progress;
 
 const HEADING: &str = "SESSION                               RECORDS  HEAD, OR WHAT IS WRONG";
 
@@ -31,7 +34,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Verify {
     /// The sessions, or the beginnings of their ids; all if left out
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(completion::sessions))]
     ids: Vec<String>,
 
     /// The head that the chain of the one session must end with
@@ -65,10 +68,16 @@ impl Verify {
         }
         checked.listing.end()?;
         match checked.damaged {
-            0 => Ok(()),
+            0 => {
+                if self.format == Format::Text && checked.listing.count > 0 {
+                    Progress::new().notice("nothing was altered");
+                }
+                Ok(())
+            }
             damaged => {
                 let all = checked.listing.count;
-                let error = anyhow!("{damaged} of {all} sessions are not what was kept");
+                let error =
+                    anyhow!("{damaged} of {all} sessions were altered since they were kept");
                 Err(CommandError::failed(error))
             }
         }

@@ -25,7 +25,8 @@ Examples:
 
 /// Call a tool and print its result as JSON
 ///
-/// The arguments are checked against the tool's schema first, as those of a model are.
+/// The arguments are checked against the tool's schema first, as those of a model are. It is you who calls: the policy is
+/// not asked, and the call runs at once, also of a tool that writes or runs commands.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Call {

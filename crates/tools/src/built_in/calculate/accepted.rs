@@ -110,7 +110,7 @@ fn words(text: &str) -> Result<(), ToolError> {
     match refused_word {
         None => Ok(()),
         Some(word) => Err(refused(&format!(
-            "{word:?} is no number; only arithmetic is calculated"
+            "{word:?} is not a number; only arithmetic is calculated"
         ))),
     }
 }

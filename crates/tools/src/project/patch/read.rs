@@ -86,7 +86,7 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     let special = [FileMode::Symlink, FileMode::Gitlink].map(Some);
     if modes.iter().any(|mode| special.contains(mode)) {
         return Err(invalid(format!(
-            "{path:?} is no regular file there; symlinks and submodules are not made or changed"
+            "{path:?} is not a regular file there; symlinks and submodules are not made or changed"
         )));
     }
     let creates = matches!(wanted, Wanted::Create { .. });

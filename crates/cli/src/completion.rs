@@ -1,0 +1,149 @@
+//! What a shell completes: commands and options, and the values there are just now, such as ids of sessions. The shell asks
+//! this program each time, in a variable of its own.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{CompleteEnv, Shells};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::{RunFilter, SessionFilter};
+use neuraxis_app::Config;
+
+use crate::arguments::{Arguments, ConfigurationArguments};
+use crate::harmless::one_line;
+use crate::setup::{Loaded, Setup};
+
+/// The variable in which a shell asks.
+const VARIABLE: &str = "_NEURAXIS_COMPLETE";
+
+/// How many sessions or runs are proposed.
+const MAX_IDS: usize = 20;
+
+/// Answers a shell that asks, and ends the program then.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Arguments::command)
+        .var(VARIABLE)
+        .complete();
+}
+
+/// Returns what a shell has to read so that it asks.
+pub(crate) fn registration(shell: Shell) -> Option<Vec<u8>> {
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell.to_string())?;
+    let mut script = Vec::new();
+    let name = "neuraxis";
+    completer
+        .write_registration(VARIABLE, name, name, name, &mut script)
+        .ok()?;
+    Some(script)
+}
+
+/// The modes there are.
+pub(crate) fn modes() -> Vec<CompletionCandidate> {
+    of_config(|config| names(config.policy().modes()))
+}
+
+/// The channels there are.
+pub(crate) fn channels() -> Vec<CompletionCandidate> {
+    of_config(|config| names(config.policy().channels()))
+}
+
+/// The agents there are.
+pub(crate) fn agents() -> Vec<CompletionCandidate> {
+    of_config(|config| names(config.policy().agents()))
+}
+
+/// The plans there are.
+pub(crate) fn plans() -> Vec<CompletionCandidate> {
+    of_config(|config| names(config.policy().config().plans.keys()))
+}
+
+/// The roles that have a model, and their models.
+pub(crate) fn models() -> Vec<CompletionCandidate> {
+    of_config(|config| {
+        let is_model = |key: &str| key.starts_with("models.") && key.ends_with(".model");
+        let settings = config.settings().into_iter();
+        let models = settings.filter(|setting| is_model(&setting.key));
+        let models = models.map(|setting| setting.value.trim_matches('"').to_owned());
+        let roles = names(config.models().keys()).into_iter();
+        roles
+            .chain(models)
+            .filter(|name| !name.is_empty())
+            .collect()
+    })
+}
+
+/// The newest sessions.
+pub(crate) fn sessions() -> Vec<CompletionCandidate> {
+    of_store(async |sessions| {
+        let mut each = sessions.each(SessionFilter::default().limited_to(MAX_IDS));
+        let mut found = Vec::new();
+        while found.len() < MAX_IDS
+            && let Ok(Some(session)) = each.next().await
+        {
+            let runs = sessions.runs(&session.id).await.ok().flatten();
+            let about = runs.and_then(|runs| runs.first()?.text.clone());
+            found.push(candidate(session.id.as_str(), about.as_deref()));
+        }
+        found
+    })
+}
+
+/// The newest runs.
+pub(crate) fn runs() -> Vec<CompletionCandidate> {
+    of_store(async |sessions| {
+        let mut each = sessions.each_run(RunFilter::default().limited_to(MAX_IDS));
+        let mut found = Vec::new();
+        while found.len() < MAX_IDS
+            && let Ok(Some(run)) = each.next().await
+        {
+            found.push(candidate(&run.run_id.to_string(), run.text.as_deref()));
+        }
+        found
+    })
+}
+
+fn candidate(id: &str, about: Option<&str>) -> CompletionCandidate {
+    let about = about.map(|about| one_line(about).into());
+    CompletionCandidate::new(id).help(about)
+}
+
+fn names<T: ToString>(all: impl Iterator<Item = T>) -> Vec<String> {
+    all.map(|name| name.to_string()).collect()
+}
+
+/// Nothing is proposed where the configuration cannot be read: the command itself says why.
+fn loaded() -> Option<Loaded> {
+    let arguments = ConfigurationArguments {
+        config: None,
+        settings: Vec::new(),
+    };
+    Setup::new(arguments).load().ok()
+}
+
+fn of_config(values: impl FnOnce(&Config) -> Vec<String>) -> Vec<CompletionCandidate> {
+    let values = loaded().map(|loaded| values(&loaded.config));
+    let values = values.unwrap_or_default().into_iter();
+    values.map(CompletionCandidate::new).collect()
+}
+
+fn of_store(
+    values: impl AsyncFnOnce(&Sessions) -> Vec<CompletionCandidate>,
+) -> Vec<CompletionCandidate> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let (Some(loaded), Ok(runtime)) = (loaded(), runtime) else {
+        return Vec::new();
+    };
+    runtime.block_on(async {
+        match loaded.store().await {
+            Ok(open) => {
+                let found = values(&open.sessions()).await;
+                open.close().await;
+                found
+            }
+            Err(_) => Vec::new(),
+        }
+    })
+}
