@@ -111,6 +111,66 @@ fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scrip
     (answer, person)
 }
 
+#[test]
+fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |arguments: &str| described(&asking("run_command", arguments), folder.path());
+    let others = [
+        asked(r#"{"command":"touch b"}"#),
+        asked(r#"{"command":"touch c"}"#),
+    ];
+    let terms = Terms {
+        others: &others,
+        ..Terms::alone(Postponing::NotOffered)
+    };
+    let first = asked(r#"{"command":"touch a"}"#);
+    let mut person = Scripted::new(["a", "y"]);
+    assert_eq!(
+        ask(&first, &terms, &mut person).unwrap(),
+        Answer::ApproveAll
+    );
+    let before = person.screen.split("allow all 3 calls").next().unwrap();
+    assert!(
+        before.contains("touch b") && before.contains("touch c"),
+        "{before}"
+    );
+    // Whoever hesitates is back at the first.
+    let mut person = Scripted::new(["a", "", "n", ""]);
+    assert_eq!(
+        ask(&first, &terms, &mut person).unwrap(),
+        Answer::Deny(None)
+    );
+    let mut person = Scripted::new(["d", "not now"]);
+    let none = Answer::DenyAll(Some("not now".to_owned()));
+    assert_eq!(ask(&first, &terms, &mut person).unwrap(), none);
+    let mut person = Scripted::new(["a", "n", ""]);
+    let alone = Terms::alone(Postponing::NotOffered);
+    assert_eq!(
+        ask(&first, &alone, &mut person).unwrap(),
+        Answer::Deny(None)
+    );
+}
+
+#[test]
+fn edited_arguments_that_the_tool_does_not_take_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = described(&asking("run_command", COMMAND), folder.path());
+    let terms = Terms {
+        check: &|_| Err("\"bogus\" is unknown".to_owned()),
+        ..Terms::alone(Postponing::NotOffered)
+    };
+    let mut person = Scripted::new(["e", "y"]);
+    person
+        .edits
+        .push_back(r#"{"command":"ls","bogus":1}"#.to_owned());
+    assert_eq!(ask(&asked, &terms, &mut person).unwrap(), YES);
+    assert!(
+        person.screen.contains("takes no such arguments"),
+        "{}",
+        person.screen
+    );
+}
+
 const YES: Answer = Answer::Approve {
     arguments: None,
     remember: None,

@@ -136,6 +136,7 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "Still there?");
     person.exp_string("Here I am.").unwrap();
+    assert_eq!(model.said(), ["# Beginning\nand then\n\n[interrupted]"]);
     person.exp_string("chat/moderate>").unwrap();
     // At the prompt, one says how to leave and two leave.
     person.send_control('c').unwrap();
