@@ -78,6 +78,7 @@ enum Choice {
     AllowAll(usize),
     DenyAll(usize),
     ViewAll,
+    ViewExact,
     Later,
 }
 
@@ -94,7 +95,8 @@ impl Choice {
             Self::DenyAll(count) => {
                 return ("d".to_owned(), "none", format!("deny all {count}"));
             }
-            Self::ViewAll => ("v", "view", "view it to the letter"),
+            Self::ViewAll => ("v", "view", "view all of it"),
+            Self::ViewExact => ("x", "exact", "show its exact arguments"),
             Self::Later => ("l", "later", "leave the run waiting"),
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
@@ -128,7 +130,7 @@ pub(crate) fn ask(
     let mut asked = asked.clone();
     let mut hidden = show_what_fits(&asked, terms, person)?;
     loop {
-        let choices = choices(&asked, terms);
+        let choices = choices(&asked, hidden, terms);
         person.show(&legend(&choices, person.width()))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
@@ -171,7 +173,8 @@ pub(crate) fn ask(
             }
             Choice::Later => return Ok(Answer::Later),
             Choice::Deny => return reason(person),
-            Choice::ViewAll => hidden = show(&asked, Whole::Exact, person)?,
+            Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
+            Choice::ViewExact => hidden = show(&asked, Whole::Exact, person)?,
             Choice::Edit => {
                 if let Some(edited) = edit(&asked, terms.check, person)? {
                     asked = edited;
@@ -201,7 +204,7 @@ fn allow_all(others: &[Asked], person: &mut impl Person) -> io::Result<Option<An
 
 /// Shows as much as stays on the screen with what can be answered below it.
 fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
-    let legend = legend(&choices(asked, terms), person.width());
+    let legend = legend(&choices(asked, 0, terms), person.width());
     // The line for the answer takes a row, too.
     let below = legend.lines().count() + 1;
     let rows = person.height().saturating_sub(below);
@@ -215,14 +218,20 @@ fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usi
 }
 
 /// Returns what can be answered. This is the one place that knows.
-fn choices(asked: &Asked, terms: &Terms<'_>) -> Vec<Choice> {
+fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
     // What may be remembered is about the arguments that were asked about.
     if asked.origin == Origin::Model {
         let scopes = (1..).zip(asked.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
     }
-    choices.extend([Choice::Deny, Choice::Edit, Choice::ViewAll]);
+    choices.extend([Choice::Deny, Choice::Edit]);
+    if hidden > 0 {
+        choices.push(Choice::ViewAll);
+    }
+    if !asked.subject.rows.is_empty() {
+        choices.push(Choice::ViewExact);
+    }
     if !terms.others.is_empty() && asked.origin == Origin::Model {
         let count = terms.others.len() + 1;
         choices.extend([Choice::AllowAll(count), Choice::DenyAll(count)]);
@@ -273,7 +282,10 @@ impl Terms<'_> {
 
 #[cfg(test)]
 pub(super) fn legend_of(asked: &Asked, columns: usize) -> String {
-    legend(&choices(asked, &Terms::alone(Postponing::Offered)), columns)
+    legend(
+        &choices(asked, 1, &Terms::alone(Postponing::Offered)),
+        columns,
+    )
 }
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {

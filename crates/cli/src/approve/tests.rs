@@ -344,7 +344,7 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
 #[test]
 fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
     for (edit, said) in [
-        ("{\"command\": ", "That is no JSON"),
+        ("{\"command\": ", "This is not JSON"),
         (
             r#"{ "cwd": "app", "command": "git push --force" }"#,
             "stay as they are",
@@ -394,14 +394,14 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
 
 #[test]
 fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
-    let lines: String = (0..40).map(|number| format!("line {number}\\n")).collect();
-    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
+    let lines: String = (0..60).map(|number| format!("line {number}\\n")).collect();
+    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}","create_folders":true}}"#);
     let asked = described(&asking("write_file", &arguments), Path::new("/nowhere"));
     for rows in [20, 30, 50] {
         let (text, hidden) = question_text(&asked, Whole::Cut { rows }, USUAL_WIDTH);
         assert!(hidden > 0);
         assert!(text.lines().count() <= rows, "{rows}: {text}");
-        assert!(text.contains("exactly these arguments"), "{text}");
+        assert!(text.contains("and these arguments"), "{text}");
     }
 }
 
@@ -496,6 +496,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
         project: PathBuf::new(),
+        waiting: VecDeque::new(),
     };
     let (first, turn) = (asking("first", COMMAND), turn_context());
     let mut withdrawn = Box::pin(approver.decide(&first, &turn));

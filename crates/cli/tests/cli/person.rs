@@ -217,7 +217,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     }
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("why, for the model").unwrap();
+    person.exp_string("reason to tell the model").unwrap();
     type_line(&mut person, "");
     person.exp_string("Well.").unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -259,7 +259,7 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
     person.exp_string("Asia/Tokyo").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("why, for the model").unwrap();
+    person.exp_string("reason to tell the model").unwrap();
     type_line(&mut person, "not there");
     person.exp_string("Europe/Paris").unwrap();
     person.exp_string("your answer:").unwrap();
