@@ -7,6 +7,7 @@
 
 mod arguments;
 mod batch;
+mod change;
 mod dialog;
 mod editor;
 mod elsewhere;
