@@ -95,7 +95,7 @@ impl Choice {
                 return ("d".to_owned(), "none", format!("deny all {count}"));
             }
             Self::ViewAll => ("v", "view", "view all of it"),
-            Self::ViewExact => ("x", "exact", "show its exact arguments"),
+            Self::ViewExact => ("x", "exact", "exact arguments"),
             Self::Later => ("l", "later", "leave the run waiting"),
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
