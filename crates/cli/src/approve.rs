@@ -6,6 +6,8 @@
 //! What may be asked, and what may be remembered of an answer, is decided elsewhere.
 
 mod arguments;
+mod batch;
+mod change;
 mod dialog;
 mod editor;
 mod elsewhere;
@@ -206,26 +208,6 @@ impl Prompter {
         }
     }
 
-    /// Takes the other calls about which somebody is asked now, so that they can be decided about together.
-    async fn others(&mut self) -> Vec<(Box<AskApproval>, oneshot::Sender<ApproverReply>)> {
-        // The calls of one reply are asked about at once, each by a task of its own.
-        tokio::task::yield_now().await;
-        if let Some(questions) = &mut self.questions {
-            while let Ok(question) = questions.try_recv() {
-                self.waiting.push_back(question);
-            }
-        }
-        let mut others = Vec::new();
-        for question in std::mem::take(&mut self.waiting) {
-            match question {
-                question if question.is_withdrawn() => {}
-                Question::Call { ask, reply } => others.push((ask, reply)),
-                form @ Question::Form { .. } => self.waiting.push_back(form),
-            }
-        }
-        others
-    }
-
     /// Puts a question to the person and brings the answer back. Returns what was answered about a call; nothing if that
     /// was settled elsewhere before, or it was a tool that asked.
     pub(crate) async fn put(
@@ -287,15 +269,8 @@ impl Prompter {
                 return Err(CommandError::failed(error));
             }
         };
-        if matches!(answer, Answer::ApproveAll | Answer::DenyAll(_)) && settled.is_none() {
-            for (_, reply) in others {
-                let _ = reply.send(ApproverReply::from(answer.clone()));
-            }
-        } else {
-            let back = others.into_iter().rev();
-            let back = back.map(|(ask, reply)| Question::Call { ask, reply });
-            back.for_each(|question| self.waiting.push_front(question));
-        }
+        let answers_all = settled.is_none().then_some(&answer);
+        self.answer_others(others, answers_all);
         if let Some(settled) = settled {
             // Half an answer is none to the next question.
             forget_what_was_typed();

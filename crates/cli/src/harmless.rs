@@ -90,7 +90,10 @@ fn name(letter: char, text: &mut String) {
 }
 
 fn is_harmless(letter: char) -> bool {
-    matches!(letter, '\n' | '\t') || !(letter.is_control() || reorders(letter) || hides(letter))
+    let is_mark_of_direction = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{ad}');
+    matches!(letter, '\n' | '\t')
+        || is_mark_of_direction
+        || !(letter.is_control() || reorders(letter) || hides(letter))
 }
 
 /// Tells whether a character changes the direction of the text after it, so that a line reads as another.
@@ -205,7 +208,8 @@ mod tests {
             ("safe\rrm -rf", "saferm -rf"),
             ("a\u{8}b\u{7f}c\u{9b}2Jd", "a␈b␡c\u{fffd}2Jd"),
             ("user\u{202e}txt.exe", "user\u{fffd}txt.exe"),
-            ("a\u{200b}b\u{feff}c\u{ad}d", "a\u{fffd}b\u{fffd}c\u{fffd}d"),
+            ("a\u{200b}b\u{feff}c\u{ad}d", "a\u{fffd}b\u{fffd}c\u{ad}d"),
+            ("\u{200f}שלום\u{200e}", "\u{200f}שלום\u{200e}"),
             ("hi\u{e0041}\u{e007f}", "hi\u{fffd}\u{fffd}"),
             ("👩\u{200d}🚀 ❤\u{fe0f}", "👩\u{200d}🚀 ❤\u{fe0f}"),
         ] {

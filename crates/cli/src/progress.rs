@@ -76,7 +76,8 @@ impl Progress {
     /// Says that a step is done, to whoever watches.
     pub(crate) fn done(&self, what: &str) {
         if self.audience != Audience::Log {
-            self.tell(&format!("{DIM}{}{DIM:#}", one_line(what)));
+            // It may hold a command to be copied, which is broken by nobody but the terminal.
+            self.print(&format!("{DIM}{}{DIM:#}\n", one_line(what)));
         }
     }
 

@@ -67,6 +67,48 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     line
 }
 
+/// Keeps what is typed from showing up in the middle of what is written. It is not lost: whoever reads next gets it.
+#[derive(Debug)]
+pub(crate) struct Unechoed {
+    #[cfg(unix)]
+    before: Termios,
+}
+
+/// Begins to keep what is typed from showing, until that is dropped. Nothing where the terminal is not ours.
+#[cfg(unix)]
+pub(crate) fn unechoed() -> Option<Unechoed> {
+    use std::io::IsTerminal;
+
+    use rustix::termios::LocalModes;
+
+    if !std::io::stdout().is_terminal() || is_in_the_background() {
+        return None;
+    }
+    let before = tcgetattr(std::io::stdin()).ok()?;
+    let mut quiet = before.clone();
+    quiet.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
+    note(Some(before.clone()));
+    Some(Unechoed { before })
+}
+
+/// Elsewhere, what is typed shows.
+#[cfg(not(unix))]
+pub(crate) const fn unechoed() -> Option<Unechoed> {
+    None
+}
+
+#[cfg(unix)]
+impl Drop for Unechoed {
+    fn drop(&mut self) {
+        note(None);
+        if !is_in_the_background() {
+            // A terminal that is gone needs nothing.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+        }
+    }
+}
+
 #[cfg(unix)]
 fn note(before: Option<Termios>) -> Option<Termios> {
     // What is kept here is whole, whoever panicked meanwhile.

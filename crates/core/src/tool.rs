@@ -163,8 +163,8 @@ pub struct ToolAnnotations {
     /// It may destroy something.
     #[serde(default)]
     pub destructive: bool,
-    /// Its calls are confined to this machine, but for those whose argument `access` names `network`: of a tool that is
-    /// [`open_world`](Self::open_world), only these bring text of strangers. Not for tools of other people's servers.
+    /// Its calls are confined to this machine, but for those whose argument `access` names `network`: of a tool that reaches
+    /// outside this machine, only these bring text of strangers. Not for tools of other people's servers.
     #[serde(default, skip_serializing_if = "is_false")]
     pub confined: bool,
 }

@@ -5,10 +5,9 @@ use std::io;
 use neuraxis::core::{GrantScope, JsonText};
 use unicode_width::UnicodeWidthStr;
 
-use super::arguments::{for_editing, for_editing_inline};
+use super::change::edit;
 use super::person::{Line, Person};
 use super::show::{Asked, Origin, Whole, text};
-use crate::harmless::one_line;
 use crate::wrap::broken;
 
 /// The most characters of a reason for a denial, which the model is told.
@@ -78,6 +77,7 @@ enum Choice {
     AllowAll(usize),
     DenyAll(usize),
     ViewAll,
+    ViewExact,
     Later,
 }
 
@@ -94,7 +94,8 @@ impl Choice {
             Self::DenyAll(count) => {
                 return ("d".to_owned(), "none", format!("deny all {count}"));
             }
-            Self::ViewAll => ("v", "view", "view it to the letter"),
+            Self::ViewAll => ("v", "view", "view all of it"),
+            Self::ViewExact => ("x", "exact", "exact arguments"),
             Self::Later => ("l", "later", "leave the run waiting"),
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
@@ -128,7 +129,7 @@ pub(crate) fn ask(
     let mut asked = asked.clone();
     let mut hidden = show_what_fits(&asked, terms, person)?;
     loop {
-        let choices = choices(&asked, terms);
+        let choices = choices(&asked, hidden, terms);
         person.show(&legend(&choices, person.width()))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
@@ -171,7 +172,8 @@ pub(crate) fn ask(
             }
             Choice::Later => return Ok(Answer::Later),
             Choice::Deny => return reason(person),
-            Choice::ViewAll => hidden = show(&asked, Whole::Exact, person)?,
+            Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
+            Choice::ViewExact => hidden = show(&asked, Whole::Exact, person)?,
             Choice::Edit => {
                 if let Some(edited) = edit(&asked, terms.check, person)? {
                     asked = edited;
@@ -201,7 +203,7 @@ fn allow_all(others: &[Asked], person: &mut impl Person) -> io::Result<Option<An
 
 /// Shows as much as stays on the screen with what can be answered below it.
 fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
-    let legend = legend(&choices(asked, terms), person.width());
+    let legend = legend(&choices(asked, 0, terms), person.width());
     // The line for the answer takes a row, too.
     let below = legend.lines().count() + 1;
     let rows = person.height().saturating_sub(below);
@@ -215,14 +217,20 @@ fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usi
 }
 
 /// Returns what can be answered. This is the one place that knows.
-fn choices(asked: &Asked, terms: &Terms<'_>) -> Vec<Choice> {
+fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
     // What may be remembered is about the arguments that were asked about.
     if asked.origin == Origin::Model {
         let scopes = (1..).zip(asked.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
     }
-    choices.extend([Choice::Deny, Choice::Edit, Choice::ViewAll]);
+    choices.extend([Choice::Deny, Choice::Edit]);
+    if hidden > 0 {
+        choices.push(Choice::ViewAll);
+    }
+    if !asked.subject.rows.is_empty() {
+        choices.push(Choice::ViewExact);
+    }
     if !terms.others.is_empty() && asked.origin == Origin::Model {
         let count = terms.others.len() + 1;
         choices.extend([Choice::AllowAll(count), Choice::DenyAll(count)]);
@@ -273,7 +281,10 @@ impl Terms<'_> {
 
 #[cfg(test)]
 pub(super) fn legend_of(asked: &Asked, columns: usize) -> String {
-    legend(&choices(asked, &Terms::alone(Postponing::Offered)), columns)
+    legend(
+        &choices(asked, 1, &Terms::alone(Postponing::Offered)),
+        columns,
+    )
 }
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
@@ -296,51 +307,4 @@ fn reason(person: &mut impl Person) -> io::Result<Answer> {
         Line::Interrupted => Answer::StopRun,
         Line::Text(_) | Line::End => Answer::Deny(None),
     })
-}
-
-/// Has the arguments edited; nothing if they stay as they are.
-fn edit(asked: &Asked, check: &Check, person: &mut impl Person) -> io::Result<Option<Asked>> {
-    let before = asked.arguments.as_str();
-    let edited = match person.edit(&for_editing(before)) {
-        Ok(Some(edited)) => edited,
-        Ok(None) => match person.line("arguments: ", &for_editing_inline(before))? {
-            Line::Text(edited) => edited,
-            Line::Interrupted | Line::End => return unchanged(person),
-        },
-        Err(error) => {
-            let error = one_line(&error.to_string());
-            person.show(&format!("The arguments could not be edited: {error}\n"))?;
-            return Ok(None);
-        }
-    };
-    let (old, new): (Result<serde_json::Value, _>, Result<serde_json::Value, _>) =
-        (serde_json::from_str(before), serde_json::from_str(&edited));
-    match (old, new) {
-        (_, Err(error)) => {
-            let error = one_line(&error.to_string());
-            person.show(&format!(
-                "This is not JSON ({error}): nothing was changed.\n"
-            ))?;
-            Ok(None)
-        }
-        (Ok(old), Ok(new)) if old == new => unchanged(person),
-        (_, Ok(new)) => {
-            let edited = JsonText::from_text(new.to_string());
-            match check(&edited) {
-                Ok(()) => Ok(Some(asked.with_arguments(edited))),
-                Err(fault) => {
-                    let fault = one_line(&fault);
-                    person.show(&format!(
-                        "The tool takes no such arguments ({fault}): nothing was changed.\n"
-                    ))?;
-                    Ok(None)
-                }
-            }
-        }
-    }
-}
-
-fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
-    person.show("The arguments stay as they are.\n")?;
-    Ok(None)
 }

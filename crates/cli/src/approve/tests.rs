@@ -111,6 +111,66 @@ fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scrip
     (answer, person)
 }
 
+#[test]
+fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |arguments: &str| described(&asking("run_command", arguments), folder.path());
+    let others = [
+        asked(r#"{"command":"touch b"}"#),
+        asked(r#"{"command":"touch c"}"#),
+    ];
+    let terms = Terms {
+        others: &others,
+        ..Terms::alone(Postponing::NotOffered)
+    };
+    let first = asked(r#"{"command":"touch a"}"#);
+    let mut person = Scripted::new(["a", "y"]);
+    assert_eq!(
+        ask(&first, &terms, &mut person).unwrap(),
+        Answer::ApproveAll
+    );
+    let before = person.screen.split("allow all 3 calls").next().unwrap();
+    assert!(
+        before.contains("touch b") && before.contains("touch c"),
+        "{before}"
+    );
+    // Whoever hesitates is back at the first.
+    let mut person = Scripted::new(["a", "", "n", ""]);
+    assert_eq!(
+        ask(&first, &terms, &mut person).unwrap(),
+        Answer::Deny(None)
+    );
+    let mut person = Scripted::new(["d", "not now"]);
+    let none = Answer::DenyAll(Some("not now".to_owned()));
+    assert_eq!(ask(&first, &terms, &mut person).unwrap(), none);
+    let mut person = Scripted::new(["a", "n", ""]);
+    let alone = Terms::alone(Postponing::NotOffered);
+    assert_eq!(
+        ask(&first, &alone, &mut person).unwrap(),
+        Answer::Deny(None)
+    );
+}
+
+#[test]
+fn edited_arguments_that_the_tool_does_not_take_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = described(&asking("run_command", COMMAND), folder.path());
+    let terms = Terms {
+        check: &|_| Err("\"bogus\" is unknown".to_owned()),
+        ..Terms::alone(Postponing::NotOffered)
+    };
+    let mut person = Scripted::new(["e", "y"]);
+    person
+        .edits
+        .push_back(r#"{"command":"ls","bogus":1}"#.to_owned());
+    assert_eq!(ask(&asked, &terms, &mut person).unwrap(), YES);
+    assert!(
+        person.screen.contains("takes no such arguments"),
+        "{}",
+        person.screen
+    );
+}
+
 const YES: Answer = Answer::Approve {
     arguments: None,
     remember: None,
@@ -284,7 +344,7 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
 #[test]
 fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
     for (edit, said) in [
-        ("{\"command\": ", "That is no JSON"),
+        ("{\"command\": ", "This is not JSON"),
         (
             r#"{ "cwd": "app", "command": "git push --force" }"#,
             "stay as they are",
@@ -334,14 +394,14 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
 
 #[test]
 fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
-    let lines: String = (0..40).map(|number| format!("line {number}\\n")).collect();
-    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
+    let lines: String = (0..60).map(|number| format!("line {number}\\n")).collect();
+    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}","create_folders":true}}"#);
     let asked = described(&asking("write_file", &arguments), Path::new("/nowhere"));
     for rows in [20, 30, 50] {
         let (text, hidden) = question_text(&asked, Whole::Cut { rows }, USUAL_WIDTH);
         assert!(hidden > 0);
         assert!(text.lines().count() <= rows, "{rows}: {text}");
-        assert!(text.contains("exactly these arguments"), "{text}");
+        assert!(text.contains("and these arguments"), "{text}");
     }
 }
 
@@ -436,6 +496,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
         project: PathBuf::new(),
+        waiting: VecDeque::new(),
     };
     let (first, turn) = (asking("first", COMMAND), turn_context());
     let mut withdrawn = Box::pin(approver.decide(&first, &turn));

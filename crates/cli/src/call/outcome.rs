@@ -33,11 +33,11 @@ pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
     if let Some(signal) = value.get("signal").and_then(Value::as_i64) {
         return Some(format!("signal {signal}"));
     }
-    if let Some((added, removed)) = changed(result, &value) {
-        return Some(format!("+{added} −{removed}"));
-    }
     if value.get("change").and_then(Value::as_str) == Some("unchanged") {
         return Some("unchanged".to_owned());
+    }
+    if let Some((added, removed)) = changed(result, &value) {
+        return Some(format!("+{added} −{removed}"));
     }
     if let (Some(first), Some(last)) = (number("start_line"), number("end_line")) {
         let shown = (last + 1).saturating_sub(first.max(1));

@@ -3,6 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use super::code::Code;
+use super::lines::Line;
 use super::table::Table;
 use crate::harmless::{harmless, one_line};
 
@@ -17,8 +19,8 @@ pub(super) const fn options() -> Options {
 }
 
 /// Renders a block, which ends with a line break.
-pub(super) fn render(markdown: &str) -> String {
-    let mut page = Page::default();
+pub(super) fn render(markdown: &str, columns: usize, code: &mut Code) -> String {
+    let mut page = Page::new(columns, code);
     for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
         let is_heading = matches!(
             &event,
@@ -39,17 +41,20 @@ pub(super) fn render(markdown: &str) -> String {
     page.text
 }
 
-#[derive(Default)]
-struct Page {
+struct Page<'a> {
     text: String,
+    columns: usize,
+    code: &'a mut Code,
+    /// The line that is being written.
+    line: Line,
     /// What the text within is set in, from the outside in; each with those around it.
     styles: Vec<Style>,
     /// What stands before every line, from the outside in.
     margins: Vec<String>,
     /// The numbers of the lists that are open; none for one without numbers.
     lists: Vec<Option<u64>>,
-    /// The addresses of the links that are open, and where their texts begin.
-    links: Vec<(String, usize)>,
+    /// The addresses of the links that are open, and their texts.
+    links: Vec<(String, String)>,
     table: Option<Table>,
     is_in_code: bool,
     is_in_line: bool,
@@ -57,7 +62,24 @@ struct Page {
     is_after_block: bool,
 }
 
-impl Page {
+impl<'a> Page<'a> {
+    fn new(columns: usize, code: &'a mut Code) -> Self {
+        Self {
+            text: String::new(),
+            columns,
+            code,
+            line: Line::default(),
+            styles: Vec::new(),
+            margins: Vec::new(),
+            lists: Vec::new(),
+            links: Vec::new(),
+            table: None,
+            is_in_code: false,
+            is_in_line: false,
+            is_after_block: false,
+        }
+    }
+
     fn read(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.begin(tag),
@@ -105,7 +127,7 @@ impl Page {
             Tag::Strong => self.styles.push(self.style().bold()),
             Tag::Strikethrough => self.styles.push(self.style().strikethrough()),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-                self.links.push((one_line(&dest_url), self.text.len()));
+                self.links.push((one_line(&dest_url), String::new()));
                 self.styles.push(self.style().underline());
             }
             Tag::Table(alignments) => {
@@ -130,9 +152,8 @@ impl Page {
                 self.end_block();
             }
             TagEnd::CodeBlock => {
+                self.end_line();
                 self.is_in_code = false;
-                self.styles.pop();
-                self.margins.pop();
                 self.end_block();
             }
             TagEnd::List(_) => {
@@ -148,7 +169,9 @@ impl Page {
             TagEnd::Link | TagEnd::Image => self.end_link(),
             TagEnd::Table => {
                 let table = self.table.take();
-                for line in table.iter().flat_map(Table::lines) {
+                let margin: usize = self.margins.len() * 2;
+                let columns = self.columns.saturating_sub(margin);
+                for line in table.iter().flat_map(|table| table.lines(columns)) {
                     self.write(&line);
                     self.end_line();
                 }
@@ -182,8 +205,11 @@ impl Page {
             self.styles.pop();
             self.end_line();
         }
-        self.margins.push("    ".to_owned());
-        self.styles.push(CODE);
+        let language = match kind {
+            CodeBlockKind::Fenced(language) => language.as_ref(),
+            CodeBlockKind::Indented => "",
+        };
+        self.code.begin(language);
         self.is_in_code = true;
     }
 
@@ -205,11 +231,9 @@ impl Page {
     /// Writes where a link leads, unless its text says so: an address is never hidden behind a text.
     fn end_link(&mut self) {
         self.styles.pop();
-        let Some((address, start)) = self.links.pop() else {
+        let Some((address, said)) = self.links.pop() else {
             return;
         };
-        let said = self.text.get(start..).unwrap_or_default();
-        let said = anstream::adapter::strip_str(said).to_string();
         if said.trim() != address && !address.is_empty() {
             self.write(&format!(" <{address}>"));
         }
@@ -237,9 +261,7 @@ impl Page {
                     self.begin_block();
                 }
                 self.begin_line();
-                let style = self.style();
-                let line = harmless(line);
-                self.text.push_str(&format!("{style}{line}{style:#}"));
+                self.write_in_line(line);
             }
             if lines.peek().is_some() {
                 self.line_break();
@@ -250,8 +272,29 @@ impl Page {
     fn begin_line(&mut self) {
         if !self.is_in_line {
             self.is_in_line = true;
-            self.text.extend(self.margins.iter().map(String::as_str));
+            self.line.margin = self.margins.concat();
         }
+    }
+
+    fn write_in_line(&mut self, text: &str) {
+        for (_, said) in &mut self.links {
+            said.push_str(&harmless(text));
+        }
+        match self.is_in_code {
+            // What a line of code is set in is known once it is complete; it is made harmless then, too.
+            true => self.line.push(Style::new(), text),
+            false => self.line.push(self.style(), &harmless(text)),
+        }
+    }
+
+    /// Sets the line that was written: code as it is, and text broken where the screen ends.
+    fn set_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = match self.is_in_code {
+            true => format!("{}{}", line.margin, self.code.line(&line.text)),
+            false => line.broken(self.columns, &self.margins.concat()),
+        };
+        self.text.push_str(&line);
     }
 
     /// Breaks the line, also an empty one of code.
@@ -259,12 +302,16 @@ impl Page {
         if self.is_in_code {
             self.begin_line();
         }
+        if self.is_in_line {
+            self.set_line();
+        }
         self.text.push('\n');
         self.is_in_line = false;
     }
 
     fn end_line(&mut self) {
         if self.is_in_line {
+            self.set_line();
             self.text.push('\n');
             self.is_in_line = false;
         }

@@ -1,7 +1,15 @@
-//! A table, its columns as wide as their widest cells.
+//! A table, its columns as wide as their widest cells, or as the screen lets them be.
 
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
+
+use super::lines::Line;
+
+/// What stands between two columns.
+const GAP: &str = " │ ";
+
+/// The least columns of a column: a narrower one cannot be read.
+const LEAST: usize = 12;
 
 /// The cells of a table.
 #[derive(Debug)]
@@ -36,37 +44,134 @@ impl Table {
         }
     }
 
-    /// Lays the table out: the head, a line, and the rows.
-    pub(super) fn lines(&self) -> Vec<String> {
+    /// Lays the table out in so many columns: the head, a line, and the rows. Where not even narrow columns fit beside each
+    /// other, each cell has a line of its own, behind the name of its column.
+    pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let widths: Vec<usize> = (0..self.alignments.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
                 cells.map(|cell| cell.width()).max().unwrap_or_default()
             })
             .collect();
-        let mut lines: Vec<String> = self
-            .rows
-            .iter()
-            .map(|row| self.line(row, &widths))
-            .collect();
+        let gaps = GAP.width() * widths.len().saturating_sub(1);
+        let Some(widths) = shrunk(widths, columns.saturating_sub(gaps)) else {
+            return self.as_list();
+        };
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        lines.insert(1.min(lines.len()), rule.join("─┼─"));
+        let rule = rule.join("─┼─");
+        let mut lines = Vec::new();
+        for (place, row) in self.rows.iter().enumerate() {
+            lines.extend(self.row(row, &widths));
+            if place == 0 {
+                lines.push(rule.clone());
+            }
+        }
         lines
     }
 
-    fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let columns = self.alignments.iter().zip(widths).enumerate();
-        let cells = columns.map(|(column, (alignment, width))| {
-            let cell = row.get(column).map_or("", String::as_str);
-            let room = width.saturating_sub(cell.width());
-            let (left, right) = match alignment {
-                Alignment::Right => (room, 0),
-                Alignment::Center => (room / 2, room - room / 2),
-                Alignment::Left | Alignment::None => (0, room),
-            };
-            format!("{}{cell}{}", " ".repeat(left), " ".repeat(right))
-        });
-        let line: Vec<String> = cells.collect();
-        line.join(" │ ").trim_end().to_owned()
+    fn row(&self, row: &[String], widths: &[usize]) -> Vec<String> {
+        let cells: Vec<Vec<String>> = widths
+            .iter()
+            .enumerate()
+            .map(|(column, width)| {
+                let mut line = Line::default();
+                let cell = row.get(column).map_or("", String::as_str);
+                line.push(anstyle::Style::new(), cell);
+                let broken = line.broken(*width, "");
+                broken.split('\n').map(str::to_owned).collect()
+            })
+            .collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or_default();
+        let line = |height: usize| {
+            let columns = self.alignments.iter().zip(widths).zip(&cells);
+            let cells = columns.map(|((alignment, width), cell)| {
+                let cell = cell.get(height).map_or("", String::as_str);
+                aligned(cell, *alignment, *width)
+            });
+            let line: Vec<String> = cells.collect();
+            line.join(GAP).trim_end().to_owned()
+        };
+        (0..height).map(line).collect()
+    }
+
+    fn as_list(&self) -> Vec<String> {
+        let head = self.rows.first().map(Vec::as_slice).unwrap_or_default();
+        let mut lines = Vec::new();
+        for row in self.rows.iter().skip(1) {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            let cells = head.iter().zip(row);
+            lines.extend(cells.map(|(name, cell)| format!("{name}: {cell}")));
+        }
+        lines
+    }
+}
+
+fn aligned(cell: &str, alignment: Alignment, width: usize) -> String {
+    let room = width.saturating_sub(cell.width());
+    let (left, right) = match alignment {
+        Alignment::Right => (room, 0),
+        Alignment::Center => (room / 2, room - room / 2),
+        Alignment::Left | Alignment::None => (0, room),
+    };
+    format!("{}{cell}{}", " ".repeat(left), " ".repeat(right))
+}
+
+/// Takes from the widest columns what does not fit; nothing if even narrow ones do not.
+fn shrunk(mut widths: Vec<usize>, room: usize) -> Option<Vec<usize>> {
+    let least: usize = widths.iter().map(|width| (*width).min(LEAST)).sum();
+    if least > room {
+        return None;
+    }
+    while widths.iter().sum::<usize>() > room {
+        let widest = widths.iter_mut().max()?;
+        *widest -= 1;
+    }
+    Some(widths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(vec![Alignment::Left, Alignment::Right, Alignment::None]);
+        for row in [
+            ["Name", "Value", "Description"],
+            ["alpha", "1", "the first of them"],
+            ["gamma", "333", "the third, with a rather long description"],
+        ] {
+            table.begin_row();
+            for cell in row {
+                table.begin_cell();
+                table.write(cell);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn a_table_shrinks_to_the_screen() {
+        assert_eq!(
+            table().lines(40),
+            [
+                "Name  │ Value │ Description",
+                "──────┼───────┼─────────────────────────",
+                "alpha │     1 │ the first of them",
+                "gamma │   333 │ the third, with a rather",
+                "      │       │ long description",
+            ]
+        );
+        assert!(table().lines(80).iter().all(|line| line.width() <= 80));
+    }
+
+    #[test]
+    fn a_table_that_cannot_shrink_enough_becomes_a_list() {
+        let lines = table().lines(20);
+        assert_eq!(
+            lines[..3],
+            ["Name: alpha", "Value: 1", "Description: the first of them"]
+        );
     }
 }

@@ -71,8 +71,8 @@ fn text_is_shown_word_by_word_and_code_line_by_line() {
     assert_eq!(shown("- a"), "\n");
     assert_eq!(shown(" b\n"), "\n• a b");
     assert_eq!(shown("- b\n"), "\n• b");
-    assert_eq!(shown("```\ncode\n\nmo"), "\n    code\n    ");
-    assert_eq!(shown("re\n"), "\n    more");
+    assert_eq!(shown("```\ncode\n\nmo"), "\ncode\n");
+    assert_eq!(shown("re\n"), "\nmore");
     assert_eq!(shown("```\n"), "\n");
 }
 

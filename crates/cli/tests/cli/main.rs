@@ -49,6 +49,8 @@ mod runs;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod schema;
+#[cfg(unix)]
+mod screen;
 mod scripted;
 mod sessions;
 mod tape;

@@ -136,6 +136,7 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "Still there?");
     person.exp_string("Here I am.").unwrap();
+    assert_eq!(model.said(), ["# Beginning\nand then\n\n[interrupted]"]);
     person.exp_string("chat/moderate>").unwrap();
     // At the prompt, one says how to leave and two leave.
     person.send_control('c').unwrap();
@@ -216,7 +217,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     }
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("why, for the model").unwrap();
+    person.exp_string("reason to tell the model").unwrap();
     type_line(&mut person, "");
     person.exp_string("Well.").unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -258,7 +259,7 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
     person.exp_string("Asia/Tokyo").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("why, for the model").unwrap();
+    person.exp_string("reason to tell the model").unwrap();
     type_line(&mut person, "not there");
     person.exp_string("Europe/Paris").unwrap();
     person.exp_string("your answer:").unwrap();

@@ -98,6 +98,11 @@ impl Scripted {
         self.texts("system")
     }
 
+    /// Returns the texts of the model's own messages in the last request.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.texts("assistant")
+    }
+
     /// Returns the parts of the last message of the last request.
     pub(crate) fn parts(&self) -> Value {
         let seen = self.seen.lock().unwrap();

@@ -48,18 +48,36 @@ fn ask(machine: &Machine) -> Command {
 fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
     let (code, seen) = in_terminal(&mut ask(&Machine::new()));
     assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("\u{1b}["), "{seen:?}");
+    let plain = without_styles(&seen);
     for expected in [
         "running system_health: CPU (0 of 8)",
-        "reasoning (offline/rules) · ",
-        " · asks for a tool",
         "system_health · ",
+        "offline/rules · 2 model calls · ",
         " ms",
         "Memory: ",
         "to go on: neuraxis ask --session ",
-        "\u{1b}[",
     ] {
-        assert!(seen.contains(expected), "{expected:?} is not in {seen:?}");
+        assert!(plain.contains(expected), "{expected:?} is not in {plain:?}");
     }
+    let (_, verbose) = in_terminal(ask(&Machine::new()).arg("-v"));
+    let verbose = without_styles(&verbose);
+    for expected in ["reasoning (offline/rules) · ", " · asks for a tool", "  │ "] {
+        assert!(
+            verbose.contains(expected),
+            "{expected:?} is not in {verbose:?}"
+        );
+    }
+    let (_, quiet) = in_terminal(ask(&Machine::new()).arg("-q"));
+    assert!(
+        !quiet.contains("system_health") && !quiet.contains("model calls"),
+        "{quiet:?}"
+    );
+}
+
+fn without_styles(seen: &str) -> String {
+    let styles = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+    styles.replace_all(seen, "").into_owned()
 }
 
 #[test]

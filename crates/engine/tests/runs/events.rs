@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LiveBody, RunStatus};
+use neuraxis_core::{LiveBody, RunStatus, Transcript};
 use neuraxis_engine::{Delivery, Event, Events};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
@@ -239,4 +239,42 @@ async fn what_was_shown_of_a_call_that_the_deadline_cut_is_void() {
         "{shown:?}"
     );
     assert_eq!(shown[void + 1..], ["‹final›"], "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_shown_of_an_answer_that_is_interrupted_stays_in_the_conversation() {
+    let model = ScriptedModel::new()
+        .then(paced("The answer is forty-two.", 4))
+        .then(reply::text("As I said."));
+    let orchestrator = builder(model).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    let mut said = String::new();
+    while said.len() < 8
+        && let Some(event) = events.next().await
+    {
+        if let Event::Live(live) = event
+            && let LiveBody::TextDelta { text } = live.body
+        {
+            said.push_str(&text);
+        }
+    }
+    handle.cancel("the user wants it").unwrap();
+    let mut rest = Vec::new();
+    while let Some(event) = events.next().await {
+        rest.push(event);
+    }
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    let heard = Heard {
+        events: rest,
+        result: result.clone(),
+    };
+    let shown = shown(&heard);
+    assert!(!shown.contains(&"‹void›".to_owned()), "{shown:?}");
+    assert_eq!(shown.last().map(String::as_str), Some("‹final›"));
+    let records = handle.records();
+    let history = neuraxis_core::continued_history(&Transcript::default(), &records);
+    let last = history.messages().last().unwrap().text();
+    assert_eq!(last, format!("{}\n\n[interrupted]", said.trim_end()));
+    neuraxis_engine::replay(&Transcript::default(), &records).unwrap();
 }

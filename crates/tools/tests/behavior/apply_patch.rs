@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use neuraxis_core::JsonText;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -20,6 +21,38 @@ async fn refusal(project: &Project, patch: &str) -> String {
 
 fn read(project: &Project, path: &str) -> String {
     fs::read_to_string(project.path(path)).unwrap()
+}
+
+#[tokio::test]
+async fn a_patch_is_tried_out_without_changing_anything() {
+    let project = Project::with(&[("poem.txt", POEM)]);
+    let tools = neuraxis_tools::project_files(project.path("")).unwrap();
+    let tool = |name: &str| {
+        let mut tools = tools.iter();
+        tools
+            .find(|tool| tool.spec().name.as_str() == name)
+            .unwrap()
+    };
+    let patched = |line: &str| {
+        let patch = format!("--- a/poem.txt\n+++ b/poem.txt\n@@ -1 +1 @@\n-{line}\n+other\n");
+        JsonText::from_text(json!({ "patch": patch }).to_string())
+    };
+    tool("apply_patch").dry_run(&patched("one")).await.unwrap();
+    assert_eq!(read(&project, "poem.txt"), POEM);
+    let refused = tool("apply_patch").dry_run(&patched("nine")).await;
+    assert!(refused.unwrap_err().message.contains("poem.txt"));
+    let written =
+        |path: &str| JsonText::from_text(json!({ "path": path, "content": "x" }).to_string());
+    tool("write_file")
+        .dry_run(&written("new.txt"))
+        .await
+        .unwrap();
+    assert!(!project.path("new.txt").exists());
+    tool("write_file")
+        .dry_run(&written("no/new.txt"))
+        .await
+        .unwrap_err();
+    tool("read_file").dry_run(&written("absent")).await.unwrap();
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ impl Page {
             }
             return self.output.text(text);
         };
+        markdown.set_columns(self.output.width());
         let shown = markdown.push(text);
         if shown.is_empty() {
             // A spinner has its line for itself.

@@ -76,6 +76,8 @@ impl Reporter {
         match &live.body {
             LiveBody::ToolStart { tool_call_id, .. } => {
                 let call = self.calls.headline(tool_call_id);
+                // The time is counted from now on.
+                self.progress.hide();
                 self.progress.activity(&format!("running {call}"));
             }
             LiveBody::ToolProgress {
@@ -163,6 +165,7 @@ impl Reporter {
             RecordBody::ApprovalDecided(decided) => self.calls.decided(decided),
             RecordBody::ToolResult(result) => {
                 self.tool_ended(record, result);
+                self.progress.hide();
                 self.progress.activity(THINKING);
             }
             RecordBody::Plan(changed) => self.planned(record, &changed.plan),

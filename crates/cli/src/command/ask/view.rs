@@ -18,6 +18,7 @@ use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, on_one_line};
+use crate::terminal;
 
 /// Shows a run.
 #[derive(Debug)]
@@ -94,6 +95,7 @@ impl View {
         (prompter, tools): (&mut Prompter, &Arc<ToolCatalog>),
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
+        let mut unechoed = terminal::unechoed();
         loop {
             tokio::select! {
                 // What has happened is shown before anything is asked about it.
@@ -104,7 +106,9 @@ impl View {
                 },
                 question = prompter.next() => {
                     self.pause()?;
+                    drop(unechoed.take());
                     let answer = prompter.put(question, run, tools).await?;
+                    unechoed = terminal::unechoed();
                     if answer == Some(approve::Answer::StopRun) {
                         interrupt.note();
                     }
@@ -112,6 +116,7 @@ impl View {
             }
         }
         self.reporter.progress.hide();
+        drop(unechoed);
         Ok(())
     }
 

@@ -1,0 +1,50 @@
+//! The calls that wait while a person is asked about one of them: they may be decided about together.
+
+use neuraxis::core::AskApproval;
+use neuraxis::ports::ApproverReply;
+use tokio::sync::oneshot;
+
+use super::dialog::Answer;
+use super::{Prompter, Question};
+
+/// A call that waits, and the way back.
+type Waiting = (Box<AskApproval>, oneshot::Sender<ApproverReply>);
+
+impl Prompter {
+    /// Takes the other calls about which somebody is asked now.
+    pub(super) async fn others(&mut self) -> Vec<Waiting> {
+        // The calls of one reply are asked about at once, each by a task of its own.
+        tokio::task::yield_now().await;
+        if let Some(questions) = &mut self.questions {
+            while let Ok(question) = questions.try_recv() {
+                self.waiting.push_back(question);
+            }
+        }
+        let mut others = Vec::new();
+        for question in std::mem::take(&mut self.waiting) {
+            match question {
+                question if question.is_withdrawn() => {}
+                Question::Call { ask, reply } => others.push((ask, reply)),
+                form @ Question::Form { .. } => self.waiting.push_back(form),
+            }
+        }
+        others
+    }
+
+    /// Answers the other calls, if the answer is about all of them; otherwise they wait on, in their order.
+    pub(super) fn answer_others(&mut self, others: Vec<Waiting>, answer: Option<&Answer>) {
+        match answer {
+            Some(all @ (Answer::ApproveAll | Answer::DenyAll(_))) => {
+                for (_, reply) in others {
+                    // One that was settled meanwhile needs no answer any more.
+                    let _ = reply.send(ApproverReply::from(all.clone()));
+                }
+            }
+            _ => {
+                for (ask, reply) in others.into_iter().rev() {
+                    self.waiting.push_front(Question::Call { ask, reply });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Has the arguments of a call edited by the person who decides about it. What its tool would not take is not put before them
+//! again.
+
+use std::io;
+
+use neuraxis::core::JsonText;
+
+use super::arguments::{for_editing, for_editing_inline};
+use super::dialog::Check;
+use super::person::{Line, Person};
+use super::show::Asked;
+use crate::harmless::one_line;
+
+/// Has the arguments edited; nothing if they stay as they are.
+pub(super) fn edit(
+    asked: &Asked,
+    check: &Check,
+    person: &mut impl Person,
+) -> io::Result<Option<Asked>> {
+    let before = asked.arguments.as_str();
+    let edited = match person.edit(&for_editing(before)) {
+        Ok(Some(edited)) => edited,
+        Ok(None) => match person.line("arguments: ", &for_editing_inline(before))? {
+            Line::Text(edited) => edited,
+            Line::Interrupted | Line::End => return unchanged(person),
+        },
+        Err(error) => {
+            let error = one_line(&error.to_string());
+            person.show(&format!("The arguments could not be edited: {error}\n"))?;
+            return Ok(None);
+        }
+    };
+    let (old, new): (Result<serde_json::Value, _>, Result<serde_json::Value, _>) =
+        (serde_json::from_str(before), serde_json::from_str(&edited));
+    match (old, new) {
+        (_, Err(error)) => {
+            let error = one_line(&error.to_string());
+            person.show(&format!(
+                "This is not JSON ({error}): nothing was changed.\n"
+            ))?;
+            Ok(None)
+        }
+        (Ok(old), Ok(new)) if old == new => unchanged(person),
+        (_, Ok(new)) => {
+            let edited = JsonText::from_text(new.to_string());
+            match check(&edited) {
+                Ok(()) => Ok(Some(asked.with_arguments(edited))),
+                Err(fault) => {
+                    let fault = one_line(&fault);
+                    person.show(&format!(
+                        "The tool takes no such arguments ({fault}): nothing was changed.\n"
+                    ))?;
+                    Ok(None)
+                }
+            }
+        }
+    }
+}
+
+fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
+    person.show("The arguments stay as they are.\n")?;
+    Ok(None)
+}

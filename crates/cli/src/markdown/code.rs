@@ -1,0 +1,203 @@
+//! Colors code, line by line: how a line is colored depends on no later one, since it is shown before that is there.
+//!
+//! The grammars are loaded when the first piece of code comes whose language is known, and not before.
+
+use std::sync::LazyLock;
+
+use anstyle::{AnsiColor, Style};
+use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
+
+use crate::harmless::harmless;
+
+/// What is known of no language.
+const PLAIN: Style = AnsiColor::Cyan.on_default();
+
+/// The longest line that is colored, in bytes: reading a longer one takes too long.
+const MAX_LINE_BYTES: usize = 2_000;
+
+static GRAMMARS: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_newlines);
+
+/// Languages that have no grammar, and whose is close.
+const CLOSE: [(&str, &str); 12] = [
+    ("typescript", "js"),
+    ("ts", "js"),
+    ("tsx", "js"),
+    ("jsx", "js"),
+    ("javascript", "js"),
+    ("jsonc", "json"),
+    ("json5", "json"),
+    ("shell", "bash"),
+    ("zsh", "bash"),
+    ("kotlin", "java"),
+    ("c++", "cpp"),
+    ("golang", "go"),
+];
+
+/// What the parts of code are set in; the first that fits counts.
+const STYLES: [(&str, Style); 11] = [
+    ("comment", Style::new().dimmed()),
+    ("string", AnsiColor::Green.on_default()),
+    ("constant", AnsiColor::Yellow.on_default()),
+    ("keyword", AnsiColor::Magenta.on_default()),
+    ("storage", AnsiColor::Magenta.on_default()),
+    ("entity.name", AnsiColor::Blue.on_default()),
+    ("support", AnsiColor::Blue.on_default()),
+    ("variable.function", AnsiColor::Blue.on_default()),
+    ("markup.inserted", AnsiColor::Green.on_default()),
+    ("markup.deleted", AnsiColor::Red.on_default()),
+    ("meta.diff", AnsiColor::Cyan.on_default()),
+];
+
+/// The code of a block, as far as it was colored.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    language: String,
+    /// The lines, each as it came and as it is shown.
+    lines: Vec<(String, String)>,
+    /// Where in the code its reader stands; none for a language that nobody knows.
+    reader: Option<(ParseState, ScopeStack)>,
+    /// Which line is next.
+    next: usize,
+}
+
+impl Code {
+    /// Begins to read a block, which may be the one that was read before, with more lines.
+    pub(super) fn begin(&mut self, info: &str) {
+        let language = info.split([' ', ',', '{']).next().unwrap_or_default();
+        self.next = 0;
+        if self.language != language || self.lines.is_empty() {
+            language.clone_into(&mut self.language);
+            self.restart();
+        }
+    }
+
+    /// Returns the next line as it is shown.
+    pub(super) fn line(&mut self, line: &str) -> String {
+        let place = self.next;
+        self.next += 1;
+        match self.lines.get(place) {
+            Some((before, shown)) if before == line => return shown.clone(),
+            Some(_) => {
+                // Another block than before.
+                let begun: Vec<String> = self.lines.drain(..).map(|(line, _)| line).collect();
+                self.restart();
+                self.next = 0;
+                for line in begun.iter().take(place) {
+                    self.line(line);
+                }
+                self.next = place + 1;
+            }
+            None => {}
+        }
+        let shown = self.colored(line);
+        self.lines.push((line.to_owned(), shown.clone()));
+        shown
+    }
+
+    fn restart(&mut self) {
+        self.lines.clear();
+        let grammar = grammar(&self.language);
+        self.reader = grammar.map(|grammar| (ParseState::new(grammar), ScopeStack::new()));
+    }
+
+    fn colored(&mut self, line: &str) -> String {
+        let plain = || {
+            let line = harmless(line);
+            match line.is_empty() {
+                true => String::new(),
+                false => format!("{PLAIN}{line}{PLAIN:#}"),
+            }
+        };
+        if line.len() > MAX_LINE_BYTES {
+            return plain();
+        }
+        let Some((state, stack)) = &mut self.reader else {
+            return plain();
+        };
+        let Ok(changes) = state.parse_line(&format!("{line}\n"), &GRAMMARS) else {
+            self.reader = None;
+            return plain();
+        };
+        let mut shown = String::new();
+        let mut begin = 0;
+        for (place, change) in changes {
+            let place = place.min(line.len());
+            shown.push_str(&set(stack, line.get(begin..place).unwrap_or_default()));
+            begin = place.max(begin);
+            if stack.apply(&change).is_err() {
+                break;
+            }
+        }
+        shown.push_str(&set(stack, line.get(begin..).unwrap_or_default()));
+        shown
+    }
+}
+
+/// Writes a part of a line, harmless and in the style of what it is.
+fn set(stack: &ScopeStack, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let text = harmless(text);
+    let style = style_of(stack);
+    format!("{style}{text}{style:#}")
+}
+
+fn style_of(stack: &ScopeStack) -> Style {
+    let scopes = stack.as_slice().iter().rev();
+    let known = |scope: &Scope| {
+        let name = scope.build_string();
+        let fitting = STYLES.iter().find(|(begin, _)| {
+            name.strip_prefix(begin)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        fitting.map(|(_, style)| *style)
+    };
+    scopes.into_iter().find_map(known).unwrap_or_default()
+}
+
+fn grammar(language: &str) -> Option<&'static SyntaxReference> {
+    let language = language.trim().to_lowercase();
+    if language.is_empty() || ["text", "txt", "plain", "plaintext"].contains(&language.as_str()) {
+        return None;
+    }
+    let close = CLOSE.iter().find(|(name, _)| *name == language);
+    let language = close.map_or(language.as_str(), |(_, close)| close);
+    GRAMMARS.find_syntax_by_token(language)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_colored_line_by_line_and_keeps_every_letter() {
+        let lines = ["fn main() {", "\tlet x = \"a", "b\"; // end", "", "}"];
+        let mut code = Code::default();
+        code.begin("rust");
+        let shown: Vec<String> = lines.iter().map(|line| code.line(line)).collect();
+        let plain: Vec<String> = shown
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string())
+            .collect();
+        assert_eq!(plain, lines);
+        assert!(shown[0].contains("\u{1b}[35mfn\u{1b}[0m"), "{shown:?}");
+        // Read again with another line it is the same.
+        code.begin("rust");
+        let again: Vec<String> = lines.iter().map(|line| code.line(line)).collect();
+        assert_eq!(again, shown);
+        code.begin("rust");
+        assert_eq!(code.line("fn other() {}").is_empty(), false);
+        code.begin("nolanguage");
+        assert_eq!(code.line("x"), "\u{1b}[36mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn code_is_harmless() {
+        let mut code = Code::default();
+        code.begin("rust");
+        let shown = code.line("let x = \"\u{1b}[2J\u{202e}\";");
+        let plain = anstream::adapter::strip_str(&shown).to_string();
+        assert!(!plain.contains(['\u{1b}', '\u{202e}']), "{plain:?}");
+    }
+}

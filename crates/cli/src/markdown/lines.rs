@@ -1,0 +1,177 @@
+//! Breaks a line of text between words where the screen ends, with a margin before each part.
+
+use std::ops::Range;
+
+use anstyle::Style;
+use unicode_linebreak::linebreaks;
+use unicode_width::UnicodeWidthStr;
+
+use crate::wrap::pieces;
+
+/// The least columns that a part has, however narrow the screen is.
+const LEAST: usize = 12;
+
+/// A line that is being written: its text, and the styles of its stretches.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) text: String,
+    styles: Vec<(Style, Range<usize>)>,
+    /// What stands before it.
+    pub(super) margin: String,
+}
+
+impl Line {
+    pub(super) fn push(&mut self, style: Style, text: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.styles.push((style, start..self.text.len()));
+    }
+
+    /// Writes it on lines of so many columns at the most; before all but the first stands `margin`.
+    ///
+    /// What a longer text begins with is written the same, if the shorter one ends with a whole word.
+    pub(super) fn broken(&self, columns: usize, margin: &str) -> String {
+        let mut lines = Vec::new();
+        let first = room(columns, &self.margin);
+        for (place, part) in parts(&self.text, first, room(columns, margin))
+            .into_iter()
+            .enumerate()
+        {
+            let margin = if place == 0 { &self.margin } else { margin };
+            lines.push(format!("{margin}{}", self.styled(part)));
+        }
+        lines.join("\n")
+    }
+
+    fn styled(&self, part: Range<usize>) -> String {
+        let stretches = self.styles.iter().filter_map(|(style, stretch)| {
+            let both = stretch.start.max(part.start)..stretch.end.min(part.end);
+            let text = self.text.get(both).filter(|text| !text.is_empty())?;
+            Some(format!("{style}{text}{style:#}"))
+        });
+        stretches.collect()
+    }
+}
+
+fn room(columns: usize, margin: &str) -> usize {
+    let margin = anstream::adapter::strip_str(margin).to_string();
+    columns.saturating_sub(margin.width()).max(LEAST)
+}
+
+/// Returns the parts of a text that fit into so many columns, the first and the others, without the blanks between them.
+fn parts(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut start, mut used, mut room) = (0, 0, first);
+    let mut end_of = |start: usize, end: usize| {
+        let part = text.get(start..end).unwrap_or_default();
+        parts.push(start..start + part.trim_end().len());
+    };
+    for word in words(text) {
+        let begin = word.start;
+        let word = text.get(word).unwrap_or_default();
+        let width = word.trim_end().width();
+        if used > 0 && used + width > room {
+            end_of(start, begin);
+            (start, used, room) = (begin, 0, rest);
+        }
+        // An address stays whole, so that it can be followed and copied: the terminal breaks it.
+        if width > room && !word.contains("://") {
+            let mut pieces = pieces(word, room).into_iter().peekable();
+            while let Some(piece) = pieces.next() {
+                if pieces.peek().is_some() {
+                    end_of(start, start + piece.len());
+                    start += piece.len();
+                    room = rest;
+                } else {
+                    used = piece.width();
+                }
+            }
+        } else {
+            used += word.width();
+        }
+    }
+    end_of(start, text.len());
+    parts
+}
+
+/// Returns the words of a text, each with the blanks after it. Within what is written without blanks, such as Chinese, a
+/// line may be broken too; but not within a word of ASCII, such as a path.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    let mut start = 0;
+    for (place, _) in linebreaks(text) {
+        let before = text.get(..place).and_then(|text| text.chars().next_back());
+        let after = text.get(place..).and_then(|text| text.chars().next());
+        let is_within = before.is_some_and(|letter| letter.is_ascii() && !letter.is_whitespace())
+            && after.is_some_and(|letter| letter.is_ascii());
+        if !is_within && place > start {
+            words.push(start..place);
+            start = place;
+        }
+    }
+    if start < text.len() {
+        words.push(start..text.len());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn broken(text: &str, columns: usize) -> Vec<String> {
+        let mut line = Line::default();
+        line.push(Style::new(), text);
+        let lines = line.broken(columns, "  ");
+        lines.split('\n').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words_and_goes_on_below_its_beginning() {
+        assert_eq!(
+            broken("1. first item that is long", 14),
+            ["1. first item", "  that is long"]
+        );
+        assert_eq!(
+            broken("see src/some-file.rs", 18),
+            ["see", "  src/some-file.rs"]
+        );
+        assert_eq!(broken("0123456789abcdef", 12), ["0123456789ab", "  cdef"]);
+        assert_eq!(
+            broken("at https://example.com/a/b-c?d=e now", 14),
+            ["at", "  https://example.com/a/b-c?d=e", "  now"]
+        );
+        assert_eq!(broken("漢字漢字漢字漢字", 12), ["漢字漢字漢字", "  漢字"]);
+        assert_eq!(
+            broken("שלום עולם שלום עולם", 14),
+            ["שלום עולם שלום", "  עולם"]
+        );
+    }
+
+    #[test]
+    fn a_sign_of_several_characters_stays_whole() {
+        let family = "👩\u{200d}👩\u{200d}👧";
+        let text = family.repeat(20);
+        assert!(broken(&text, 20).iter().all(|line| {
+            let line = line.trim_start();
+            !line.starts_with('\u{200d}') && !line.ends_with('\u{200d}')
+        }));
+    }
+
+    proptest! {
+        #[test]
+        fn what_follows_changes_nothing_of_what_stands(words in prop::collection::vec("[a-z]{1,20}|漢字|🦀|https://a\\.b/c", 1..20), columns in 12_usize..40) {
+            let mut before = String::new();
+            let mut text = String::new();
+            for word in words {
+                text.push_str(&word);
+                let now = broken(&text, columns).join("\n");
+                prop_assert!(now.starts_with(&before), "{before:?} {now:?}");
+                before = now;
+                text.push(' ');
+            }
+        }
+    }
+}

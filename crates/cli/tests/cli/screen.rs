@@ -1,0 +1,233 @@
+//! What stands on the screen of a terminal, by a model of one: at several widths, with and without colors, when it is resized
+//! and interrupted, and while somebody types.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use regex::Regex;
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::machine::Machine;
+use crate::scripted::{Scripted, Turn};
+
+/// How long something may take to show up before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ROWS: u16 = 60;
+
+/// A terminal with a command in it.
+struct Screen {
+    child: Child,
+    ours: File,
+    shown: Arc<(Mutex<vt100::Parser>, Condvar)>,
+}
+
+impl Screen {
+    fn open(machine: &Machine, arguments: &[&str], columns: u16, no_color: bool) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        tcsetwinsize(&ours, size(columns)).unwrap();
+        let theirs = || -> Stdio {
+            let flags = OFlags::RDWR | OFlags::NOCTTY;
+            let opened = rustix::fs::open(&name, flags, rustix::fs::Mode::empty());
+            opened.unwrap().into()
+        };
+        let mut command = machine.command(arguments);
+        command.env("TERM", "xterm-256color").env("MY_KEY", "k");
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        let child = command.stdin(theirs()).stdout(theirs()).stderr(theirs());
+        let child = child.spawn().unwrap();
+        drop(command);
+        let shown = Arc::new((
+            Mutex::new(vt100::Parser::new(ROWS, columns, 0)),
+            Condvar::new(),
+        ));
+        let ours = File::from(ours);
+        let (mut reader, writer) = (ours.try_clone().unwrap(), Arc::clone(&shown));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                writer.0.lock().unwrap().process(&bytes[..read]);
+                writer.1.notify_all();
+            }
+        });
+        Self { child, ours, shown }
+    }
+
+    /// Waits until the screen is as wished, and returns it: lines without blanks at their ends.
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let (parser, grown) = &*self.shown;
+        let parser = parser.lock().unwrap();
+        let (parser, waited) = grown
+            .wait_timeout_while(parser, PATIENCE, |parser| !is_so(&contents(parser)))
+            .unwrap();
+        let seen = contents(&parser);
+        assert!(!waited.timed_out(), "never {what}:\n{seen}");
+        seen
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) -> String {
+        self.until(text, |seen| seen.contains(text))
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.ours.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn resize(&self, columns: u16) {
+        self.shown
+            .0
+            .lock()
+            .unwrap()
+            .screen_mut()
+            .set_size(ROWS, columns);
+        tcsetwinsize(&self.ours, size(columns)).unwrap();
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
+
+    fn has_colors(&self) -> bool {
+        let parser = self.shown.0.lock().unwrap();
+        let screen = parser.screen();
+        let cells = (0..ROWS).flat_map(|row| (0..140).map(move |column| (row, column)));
+        let mut cells = cells.filter_map(|(row, column)| screen.cell(row, column));
+        cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const fn size(columns: u16) -> Winsize {
+    Winsize {
+        ws_row: ROWS,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+fn contents(parser: &vt100::Parser) -> String {
+    let contents = parser.screen().contents();
+    let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// Leaves out what differs from run to run: times.
+fn steady(seen: &str) -> String {
+    let times = Regex::new(r"\d+(\.\d)? m?s\b").unwrap();
+    times.replace_all(seen, "TIME").into_owned()
+}
+
+const PROMPT: &str = "code_task/exploratory>";
+
+fn chat(machine: &Machine, columns: u16, no_color: bool) -> Screen {
+    let arguments = [
+        "chat",
+        "--session",
+        "s",
+        "--channel",
+        "code_task",
+        "--mode",
+        "exploratory",
+    ];
+    let screen = Screen::open(machine, &arguments, columns, no_color);
+    screen.shows(PROMPT);
+    screen
+}
+
+const CALLS: [(&str, &str); 4] = [
+    (
+        "update_plan",
+        r#"{"steps":[{"step":"Look","status":"done"},{"step":"Write","status":"in_progress"}]}"#,
+    ),
+    ("read_file", r#"{"path":"notes.md"}"#),
+    (
+        "write_file",
+        r#"{"path":"notes.md","content":"one\n2\nthree\n"}"#,
+    ),
+    ("read_file", r#"{"path":"/etc/passwd"}"#),
+];
+
+const ANSWER: [&str; 1] = ["\
+Here is a paragraph with **bold words** and `code` that goes on for quite some time, so that it has to be broken at the edge of the terminal.\n\n\
+1. First item that is long enough to be broken on a terminal of eighty columns, with a hanging indent.\n\n\
+> A quotation that is also long enough to be broken at the right edge of the terminal, I should think.\n\n\
+| Name | Value | Description |\n| --- | ---: | --- |\n| gamma | 333 | the third, with a rather long description that will not fit on eighty columns |\n\n\
+```rust\nfn main() {}\n```\n"];
+
+#[test]
+fn calls_and_answers_fit_the_screen_at_every_width() {
+    for (columns, no_color) in [(60, false), (80, false), (140, false), (80, true)] {
+        let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&ANSWER)]);
+        let machine = model.machine().with_file("notes.md", "one\ntwo\nthree\n");
+        let mut screen = chat(&machine, columns, no_color);
+        screen.types("Go on.\r");
+        let seen = screen.until("done", |seen| {
+            seen.contains("model calls") && seen.matches(PROMPT).count() == 2
+        });
+        assert_eq!(screen.has_colors(), !no_color);
+        let name = format!("screen_{columns}{}", if no_color { "_plain" } else { "" });
+        insta::assert_snapshot!(name, steady(&seen));
+    }
+}
+
+#[test]
+fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_interrupted() {
+    let model = Scripted::start([Turn::Stalls(""), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine();
+    let mut screen = chat(&machine, 140, false);
+    screen.types("Hello?\r");
+    screen.shows("waiting for the model");
+    screen.types("next ");
+    screen.resize(60);
+    screen.types("one");
+    // It is drawn again at the new width.
+    screen.shows("waiting for the model · 2.0 s");
+    screen.interrupt();
+    let seen = screen.until("the prompt", |seen| seen.matches(PROMPT).count() == 2);
+    assert!(
+        !seen.contains("waiting") && !seen.contains("model ·"),
+        "{seen}"
+    );
+    // What was typed goes into the next message, and stood nowhere else.
+    let seen = screen.shows("next one");
+    assert_eq!(seen.matches("next").count(), 1, "{seen}");
+    screen.types("\r");
+    screen.shows("Well.");
+    assert_eq!(model.heard().last().map(String::as_str), Some("next one"));
+}
+
+#[test]
+fn nobody_is_asked_about_a_patch_that_does_not_fit() {
+    const CALLS: [(&str, &str); 1] = [(
+        "apply_patch",
+        r#"{"patch":"--- a/notes.md\n+++ b/notes.md\n@@ -1 +1 @@\n-absent\n+b\n"}"#,
+    )];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["I see.\n"])]);
+    let machine = model.machine().with_file("notes.md", "one\n");
+    let arguments = ["ask", "--channel", "code_task", "Go on."];
+    let screen = Screen::open(&machine, &arguments, 80, false);
+    let seen = screen.shows("I see.");
+    assert!(!seen.contains("asks for your approval"), "{seen}");
+    assert!(seen.contains("apply_patch notes.md · failed"), "{seen}");
+}
