@@ -5,6 +5,7 @@
 
 mod approve;
 mod arguments;
+mod bars;
 mod command;
 mod confirm;
 mod error;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{CountLabel, TokenCount};
+use neuraxis::core::{Cost, CountLabel, TokenCount};
 
 /// Says how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
@@ -12,6 +12,26 @@ pub(crate) fn brief(duration: Duration) -> String {
         millis @ ..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
         millis => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
     }
+}
+
+/// Says how long something took, in milliseconds.
+pub(crate) fn brief_millis(millis: u64) -> String {
+    brief(Duration::from_millis(millis))
+}
+
+/// Says what something cost in US dollars, to the millionth, and how sure that is; nothing where nothing is known, or
+/// nothing had to be paid.
+pub(crate) fn money(cost: Cost) -> Option<String> {
+    let micros = cost.amount.0;
+    if micros == 0 {
+        return None;
+    }
+    let amount = format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    Some(match cost.label {
+        CountLabel::Measured => amount,
+        CountLabel::Estimated => format!("~{amount}"),
+        CountLabel::Unknown => format!("{amount}+"),
+    })
 }
 
 /// Says when something was, in UTC, to the second.
@@ -46,6 +66,19 @@ mod tests {
         assert_eq!(tokens(TokenCount::measured(1_234_567)), "1,234,567");
         assert_eq!(tokens(TokenCount::estimated(123_456)), "~123,456");
         assert_eq!(tokens(TokenCount::UNKNOWN), "0+");
+    }
+
+    #[test]
+    fn money_is_told_to_the_millionth_and_says_how_sure_it_is() {
+        let told = |amount, label| {
+            let amount = neuraxis::core::MicroUsd(amount);
+            money(Cost { amount, label })
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(1_234_567, CountLabel::Measured), some("$1.234567"));
+        assert_eq!(told(42, CountLabel::Estimated), some("~$0.000042"));
+        assert_eq!(told(42, CountLabel::Unknown), some("$0.000042+"));
+        assert_eq!(told(0, CountLabel::Unknown), None);
     }
 
     #[test]

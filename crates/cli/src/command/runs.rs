@@ -95,6 +95,7 @@ pub(super) fn run_in_json(run: &RunSummary) -> Value {
         "text": run.text,
         "pending": run.pending,
         "records": run.records,
+        "used": run.metrics(),
     })
 }
 

@@ -108,7 +108,11 @@ fn in_text(
     };
     line("used", format!("{turns} · {}", used(view.metrics())));
     text.push('\n');
-    text.push_str(&draw(&outline::of(records), branches, columns));
+    text.push_str(&draw(
+        &outline::of(records, branches, columns),
+        branches,
+        columns,
+    ));
     if let Some(reply) = reply(&view) {
         let reply = harmless(reply.trim_end());
         text.push_str(&format!("\n{reply}\n"));
