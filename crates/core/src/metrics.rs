@@ -257,8 +257,10 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::ids::{AgentId, RunId, Seq, Turn};
+    use crate::finish::{FinishReason, RunOutcome};
+    use crate::ids::{AgentId, Role, RunId, Seq, Turn};
     use crate::record::Warning;
+    use crate::usage::TokenCount;
 
     const MIDNIGHT: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -297,6 +299,25 @@ mod tests {
                 message: "test".to_owned(),
             })),
         }
+    }
+
+    #[test]
+    fn a_call_that_was_stopped_makes_what_was_used_a_lower_bound() {
+        let mut usage = RunUsage::default();
+        usage.add(&Role::CODING, Usage::UNKNOWN);
+        let outcome = RunOutcome {
+            content: String::new(),
+            finish_reason: FinishReason::Cancelled,
+            turns: 1,
+            usage,
+            sources: Vec::new(),
+        };
+        let mut end = step(1, None);
+        end.body = RecordBody::Final(Box::new(outcome));
+        let used = SessionMetrics::of_run([&step(0, Some(0)), &end]);
+        assert_eq!(used.paid(), Cost::UNKNOWN);
+        assert_eq!(used.usage.total.total, TokenCount::UNKNOWN);
+        assert_eq!(used.usage.roles[&Role::CODING].total, TokenCount::UNKNOWN);
     }
 
     fn worked(steps: &[(i64, Option<u64>)], mut meter: RunMeter) -> u128 {

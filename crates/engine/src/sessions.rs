@@ -6,6 +6,7 @@
 mod archive;
 mod export;
 mod find;
+mod follow;
 mod import;
 mod recorded;
 
@@ -29,6 +30,7 @@ pub use archive::{
 };
 pub use export::{ExportError, Exported};
 pub use find::FindError;
+pub use follow::FollowedRun;
 pub use import::{ImportError, Imported, UnfinishedRuns};
 pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
 

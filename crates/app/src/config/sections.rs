@@ -20,6 +20,7 @@ use toml::Table;
 use super::Layers;
 use super::discovery::DiscoveryConfig;
 use super::mcp::McpConfig;
+use super::prices::PriceListConfig;
 use super::store::StoreConfig;
 use crate::environment::Environment;
 
@@ -44,6 +45,7 @@ pub(super) struct Sections {
     taint: TaintConfig,
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
+    pub(super) price_list: PriceListConfig,
     /// A section of earlier versions. Its one key has no effect any more.
     config: RetiredConfig,
 }

@@ -3,11 +3,12 @@
 mod cassette;
 mod fork;
 mod list;
-mod outline;
+pub(super) mod outline;
 mod output;
 mod replay;
 mod resume;
 mod show;
+mod tail;
 
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::quantities::moment;
+use crate::quantities::{moment, money};
 use crate::setup::Setup;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
@@ -35,6 +36,7 @@ pub(crate) struct Runs {
 enum Command {
     List(list::List),
     Show(show::Show),
+    Tail(tail::Tail),
     Output(output::RunOutput),
     Replay(replay::Replay),
     Fork(fork::Fork),
@@ -65,6 +67,7 @@ impl Command {
         match self {
             Self::List(list) => list.run(sessions).await,
             Self::Show(show) => show.run(sessions).await,
+            Self::Tail(tail) => tail.run(sessions).await,
             Self::Output(output) => output.run(sessions).await,
             Self::Replay(replay) => replay.run(sessions).await,
             Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
@@ -78,7 +81,8 @@ pub(super) fn run_in_text(run: &RunSummary) -> String {
     let started = run.started_at.map(moment).unwrap_or_default();
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let (id, turns) = (run.run_id, run.turns);
-    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {about}");
+    let cost = money(run.metrics().paid()).unwrap_or_default();
+    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {cost:>11}  {about}");
     line.trim_end().to_owned()
 }
 

@@ -46,6 +46,7 @@ mod sandbox;
 mod schema;
 mod scripted;
 mod sessions;
+mod stats;
 mod tape;
 #[cfg(unix)]
 mod terminal;

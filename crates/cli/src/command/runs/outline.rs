@@ -9,6 +9,8 @@ use std::time::Duration;
 use anstyle::Style;
 use neuraxis::core::{AgentId, Record, RecordBody, SessionMetrics, ToolCallId, ToolResult, Turn};
 
+use serde_json::{Value, json};
+
 use crate::bars::span;
 use crate::tree::{Branches, Node};
 
@@ -39,6 +41,17 @@ pub(super) fn of(
         add_bars(&mut nodes, outline.active, bar, drawn_with);
     }
     nodes.into_iter().map(Node::from).collect()
+}
+
+/// Returns the same to programs: what is said on each line, and from when to when it was, in milliseconds in which the run was
+/// active.
+pub(super) fn in_json(records: &[Arc<Record>]) -> Value {
+    let mut outline = Outline::default();
+    for record in records {
+        outline.read(record);
+    }
+    let (nodes, _) = outline.draw(AgentId::ROOT, 0);
+    nodes.iter().map(Timed::in_json).collect()
 }
 
 /// What the agents of a run did.
@@ -176,6 +189,16 @@ impl Outline {
 }
 
 impl Timed {
+    fn in_json(&self) -> Value {
+        let children: Value = self.children.iter().map(Self::in_json).collect();
+        json!({
+            "line": anstream::adapter::strip_str(&self.node.line).to_string(),
+            "begin_ms": self.when.0,
+            "end_ms": self.when.1,
+            "children": children,
+        })
+    }
+
     fn new(line: String, when: Time) -> Self {
         Self {
             node: Node::new(line),

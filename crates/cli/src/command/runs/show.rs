@@ -135,6 +135,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
         );
         value.insert("reply".to_owned(), json!(reply(&view)));
         value.insert("metrics".to_owned(), json!(view.metrics()));
+        value.insert("tree".to_owned(), outline::in_json(records));
         value.insert("steps".to_owned(), json!(run_steps(records)));
     }
     value

@@ -19,7 +19,7 @@ const BAD: Style = AnsiColor::Red.on_default();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
 /// Describes what happened, if it is worth a line of its own. Calls and results of tools are described elsewhere.
-pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
+pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option<String> {
     match body {
         RecordBody::RunStarted(started) => {
             let asked = started.spec.messages.iter().rev();
@@ -73,7 +73,7 @@ pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
 }
 
 /// Describes a tool call that begins. What came of it follows on the same line.
-pub(super) fn call(call: &ToolCallStarted) -> String {
+pub(in crate::command::runs) fn call(call: &ToolCallStarted) -> String {
     let arguments = match call.arguments.as_str() {
         "{}" => String::new(),
         arguments => format!(" {}", cut(arguments)),
@@ -97,7 +97,7 @@ pub(super) fn came_of(result: &ToolResult) -> String {
 }
 
 /// Describes a call that never ran.
-pub(super) fn not_started(result: &ToolResult) -> String {
+pub(in crate::command::runs) fn not_started(result: &ToolResult) -> String {
     format!("{NAME}{}{NAME:#}{}", cut(&result.name), came_of(result))
 }
 
@@ -236,7 +236,8 @@ fn approval(decided: &ApprovalDecided) -> String {
     }
 }
 
-fn end_of_agent(outcome: &RunOutcome) -> String {
+/// Says how an agent, or the run, ended.
+pub(in crate::command::runs) fn end_of_agent(outcome: &RunOutcome) -> String {
     let reason = cut(&outcome.finish_reason.to_string());
     match outcome.content.as_str() {
         "" => format!("ends ({reason})"),
