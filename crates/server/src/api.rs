@@ -9,7 +9,6 @@ mod introspection;
 mod routes;
 mod runs;
 mod sessions;
-mod stats;
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;

@@ -1,4 +1,6 @@
 //! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing.
+//!
+//! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide.
 
 use std::path::PathBuf;
 
@@ -20,6 +22,10 @@ pub(super) struct PriceListConfig {
 
 impl PriceListConfig {
     /// Lets a policy know the prices of the file, where one is named.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names the file, if it cannot be read or is no list.
     pub(super) fn applied(
         &self,
         policy: Policy,

@@ -3,7 +3,7 @@
 mod cassette;
 mod fork;
 mod list;
-pub(super) mod outline;
+mod outline;
 mod output;
 mod replay;
 mod resume;

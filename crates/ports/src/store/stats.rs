@@ -1,8 +1,19 @@
 //! Which runs statistics are made of.
+//!
+//! Not for what they add up to, which [`Stats`](neuraxis_core::log::Stats) is.
 
 use neuraxis_core::jiff::Timestamp;
 
 /// Which runs statistics add up.
+///
+/// ```
+/// use neuraxis_core::jiff::Timestamp;
+/// use neuraxis_ports::StatsFilter;
+///
+/// let filter = StatsFilter::default().since(Timestamp::UNIX_EPOCH);
+/// assert!(filter.counts(Some(Timestamp::UNIX_EPOCH)));
+/// assert!(!filter.counts(None), "it has not begun");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StatsFilter {

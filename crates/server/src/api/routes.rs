@@ -7,7 +7,7 @@ use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 
-use super::{approvals, fork, introspection, runs, sessions, stats};
+use super::{approvals, fork, introspection, runs, sessions};
 use crate::limits::Limited;
 use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
@@ -154,7 +154,7 @@ fn of_runs() -> Described<Limited> {
     .description(
         "Each run counts with all of it for the day, in UTC, on which it began. Money is in millionths of a US dollar.",
     )
-    .query::<stats::Counted>()
+    .query::<runs::Counted>()
     .answers::<Stats>("What the runs add up to.")
     .stores();
     let show = of_run(
@@ -209,7 +209,7 @@ fn of_runs() -> Described<Limited> {
     .problems(&[&TOO_MANY_RUNS]);
     Described::new()
         .get("/api/v1/runs", runs::list, list)
-        .get("/api/v1/stats", stats::show, stats)
+        .get("/api/v1/stats", runs::stats, stats)
         .get("/api/v1/runs/{id}", runs::show, show)
         .get("/api/v1/runs/{id}/events", runs::events, follow)
         .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)

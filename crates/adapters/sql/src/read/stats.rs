@@ -1,4 +1,6 @@
 //! What many runs add up to, from their summaries: a page at a time, found by when they began.
+//!
+//! Not for what they used by the time of their records, which `usage` tells.
 
 use neuraxis_core::log::{LogSummary, Stats};
 use neuraxis_ports::StatsFilter;
@@ -10,6 +12,7 @@ use crate::link::{Link, Value};
 /// How many summaries are in memory at a time.
 const PAGE: usize = 500;
 
+/// Adds up the runs that a filter counts.
 pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, Failure> {
     let whose = match filter.owner {
         Some(_) => "AND sessions.owner = $3",
@@ -26,6 +29,7 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
     let since = filter.since.map(|since| since.as_microsecond());
     let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
     loop {
+        // The place of the last run that was counted.
         let mut values = vec![Value::from(after.0), Value::from(after.1)];
         values.extend(filter.owner.as_deref().map(Value::from));
         let rows = link.rows(AssertSqlSafe(sql.clone()), &values).await?;

@@ -28,7 +28,7 @@ pub(super) enum Unit {
     ToolCalls,
 }
 
-/// A column: its heading, its cells, and how soon it is left out where there is no room; 0 for never.
+/// A column: its heading, its cells, and how late it is left out where there is no room: the smallest number first.
 struct Column {
     heading: &'static str,
     cells: Vec<String>,
