@@ -12,6 +12,7 @@ pub(crate) mod models;
 mod named;
 mod origin;
 mod position;
+mod prices;
 mod project;
 mod read;
 pub(crate) mod secret;
@@ -116,6 +117,7 @@ impl Config {
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
+        let policy = sections.price_list.applied(policy, &layers, environment)?;
         ignored.extend(loosening);
         if let Some(found) = &mut found {
             found.add_changes(ignored);

@@ -1,7 +1,7 @@
 //! The policy: a checked configuration that decides about requests and judges calls.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use neuraxis_core::{
     AgentName, Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Role,
@@ -15,6 +15,7 @@ use crate::error::PolicyError;
 use crate::health::HealthRules;
 use crate::judge::Floor;
 use crate::names;
+use crate::price_list::PriceList;
 use crate::prices::Prices;
 use crate::rules::{
     AgentRules, ChannelRules, KnownNames, ModeRules, RuleSet, ToolPatterns, check_limits,
@@ -40,6 +41,8 @@ pub struct Policy {
     pub(crate) tainting: ToolPatterns,
     pub(crate) health: HealthRules,
     pub(crate) prices: Prices,
+    /// What models cost of which the deployment says nothing.
+    pub(crate) price_list: Arc<PriceList>,
     /// What the layers above make of modes; no rule of this policy lifts that.
     pub(crate) floors: Vec<Floor>,
     pub(crate) roles: Vec<Role>,
@@ -122,6 +125,7 @@ impl Policy {
             tainting: ToolPatterns::check("taint.tools", tainting)?,
             health: HealthRules::check(&config.health)?,
             prices: Prices::check(&config.prices)?,
+            price_list: PriceList::built_in(),
             floors: Vec::new(),
             listed: listed_tools(&config)?,
             roles: known.roles,

@@ -1,8 +1,8 @@
-//! What model calls cost.
+//! What model calls cost: by the prices that a deployment sets in `[prices]`, and for other models by a list of public prices.
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{MicroUsd, ModelRef, Usage};
+use neuraxis_core::{Cost, CountLabel, MicroUsd, ModelRef, Usage};
 
 use crate::config::PriceConfig;
 use crate::error::PolicyError;
@@ -11,53 +11,86 @@ use crate::policy::Policy;
 /// The highest price that is no slip of the pen, in US dollars per million tokens.
 const MOST: f64 = 1_000_000.0;
 
+/// What stands for the other models of a provider.
+const OTHERS: &str = "*";
+
 /// What a model costs, in millionths of a US dollar per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Price {
     prompt: u64,
     cached: u64,
+    cache_written: u64,
     completion: u64,
     reasoning: u64,
 }
 
-/// The prices of models, by `provider/model`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Prices(BTreeMap<String, Price>);
+/// The prices of models, by provider and model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Prices(BTreeMap<String, BTreeMap<String, Price>>);
 
 impl Prices {
+    /// Checks prices, by `PROVIDER/MODEL`.
     pub(crate) fn check(config: &BTreeMap<String, PriceConfig>) -> Result<Self, PolicyError> {
-        let check = |(name, price): (&String, &PriceConfig)| {
+        let mut prices = Self::default();
+        for (name, price) in config {
             let at = format!("prices.\"{}\"", crate::names::shown(name));
-            if !name.contains('/') {
+            let Some((provider, model)) = name.split_once('/') else {
                 let why = "its name is PROVIDER/MODEL, or PROVIDER/* for the others of a provider";
                 return Err(PolicyError::Contradiction { at, why });
-            }
-            let amount = |key: &str, given: Option<f64>, otherwise: u64| match given {
-                None => Ok(otherwise),
-                Some(given) => micros(&format!("{at}.{key}"), given),
             };
-            let prompt = amount("prompt", price.prompt, 0)?;
-            let completion = amount("completion", price.completion, 0)?;
-            Ok((
-                name.clone(),
-                Price {
-                    prompt,
-                    cached: amount("cached", price.cached, prompt)?,
-                    completion,
-                    reasoning: amount("reasoning", price.reasoning, completion)?,
-                },
-            ))
-        };
-        config.iter().map(check).collect::<Result<_, _>>().map(Self)
+            let models = prices.0.entry(provider.to_owned()).or_default();
+            models.insert(model.to_owned(), Price::check(&at, price)?);
+        }
+        Ok(prices)
     }
 
     fn of(&self, model: &ModelRef) -> Option<&Price> {
-        // Nothing is looked up, and no name put together, where nothing has a price.
-        if self.0.is_empty() {
-            return None;
-        }
-        let named = self.0.get(&format!("{}/{}", model.provider, model.model));
-        named.or_else(|| self.0.get(&format!("{}/*", model.provider)))
+        let models = self.0.get(model.provider.as_ref())?;
+        let named = models.get(model.model.as_ref());
+        named.or_else(|| models.get(OTHERS))
+    }
+
+    /// Returns the price of a model, or else that of the model of which it is a dated version.
+    fn of_any_date(&self, model: &ModelRef) -> Option<&Price> {
+        let models = self.0.get(model.provider.as_ref())?;
+        let named = models.get(model.model.as_ref());
+        named.or_else(|| models.get(without_date(&model.model)?))
+    }
+}
+
+impl Price {
+    fn check(at: &str, price: &PriceConfig) -> Result<Self, PolicyError> {
+        let amount = |key: &str, given: Option<f64>, otherwise: u64| match given {
+            None => Ok(otherwise),
+            Some(given) => micros(&format!("{at}.{key}"), given),
+        };
+        let prompt = amount("prompt", price.prompt, 0)?;
+        let completion = amount("completion", price.completion, 0)?;
+        Ok(Self {
+            prompt,
+            cached: amount("cached", price.cached, prompt)?,
+            cache_written: amount("cache_written", price.cache_written, prompt)?,
+            completion,
+            reasoning: amount("reasoning", price.reasoning, completion)?,
+        })
+    }
+
+    /// Returns what tokens cost, rounded up to a millionth of a US dollar. Whole numbers throughout: nothing drifts.
+    fn of(&self, usage: &Usage) -> MicroUsd {
+        let cached = usage.cached.tokens.min(usage.prompt.tokens);
+        let written = usage.cache_written.map_or(0, |written| written.tokens);
+        let written = written.min(usage.prompt.tokens - cached);
+        let reasoning = usage.reasoning.tokens.min(usage.completion.tokens);
+        let amounts = [
+            (usage.prompt.tokens - cached - written, self.prompt),
+            (cached, self.cached),
+            (written, self.cache_written),
+            (usage.completion.tokens - reasoning, self.completion),
+            (reasoning, self.reasoning),
+        ];
+        let amounts = amounts.map(|(tokens, price)| u128::from(tokens) * u128::from(price));
+        let sum: u128 = amounts.iter().sum();
+        MicroUsd(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }
 
@@ -77,28 +110,68 @@ fn micros(at: &str, given: f64) -> Result<u64, PolicyError> {
     Ok(micros)
 }
 
-impl Policy {
-    /// Returns what the tokens of a model call cost, rounded up; `None` where the model has no price, so that nobody
-    /// takes unknown for free.
-    ///
-    /// Cached tokens are a part of the prompt and reasoning a part of the completion, each with a price of its own.
-    #[must_use]
-    pub fn cost(&self, usage: &Usage, model: &ModelRef) -> Option<MicroUsd> {
-        let price = self.prices.of(model)?;
-        let cached = usage.cached.tokens.min(usage.prompt.tokens);
-        let reasoning = usage.reasoning.tokens.min(usage.completion.tokens);
-        let amounts = [
-            (usage.prompt.tokens - cached, price.prompt),
-            (cached, price.cached),
-            (usage.completion.tokens - reasoning, price.completion),
-            (reasoning, price.reasoning),
-        ];
-        let sum: u128 = amounts
+/// Returns the name of a model without the date of its version, `-2026-11-24` or `-20261124`; `None` if it has none.
+fn without_date(model: &str) -> Option<&str> {
+    let is_date = |end: &str| {
+        let parts: Vec<&str> = end.split('-').collect();
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let digits = parts
             .iter()
-            .map(|(tokens, price)| u128::from(*tokens) * u128::from(*price))
-            .sum();
-        Some(MicroUsd(
-            u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX),
-        ))
+            .all(|part| part.bytes().all(|it| it.is_ascii_digit()));
+        digits && (lengths == [8] || lengths == [4, 2, 2])
+    };
+    [9, 11].into_iter().find_map(|length| {
+        let (name, end) = model.split_at_checked(model.len().checked_sub(length)?)?;
+        let is_dated = end.strip_prefix('-').is_some_and(is_date);
+        is_dated.then_some(name)
+    })
+}
+
+impl Policy {
+    /// Returns what the tokens of a model call cost, rounded up; `None` where nobody knows a price of the model, so that
+    /// nobody takes unknown for free.
+    ///
+    /// A price that the deployment sets makes it as sure as the count of the tokens; one of the
+    /// [list of public prices](crate::PriceList) an estimate. Cached tokens, and those that were written to a cache, are a
+    /// part of the prompt, and reasoning a part of the completion, each with a price of its own.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage, model: &ModelRef) -> Option<Cost> {
+        let counted = usage.prompt.label.max(usage.completion.label);
+        if let Some(price) = self.prices.of(model) {
+            return Some(Cost {
+                amount: price.of(usage),
+                label: counted,
+            });
+        }
+        let price = self.price_list.prices.of_any_date(model)?;
+        Some(Cost {
+            amount: price.of(usage),
+            label: counted.max(CountLabel::Estimated),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_of_a_version_is_told_from_other_ends_of_names() {
+        assert_eq!(without_date("gpt-5.5-2026-04-23"), Some("gpt-5.5"));
+        assert_eq!(
+            without_date("claude-opus-4-5-20251101"),
+            Some("claude-opus-4-5")
+        );
+        for other in [
+            "gpt-5.5",
+            "",
+            "-",
+            "m-2026-4-23",
+            "m-2026042",
+            "ä-20260423x",
+            "20260423",
+        ] {
+            assert_eq!(without_date(other), None, "{other}");
+        }
     }
 }

@@ -18,6 +18,7 @@ mod project;
 mod runs;
 mod sessions;
 mod setup;
+mod stats;
 mod tools;
 mod trust;
 
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Approvals(approvals::Approvals),
     Sessions(sessions::Sessions),
     Runs(runs::Runs),
+    Stats(stats::Stats),
     Tools(tools::Tools),
     Agents(agents::Agents),
     Mcp(mcp::Mcp),
@@ -69,6 +71,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Sessions(sessions) => sessions.run(&setup).await,
         Command::Runs(runs) => runs.run(&setup).await,
+        Command::Stats(stats) => stats.run(&setup).await,
         Command::Agents(agents) => agents.run(&setup),
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Mcp(mcp) => mcp.run(&setup).await,

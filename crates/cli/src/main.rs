@@ -7,6 +7,7 @@
 
 mod approve;
 mod arguments;
+mod bars;
 mod call;
 mod command;
 mod completion;

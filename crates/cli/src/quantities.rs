@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{CountLabel, MicroUsd, TokenCount};
+use neuraxis::core::{Cost, CountLabel, MicroUsd, TokenCount};
 
 /// Says how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
@@ -14,14 +14,33 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
+/// Says how long something took, in milliseconds.
+pub(crate) fn brief_millis(millis: u64) -> String {
+    brief(Duration::from_millis(millis))
+}
+
+/// Says what something cost in US dollars, and how sure that is; nothing where nothing is known, or
+/// nothing had to be paid.
+pub(crate) fn money(cost: Cost) -> Option<String> {
+    if cost.amount.0 == 0 {
+        return None;
+    }
+    let amount = dollars(cost.amount);
+    Some(match cost.label {
+        CountLabel::Measured => amount,
+        CountLabel::Estimated => format!("~{amount}"),
+        CountLabel::Unknown => format!("{amount}+"),
+    })
+}
+
 /// Says when something was, to the second, in the time zone of whoever reads it.
 pub(crate) fn moment(at: Timestamp) -> String {
     let here = at.to_zoned(jiff::tz::TimeZone::system());
     here.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Says how much money something cost.
-pub(crate) fn money(cost: MicroUsd) -> String {
+/// Says how many US dollars these are.
+pub(crate) fn dollars(cost: MicroUsd) -> String {
     let micros = cost.0;
     match micros {
         0 => "$0".to_owned(),
@@ -57,6 +76,19 @@ mod tests {
         assert_eq!(tokens(TokenCount::measured(1_234_567)), "1,234,567");
         assert_eq!(tokens(TokenCount::estimated(123_456)), "~123,456");
         assert_eq!(tokens(TokenCount::UNKNOWN), "0+");
+    }
+
+    #[test]
+    fn money_is_told_to_the_millionth_and_says_how_sure_it_is() {
+        let told = |amount, label| {
+            let amount = neuraxis::core::MicroUsd(amount);
+            money(Cost { amount, label })
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(1_234_567, CountLabel::Measured), some("$1.234567"));
+        assert_eq!(told(42, CountLabel::Estimated), some("~$0.000042"));
+        assert_eq!(told(42, CountLabel::Unknown), some("$0.000042+"));
+        assert_eq!(told(0, CountLabel::Unknown), None);
     }
 
     #[test]

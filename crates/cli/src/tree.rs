@@ -2,6 +2,8 @@
 
 use std::env;
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::output::Output;
 use crate::wrap::broken;
 
@@ -11,6 +13,8 @@ pub(crate) struct Node {
     /// The line. Every strange part of it was made harmless; it may have colors.
     pub(crate) line: String,
     pub(crate) children: Vec<Node>,
+    /// What stands at the very left of the line, before all branches; as wide in all lines, or empty.
+    pub(crate) gutter: String,
 }
 
 /// What the branches are drawn with.
@@ -55,7 +59,7 @@ impl Node {
     pub(crate) fn new(line: impl Into<String>) -> Self {
         Self {
             line: line.into(),
-            children: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -78,11 +82,12 @@ fn add(
     for (place, node) in nodes.iter().enumerate() {
         let (before, below) = branches.before(place + 1 == nodes.len());
         let inner = format!("{indent}{below}");
+        let margin = " ".repeat(node.gutter.width());
         let margin = match node.children.is_empty() {
-            true => format!("{inner}  "),
-            false => format!("{inner}{}", branches.before(false).1),
+            true => format!("{margin}{inner}  "),
+            false => format!("{margin}{inner}{}", branches.before(false).1),
         };
-        let line = format!("{indent}{before}{}", node.line);
+        let line = format!("{}{indent}{before}{}", node.gutter, node.line);
         let line = columns.map_or_else(|| line.clone(), |most| broken(&line, most, &margin));
         text.push_str(&format!("{line}\n"));
         add(text, &node.children, branches, columns, &inner);
@@ -98,6 +103,7 @@ mod tests {
         let turn = |line: &str, calls: &[&str]| Node {
             line: line.to_owned(),
             children: calls.iter().map(|call| Node::new(*call)).collect(),
+            ..Node::default()
         };
         let nodes = [
             turn("turn 1", &["model", "tool"]),
@@ -114,6 +120,7 @@ mod tests {
             Node {
                 line: "x".repeat(20),
                 children: vec![Node::new("y".repeat(20))],
+                ..Node::default()
             },
             Node::new("z"),
         ];
@@ -121,5 +128,13 @@ mod tests {
         let expected =
             "|- xxxxxxxxxxxxxxx\n|  |  xxxxx\n|  `- yyyyyyyyyyyy\n|       yyyyyyyy\n`- z\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_stands_at_the_left_keeps_its_columns() {
+        let mut node = Node::new("x".repeat(20));
+        node.gutter = "## ".to_owned();
+        let text = draw(&[node], Branches::Ascii, Some(18));
+        assert_eq!(text, "## `- xxxxxxxxxxxx\n        xxxxxxxx\n");
     }
 }

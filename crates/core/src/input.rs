@@ -17,11 +17,12 @@ use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Attempt, EffectId, InputId, Role, ToolCallId, ToolName};
 use crate::json::{ContentHash, JsonText};
 use crate::limits::{Limits, MicroUsd};
-use crate::message::Message;
+use crate::message::{Message, ModelRef};
 use crate::outcome::ToolOutcome;
 use crate::record::RoleDowngraded;
 use crate::reply::Reply;
 use crate::tool::ToolClass;
+use crate::usage::CountLabel;
 
 /// When an input came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub struct ModelReplied {
     pub downgraded: Option<Box<RoleDowngraded>>,
     /// What it cost, where prices are known.
     pub cost: Option<MicroUsd>,
+    /// How that amount came about.
+    pub cost_label: CountLabel,
     /// How long it took.
     pub duration: Duration,
     /// How long its first delta took, where it was streamed.
@@ -169,6 +172,12 @@ pub struct ModelFailed {
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<MicroUsd>,
+    /// How that amount came about.
+    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
+    pub cost_label: CountLabel,
+    /// The model that was asked, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelRef>>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,

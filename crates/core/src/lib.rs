@@ -13,7 +13,7 @@
 //! use std::time::Duration;
 //!
 //! use neuraxis_core::{
-//!     AgentSpec, Attempt, Effect, Input, Message, ModelRef, ModelReplied, Profile, Reply, ReplyFinish, ReplyPart, Role,
+//!     AgentSpec, Attempt, CountLabel, Effect, Input, Message, ModelRef, ModelReplied, Profile, Reply, ReplyFinish, ReplyPart, Role,
 //!     RunId, RunSpec, RunStatus, RunTree, Stamp, TextPart, Transcript, Usage, jiff::Timestamp, uuid::Uuid,
 //! };
 //!
@@ -39,6 +39,7 @@
 //!     served_by: Role::REASONING,
 //!     downgraded: None,
 //!     cost: None,
+//!     cost_label: CountLabel::Measured,
 //!     duration: Duration::from_millis(5),
 //!     first_delta: None,
 //! }))?;
@@ -114,7 +115,7 @@ pub use message::{
     AssistantMessage, MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
-pub use metrics::{RunMeter, SessionMetrics};
+pub use metrics::{Cost, RunMeter, SessionMetrics};
 pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, ToolSignal};
 pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,

@@ -11,7 +11,67 @@ use crate::duration;
 use crate::input::is_false;
 use crate::limits::MicroUsd;
 use crate::record::{Record, RecordBody, ToolStatus};
-use crate::usage::{RunUsage, Usage};
+use crate::usage::{CountLabel, RunUsage, Usage};
+
+/// An amount of money, and how it came about. Sums are exact: whole millionths of a US dollar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cost {
+    /// The amount; a lower bound where the label is unknown.
+    #[serde(rename = "cost_micro_usd", default)]
+    pub amount: MicroUsd,
+    /// Measured where the provider counted the tokens and the deployment set the price; estimated where either is taken
+    /// from elsewhere, such as a list of public prices; unknown where one of the two is missing.
+    #[serde(rename = "cost_label", default)]
+    pub label: CountLabel,
+}
+
+impl Cost {
+    /// A cost that nobody knows.
+    pub const UNKNOWN: Self = Self {
+        amount: MicroUsd(0),
+        label: CountLabel::Unknown,
+    };
+
+    /// Returns what a record says was paid; `None` for a record that is about no model call, and for one at whose end a
+    /// call had been stopped nobody knows what it cost.
+    #[must_use]
+    pub fn of(body: &RecordBody) -> Option<Self> {
+        match body {
+            // A hook answered in the model's place.
+            RecordBody::LlmCall(call)
+                if call.cost.is_none()
+                    && call.reply.is_refusal()
+                    && call.reply.usage == Usage::UNKNOWN =>
+            {
+                None
+            }
+            RecordBody::LlmCall(call) => Some(Self::said(call.cost, call.cost_label)),
+            RecordBody::LlmFailed(failed) => {
+                let may_cost = failed.cost.is_some()
+                    || failed.error.usage.is_some()
+                    || failed.error.kind.may_have_used_tokens();
+                may_cost.then(|| Self::said(failed.cost, failed.cost_label))
+            }
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+                let is_unknown = outcome.usage.total.total.label == CountLabel::Unknown;
+                is_unknown.then_some(Self::UNKNOWN)
+            }
+            _ => None,
+        }
+    }
+
+    fn said(amount: Option<MicroUsd>, label: CountLabel) -> Self {
+        amount.map_or(Self::UNKNOWN, |amount| Self { amount, label })
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.amount.0 = self.amount.0.saturating_add(other.amount.0);
+        self.label = self.label.max(other.label);
+    }
+}
 
 /// What one or more runs used. A [`RunMeter`] finds it out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,6 +94,10 @@ pub struct SessionMetrics {
     /// Money, as far as prices are known.
     #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
+    /// How sure that is: unknown, and a lower bound then, if a call was made by a model without a price, or was stopped
+    /// before anybody said what it used. Measured if left out.
+    #[serde(skip_serializing_if = "CountLabel::is_measured")]
+    pub cost_label: CountLabel,
     /// How long the runs were active, added up. What a run did while it was stopped at a limit counts; waiting for a person
     /// or a client does not, and calls beside each other count once.
     #[serde(rename = "worked_ms", with = "duration::millis")]
@@ -51,21 +115,33 @@ impl SessionMetrics {
         meter.used
     }
 
-    fn pay(&mut self, cost: Option<MicroUsd>) {
-        self.cost.0 = self.cost.0.saturating_add(cost.unwrap_or_default().0);
+    /// Returns what the model calls cost, as far as prices are known, and how sure that is.
+    #[must_use]
+    pub const fn paid(&self) -> Cost {
+        Cost {
+            amount: self.cost,
+            label: self.cost_label,
+        }
+    }
+
+    fn pay(&mut self, cost: Cost) {
+        let mut paid = self.paid();
+        paid += cost;
+        (self.cost, self.cost_label) = (paid.amount, paid.label);
     }
 
     fn count(&mut self, body: &RecordBody) {
+        if let Some(cost) = Cost::of(body) {
+            self.pay(cost);
+        }
         match body {
             RecordBody::RunStarted(_) => self.runs += 1,
             RecordBody::LlmCall(call) => {
                 self.llm_calls += 1;
                 self.usage.add(&call.served_by, call.reply.usage);
-                self.pay(call.cost);
             }
             RecordBody::LlmFailed(failed) => {
                 self.llm_failures += 1;
-                self.pay(failed.cost);
                 let usage = failed.error.usage.as_deref().copied();
                 let unknown = failed.error.kind.may_have_used_tokens();
                 if let Some(usage) = usage.or(unknown.then_some(Usage::UNKNOWN)) {
@@ -75,6 +151,14 @@ impl SessionMetrics {
             RecordBody::ToolResult(result) => {
                 self.tool_calls += 1;
                 self.tool_errors += u64::from(result.status == ToolStatus::Error);
+            }
+            // A call that was stopped has no record: only what the agent ends with says that somebody may have to pay it.
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+                for (role, usage) in outcome.usage.roles.iter() {
+                    if usage.total.label == CountLabel::Unknown {
+                        self.usage.add(role, usage.labels_alone());
+                    }
+                }
             }
             _ => {}
         }
@@ -89,7 +173,7 @@ impl AddAssign<&Self> for SessionMetrics {
         self.tool_calls += other.tool_calls;
         self.tool_errors += other.tool_errors;
         self.usage.merge(&other.usage);
-        self.cost.0 = self.cost.0.saturating_add(other.cost.0);
+        self.pay(other.paid());
         self.worked = self.worked.saturating_add(other.worked);
     }
 }
@@ -173,10 +257,32 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::ids::{AgentId, RunId, Seq, Turn};
+    use crate::finish::{FinishReason, RunOutcome};
+    use crate::ids::{AgentId, Role, RunId, Seq, Turn};
     use crate::record::Warning;
+    use crate::usage::TokenCount;
 
     const MIDNIGHT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn a_sum_of_money_is_exact_and_no_better_than_its_weakest_part() {
+        let part = |amount, label| Cost {
+            amount: MicroUsd(amount),
+            label,
+        };
+        let mut sum = Cost::default();
+        for _ in 0..1_000_000 {
+            sum += part(1, CountLabel::Measured);
+        }
+        assert_eq!(sum, part(1_000_000, CountLabel::Measured));
+        sum += part(5, CountLabel::Estimated);
+        sum += part(0, CountLabel::Measured);
+        assert_eq!(sum, part(1_000_005, CountLabel::Estimated));
+        sum += Cost::UNKNOWN;
+        assert_eq!(sum, part(1_000_005, CountLabel::Unknown));
+        let text = serde_json::to_string(&sum).unwrap();
+        assert_eq!(text, r#"{"cost_micro_usd":1000005,"cost_label":"unknown"}"#);
+    }
 
     fn step(seconds_after_midnight: i64, active_ms: Option<u64>) -> Record {
         let at = MIDNIGHT + SignedDuration::from_secs(seconds_after_midnight);
@@ -193,6 +299,25 @@ mod tests {
                 message: "test".to_owned(),
             })),
         }
+    }
+
+    #[test]
+    fn a_call_that_was_stopped_makes_what_was_used_a_lower_bound() {
+        let mut usage = RunUsage::default();
+        usage.add(&Role::CODING, Usage::UNKNOWN);
+        let outcome = RunOutcome {
+            content: String::new(),
+            finish_reason: FinishReason::Cancelled,
+            turns: 1,
+            usage,
+            sources: Vec::new(),
+        };
+        let mut end = step(1, None);
+        end.body = RecordBody::Final(Box::new(outcome));
+        let used = SessionMetrics::of_run([&step(0, Some(0)), &end]);
+        assert_eq!(used.paid(), Cost::UNKNOWN);
+        assert_eq!(used.usage.total.total, TokenCount::UNKNOWN);
+        assert_eq!(used.usage.roles[&Role::CODING].total, TokenCount::UNKNOWN);
     }
 
     fn worked(steps: &[(i64, Option<u64>)], mut meter: RunMeter) -> u128 {

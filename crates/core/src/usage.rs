@@ -23,6 +23,24 @@ pub enum CountLabel {
     Unknown,
 }
 
+impl CountLabel {
+    /// Tells whether the provider said so.
+    #[must_use]
+    pub const fn is_measured(&self) -> bool {
+        matches!(self, Self::Measured)
+    }
+
+    /// Returns the label's name in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Estimated => "estimated",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A number of tokens and how it came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCount {
@@ -118,6 +136,25 @@ impl Usage {
             self.action,
             self.cache_written.unwrap_or_default(),
         ]
+    }
+}
+
+impl Usage {
+    /// Returns no tokens at all, with these labels: what adding it leaves of a sum is how sure that is.
+    pub(crate) fn labels_alone(mut self) -> Self {
+        let counts = [
+            &mut self.prompt,
+            &mut self.completion,
+            &mut self.total,
+            &mut self.reasoning,
+            &mut self.cached,
+            &mut self.action,
+        ];
+        for count in counts {
+            count.tokens = 0;
+        }
+        self.cache_written = None;
+        self
     }
 }
 

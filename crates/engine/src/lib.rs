@@ -96,9 +96,9 @@ pub use runs::{
 };
 pub use sessions::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
-    EachRun, EachSession, ExportError, Exported, FindError, ImportError, Imported, LogFileError,
-    RecordedRun, ReplayFailure, SessionOverview, Sessions, UnfinishedRuns, check_archive,
-    read_log_file,
+    EachRun, EachSession, ExportError, Exported, FindError, FollowedRun, ImportError, Imported,
+    LogFileError, RecordedRun, ReplayFailure, SessionOverview, Sessions, UnfinishedRuns,
+    check_archive, read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::{TextStream, Words};

@@ -6,8 +6,8 @@ mod no_answer;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, JsonText, MicroUsd, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus,
-    RunUsage, SessionId, Source, Transcript,
+    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Pending, Record, RecordBody, RunId,
+    RunOutcome, RunStatus, RunUsage, SessionId, Source, Transcript,
 };
 use serde::Serialize;
 
@@ -59,6 +59,10 @@ pub struct OrchestratorResult {
     /// from a model without a price: what the others cost stands in the records.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
+    /// How sure that is: measured by the provider's counts and the deployment's prices; estimated where either comes from
+    /// elsewhere, such as a list of public prices; unknown, and the amount at most a lower bound, where a model has no price,
+    /// or a call was stopped before anybody said what it used.
+    pub cost_label: CountLabel,
     /// What it waits for, if it waits: approvals and the results of a client's tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<Pending>,
@@ -125,6 +129,7 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
             .map(|outcome| outcome.sources.clone())
             .unwrap_or_default(),
         cost: feed.with_records(cost),
+        cost_label: feed.with_records(cost_label),
         pending: end.pending.clone(),
     }
 }
@@ -162,6 +167,12 @@ pub fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
     costs.try_fold(MicroUsd::default(), |sum, cost| {
         Some(MicroUsd(sum.0.saturating_add(cost?.0)))
     })
+}
+
+/// Returns how sure the [cost](cost) of a run is.
+pub(crate) fn cost_label(records: &[Arc<Record>]) -> CountLabel {
+    let costs = records.iter().filter_map(|record| Cost::of(&record.body));
+    costs.map(|cost| cost.label).max().unwrap_or_default()
 }
 
 /// Says what to tell the user at the end of a run with these records.

@@ -6,19 +6,21 @@
 mod archive;
 mod export;
 mod find;
+mod follow;
 mod import;
 mod recorded;
 
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Stats;
 use neuraxis_core::{
     ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, ToolCallId,
     Transcript,
 };
 use neuraxis_ports::{
     ChainHead, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session, SessionFilter,
-    SessionStore, StoreError,
+    SessionStore, StatsFilter, StoreError,
 };
 use serde::Serialize;
 
@@ -28,6 +30,7 @@ pub use archive::{
 };
 pub use export::{ExportError, Exported};
 pub use find::FindError;
+pub use follow::FollowedRun;
 pub use import::{ImportError, Imported, UnfinishedRuns};
 pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
 
@@ -229,6 +232,16 @@ impl Sessions {
             filter,
             page: Vec::new().into_iter(),
         }
+    }
+
+    /// Returns what runs add up to: in all, and by day, model, role, tool and agent. However many there are, no more than a page
+    /// of them is in memory at a time.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
+        self.store.stats(filter).await
     }
 
     /// Returns a run in a few words.

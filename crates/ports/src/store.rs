@@ -10,6 +10,7 @@ mod run;
 mod run_log;
 mod session;
 mod session_index;
+mod stats;
 
 pub use bounds::{
     Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, RunBounds,
@@ -23,6 +24,7 @@ pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
 pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 pub use session_index::SessionIndex;
+pub use stats::StatsFilter;
 
 /// Keeps sessions, and for each its runs' records and long outputs: all roles of a store in one object. Whatever implements
 /// [`RunLog`], [`RunOutputs`] and [`SessionIndex`] is one.

@@ -7,6 +7,7 @@ import { oneLine } from "./format.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { SessionList } from "./sessions.js";
+import { StatsPage } from "./stats.js";
 
 const THEME = "neuraxis.theme";
 
@@ -17,7 +18,7 @@ class App {
     this.sessions = new SessionList({ go: (id) => go(id ? `/sessions/${encodeURIComponent(id)}` : "/") });
     const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
       button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
-    const foot = el("div", { class: "side-foot" }, el("a", { class: "button quiet", href: "#/runs" }, "All runs"), themeButton());
+    const foot = el("div", { class: "side-foot" }, el("a", { class: "button quiet", href: "#/runs" }, "All runs"), el("a", { class: "button quiet", href: "#/stats" }, "Statistics"), themeButton());
     fill(this.side, head, this.sessions.node, foot);
     this.veil = document.getElementById("veil");
     this.veil.addEventListener("click", () => this.fold());
@@ -62,8 +63,8 @@ class App {
     if (kind === "sessions" && this.view instanceof Chat && this.view.sessionId === name) return;
     this.view?.close();
     document.body.classList.remove("unfolded");
-    if (kind === "runs") {
-      this.view = name ? new RunPage(name) : new RunsPage();
+    if (kind === "runs" || kind === "stats") {
+      this.view = kind === "stats" ? new StatsPage() : name ? new RunPage(name) : new RunsPage();
       this.sessions.select(undefined);
     } else {
       const session = kind === "sessions" ? name : undefined;

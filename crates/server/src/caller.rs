@@ -11,7 +11,9 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use neuraxis::core::{AgentName, RunId};
-use neuraxis::ports::{RequestContext, RunFilter, RunSummary, Session, SessionFilter, StoreError};
+use neuraxis::ports::{
+    RequestContext, RunFilter, RunSummary, Session, SessionFilter, StatsFilter, StoreError,
+};
 use neuraxis::{Channel, Mode, Orchestrator, SessionId, UserRequest};
 use neuraxis_app::{Scope, ServerKey};
 use serde_json::Value;
@@ -120,6 +122,13 @@ impl Caller {
 
     /// Narrows a list of runs to those that the caller sees.
     pub(crate) fn runs(&self, mut filter: RunFilter) -> RunFilter {
+        filter.owner = self.sees().map(str::to_owned);
+        filter
+    }
+
+    /// Returns which runs the caller sees statistics of.
+    pub(crate) fn stats(&self) -> StatsFilter {
+        let mut filter = StatsFilter::default();
         filter.owner = self.sees().map(str::to_owned);
         filter
     }

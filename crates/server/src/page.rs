@@ -75,6 +75,7 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         "run.js": SCRIPT,
         "runs.js": SCRIPT,
         "sessions.js": SCRIPT,
+        "stats.js": SCRIPT,
         "stream.js": SCRIPT,
         "timeline.js": SCRIPT,
         "tool.js": SCRIPT,

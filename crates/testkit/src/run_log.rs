@@ -47,6 +47,13 @@ impl RunLog {
         }
     }
 
+    /// Lets it begin at a time; at [`START`] otherwise.
+    #[must_use]
+    pub const fn at(mut self, at: Timestamp) -> Self {
+        self.at = at;
+        self
+    }
+
     /// Returns the run.
     #[must_use]
     pub const fn run(&self) -> RunId {
@@ -86,6 +93,7 @@ impl RunLog {
             messages,
             reply: Arc::new(reply),
             cost: None,
+            cost_label: Default::default(),
             duration: Duration::from_millis(5),
             first_delta: None,
         })))

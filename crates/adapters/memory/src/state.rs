@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::log::Carried;
+use neuraxis_core::log::{Carried, LogSummary, Stats};
 use neuraxis_core::{Record, RunId, SessionId, SessionMetrics, Transcript, continued_history};
 use neuraxis_ports::{
     ChainHead, RunFilter, RunLease, RunStart, RunSummary, Session, SessionCursor, SessionFilter,
-    StoreError, UsageOf,
+    StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -317,6 +317,23 @@ impl State {
             }
         }
         Ok(used)
+    }
+
+    /// Adds up the runs that a filter counts, one after the other.
+    pub(crate) fn stats(&self, filter: &StatsFilter) -> Stats {
+        let mut stats = Stats::default();
+        let sessions = self.sessions.values();
+        let theirs = sessions.filter(|it| match &filter.owner {
+            Some(owner) => it.session.owner.as_ref() == Some(owner),
+            None => true,
+        });
+        for run in theirs.flat_map(|conversation| self.runs_of(conversation)) {
+            let began = run.records().first().map(|record| record.at);
+            if filter.counts(began) {
+                stats.add(&LogSummary::of(run.records()));
+            }
+        }
+        stats
     }
 
     pub(crate) fn chain(&self, id: &SessionId) -> Result<ChainHead, StoreError> {

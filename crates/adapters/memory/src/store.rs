@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::log::Carried;
+use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{
     ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
     Transcript,
@@ -13,7 +13,7 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, Ending, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
     RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    StoreError, UsageOf, async_trait,
+    StatsFilter, StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -222,6 +222,10 @@ impl SessionIndex for MemoryStore {
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
         self.state().usage_since(of, since)
+    }
+
+    async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
+        Ok(self.state().stats(filter))
     }
 
     async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {

@@ -5,5 +5,6 @@ pub(crate) mod outputs;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod sessions;
+pub(crate) mod stats;
 pub(crate) mod usage;
 pub(crate) mod verify;

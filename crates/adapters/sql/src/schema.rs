@@ -23,10 +23,13 @@ const APPLICATION_ID: i64 = 0x4e78_5374;
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
 /// The version that this program brings every database to.
-const LATEST: i64 = 6;
+const LATEST: i64 = 7;
 
-/// The version from which on runs and sessions are summed up as they are now.
-const SUMMED_UP: i64 = 5;
+/// The version from which on runs are summed up as they are now.
+const SUMMED_UP: i64 = 7;
+
+/// The version from which on what sessions carry is summed up as it is now.
+const CARRIED: i64 = 5;
 
 macro_rules! migration {
     ($number:literal, $name:literal, $folder:literal) => {
@@ -57,11 +60,12 @@ macro_rules! migrations {
             migration!(4, "length_of_leases", $folder),
             migration!(5, "summaries_and_keys", $folder),
             migration!(6, "outputs", $folder),
+            migration!(7, "stats", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 6] {
+fn migrations(dialect: Dialect) -> [Migration; 7] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),
@@ -187,16 +191,16 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
         link.run(mark, &[]).await.map_err(not_opened)?;
     }
     if (1..SUMMED_UP).contains(&found) {
-        let summed_up = sum_up(link).await;
+        let summed_up = sum_up(link, found).await;
         summed_up.map_err(|failure| database.store_error(failure))?;
     }
     Ok(())
 }
 
-/// Notes of each run what its records say in a few words, and of each session what it carries: older versions kept that in
-/// other forms, and what they used not at all.
-async fn sum_up(link: &mut Link) -> Result<(), Failure> {
-    let sql = "SELECT key, id, session, records, ended_at FROM runs WHERE records > 0 ORDER BY key";
+/// Notes of each run what its records say in a few words, and of each session what it carries: older versions than the one
+/// that was found kept that in other forms, and what they used not at all.
+async fn sum_up(link: &mut Link, found: i64) -> Result<(), Failure> {
+    let sql = "SELECT key, id, session, records, ended_at, summary FROM runs WHERE records > 0 ORDER BY key";
     let mut sessions = BTreeMap::<i64, Carried>::new();
     for row in link.rows(sql, &[]).await? {
         let (key, run) = (row.int(0)?, row.run_id(1)?);
@@ -209,6 +213,9 @@ async fn sum_up(link: &mut Link) -> Result<(), Failure> {
                 LogSummary::of(&records)
             }
             // Whoever goes on from it is told, not whoever opens the database.
+            Err(Failure::Refused(StoreError::Damaged(_))) if row.maybe_text(5)?.is_some() => {
+                continue;
+            }
             Err(Failure::Refused(StoreError::Damaged(_))) => {
                 let mut summary = LogSummary::default();
                 summary.records = row.int(3)?.cast_unsigned();
@@ -225,7 +232,7 @@ async fn sum_up(link: &mut Link) -> Result<(), Failure> {
             .await?;
     }
     for (session, carried) in sessions {
-        if carried != Carried::default() {
+        if found < CARRIED && carried != Carried::default() {
             let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
             link.run(sql, values![json(&carried)?.as_str(), session])
                 .await?;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::log::Carried;
+use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{
     ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, ToolCallId,
     Transcript,
 };
 use neuraxis_ports::{
     ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, UsageOf,
-    async_trait, check_input,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StatsFilter,
+    StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -326,6 +326,11 @@ impl SessionIndex for SqlStore {
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
         let found = read::usage::since(&mut self.link().await?, of, since).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
+        let found = read::stats::of(&mut self.link().await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

@@ -70,6 +70,15 @@ pub enum ConfigError {
         /// The origin of that key.
         key_at: Box<Origin>,
     },
+    /// The file that `price_list.file` names is no list of prices.
+    #[error("the list of prices {} cannot be used", path.display())]
+    PriceList {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        source: Box<PolicyError>,
+    },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]
     Policy {

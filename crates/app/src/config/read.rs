@@ -210,6 +210,11 @@ impl Unread {
     }
 }
 
+/// Reads a file that the configuration names and that is as small as itself.
+pub(super) fn whole(path: &Path) -> Result<String, ConfigError> {
+    read(path).map_err(|unread| unread.of(path))
+}
+
 fn read(path: &Path) -> Result<String, Unread> {
     let file = File::open(path).map_err(Unread::Failed)?;
     let mut bytes = Vec::new();

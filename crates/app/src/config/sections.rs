@@ -21,6 +21,7 @@ use super::Layers;
 use super::discovery::DiscoveryConfig;
 use super::driver::DriverConfig;
 use super::mcp::McpConfig;
+use super::prices::PriceListConfig;
 use super::store::StoreConfig;
 use crate::environment::Environment;
 
@@ -46,6 +47,7 @@ pub(super) struct Sections {
     taint: TaintConfig,
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
+    pub(super) price_list: PriceListConfig,
     /// A section of earlier versions. Its one key has no effect any more.
     config: RetiredConfig,
 }

@@ -2,6 +2,7 @@
 
 mod complaints;
 mod mcp;
+mod prices;
 mod project;
 mod web;
 

@@ -84,6 +84,8 @@ section! {
         pub prompt: Option<f64>,
         /// The part of it that comes from the provider's cache; as `prompt` if left out.
         pub cached: Option<f64>,
+        /// The part of it that the provider writes to its cache; as `prompt` if left out.
+        pub cache_written: Option<f64>,
         /// For tokens of the reply.
         pub completion: Option<f64>,
         /// The part of it that is reasoning; as `completion` if left out.

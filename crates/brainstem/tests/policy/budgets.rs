@@ -140,7 +140,7 @@ fn a_model_call_costs_what_its_kinds_of_tokens_cost() {
         let (provider, model) = model.split_once('/').unwrap();
         policy
             .cost(&usage, &ModelRef::new(provider, model))
-            .map(|cost| cost.0)
+            .map(|cost| cost.amount.0)
     };
     assert_eq!(
         cost("openai/big", usage(1_000, 400, 100, 60)),

@@ -8,6 +8,7 @@ mod output;
 mod replay;
 mod resume;
 mod show;
+mod tail;
 
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::quantities::moment;
+use crate::quantities::{moment, money};
 use crate::setup::Setup;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
@@ -36,6 +37,7 @@ pub(crate) struct Runs {
 enum Command {
     List(list::List),
     Show(show::Show),
+    Tail(tail::Tail),
     Output(output::RunOutput),
     Replay(replay::Replay),
     Fork(fork::Fork),
@@ -66,6 +68,7 @@ impl Command {
         match self {
             Self::List(list) => list.run(sessions).await,
             Self::Show(show) => show.run(sessions).await,
+            Self::Tail(tail) => tail.run(sessions).await,
             Self::Output(output) => output.run(sessions).await,
             Self::Replay(replay) => replay.run(sessions).await,
             Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
@@ -79,7 +82,8 @@ pub(super) fn run_in_text(run: &RunSummary) -> String {
     let started = run.started_at.map(moment).unwrap_or_default();
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let (id, turns) = (run.run_id, run.turns);
-    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {about}");
+    let cost = money(run.metrics().paid()).unwrap_or_default();
+    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {cost:>11}  {about}");
     line.trim_end().to_owned()
 }
 
@@ -96,6 +100,7 @@ pub(super) fn run_in_json(run: &RunSummary) -> Value {
         "text": run.text,
         "pending": run.pending,
         "records": run.records,
+        "used": run.metrics(),
     })
 }
 

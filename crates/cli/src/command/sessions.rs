@@ -10,6 +10,7 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
+pub(super) use prune::age;
 pub(super) use show::{conversation, used};
 
 use crate::error::CommandError;

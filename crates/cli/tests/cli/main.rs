@@ -53,6 +53,7 @@ mod schema;
 mod screen;
 mod scripted;
 mod sessions;
+mod stats;
 mod tape;
 #[cfg(unix)]
 mod terminal;

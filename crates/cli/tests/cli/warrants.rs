@@ -67,6 +67,7 @@ impl Forged {
             served_by: Role::REASONING,
             downgraded: None,
             cost: None,
+            cost_label: Default::default(),
             duration: Duration::ZERO,
             first_delta: None,
         };

@@ -20,6 +20,8 @@ use crate::metrics::{RunMeter, SessionMetrics};
 use crate::record::{Pending, PendingKind, Record, RecordBody};
 use crate::tool::ToolKind;
 
+use super::tally::Tally;
+
 /// The most characters of a user's message that a summary shows.
 const MAX_TEXT_CHARS: usize = 120;
 
@@ -57,6 +59,9 @@ pub struct LogSummary {
     pub taint: Taint,
     /// What it used so far.
     pub meter: RunMeter,
+    /// What it did by model, role, tool and agent.
+    #[serde(skip_serializing_if = "Tally::is_empty")]
+    pub tally: Tally,
     /// Whether it waits, if anything is pending when a step ends.
     #[serde(skip_serializing_if = "is_false")]
     waits: bool,
@@ -80,6 +85,7 @@ impl Default for LogSummary {
             plan: None,
             taint: Taint::default(),
             meter: RunMeter::default(),
+            tally: Tally::default(),
             waits: false,
             open_calls: Vec::new(),
         }
@@ -107,6 +113,7 @@ impl LogSummary {
         self.started_at.get_or_insert(record.at);
         self.last_at = Some(record.at);
         self.meter.read(record);
+        self.tally.read(record);
         self.taint.read(record);
         if record.agent == AgentId::ROOT {
             self.turns = self.turns.max(record.turn.0);

@@ -18,12 +18,13 @@ use crate::input::{
 };
 use crate::json::{ContentHash, JsonText, embedded, optional_embedded};
 use crate::limits::MicroUsd;
-use crate::message::{MediaPart, Message};
+use crate::message::{MediaPart, Message, ModelRef};
 use crate::outcome::{Keep, ToolFailure, ToolSignal};
 use crate::reply::Reply;
 use crate::spec::RunSpec;
 use crate::tool::{ToolClass, ToolKind};
 use crate::transcript::PrefixDigest;
+use crate::usage::CountLabel;
 
 use super::addressed;
 
@@ -171,6 +172,9 @@ pub struct LlmCall {
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<MicroUsd>,
+    /// How that amount came about; measured if left out.
+    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
+    pub cost_label: CountLabel,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
@@ -217,6 +221,12 @@ pub struct LlmFailed {
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<MicroUsd>,
+    /// How that amount came about; measured if left out.
+    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
+    pub cost_label: CountLabel,
+    /// The model that was asked, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelRef>>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]

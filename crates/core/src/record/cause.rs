@@ -42,6 +42,7 @@ impl LlmCall {
             served_by: self.served_by.clone(),
             downgraded: self.downgraded.clone(),
             cost: self.cost,
+            cost_label: self.cost_label,
             duration: self.duration,
             first_delta: self.first_delta,
         }
@@ -59,6 +60,8 @@ impl LlmFailed {
             downgraded: self.downgraded.clone(),
             degraded: self.degraded.clone(),
             cost: self.cost,
+            cost_label: self.cost_label,
+            model: self.model.clone(),
             duration: self.duration,
         }
     }

@@ -61,6 +61,8 @@ impl AgentTurn<'_> {
             error: failed.error,
             next: failed.next,
             cost: failed.cost,
+            cost_label: failed.cost_label,
+            model: failed.model,
             duration: failed.duration,
         };
         self.record_at(call.content_index, RecordBody::LlmFailed(Box::new(record)));

@@ -84,6 +84,7 @@ impl AgentTurn<'_> {
             messages: sent.messages,
             reply: replied.reply,
             cost: replied.cost,
+            cost_label: replied.cost_label,
             duration: replied.duration,
             first_delta: replied.first_delta,
         };

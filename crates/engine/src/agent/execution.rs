@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Message, MicroUsd, Record, RecordBody, RunStatus, RunUsage, Source,
-    ToolCallId, Transcript,
+    CountLabel, FinishReason, JsonText, Message, MicroUsd, Record, RecordBody, RunStatus, RunUsage,
+    Source, ToolCallId, Transcript,
 };
 use serde::Serialize;
 
@@ -49,6 +49,8 @@ pub struct Execution {
     /// from a model without a price.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
+    /// How sure that is; see [`OrchestratorResult::cost_label`](crate::OrchestratorResult::cost_label).
+    pub cost_label: CountLabel,
     /// The whole conversation: what was given, and what the run added.
     pub message_history: Vec<Arc<Message>>,
 }
@@ -93,6 +95,7 @@ pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcrip
         usage: outcome.usage,
         sources: outcome.sources,
         cost: result::cost(&records),
+        cost_label: result::cost_label(&records),
         finish_reason: outcome.finish_reason,
         message_history: end
             .map(|end| end.messages.messages().to_vec())

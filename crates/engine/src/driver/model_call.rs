@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, MicroUsd, ModelFailed,
+    Attempt, Audience, CallModel, Cost, CountLabel, Input, LlmError, LlmErrorKind, ModelFailed,
     ModelReplied, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
     Usage, is_last_answer,
 };
@@ -117,7 +117,7 @@ impl Driver {
     }
 
     /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
-    fn note_reply(&self, served_by: &Role, reply: &Reply) -> Option<MicroUsd> {
+    fn note_reply(&self, served_by: &Role, reply: &Reply) -> Option<Cost> {
         if reply.is_refusal() && reply.usage == Usage::UNKNOWN {
             return None;
         }
@@ -165,10 +165,12 @@ impl Driver {
         let clock = engine.clock.as_ref();
         let error = match result {
             Ok(reply) => {
+                let cost = self.note_reply(&served_by, &reply);
                 return Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
-                    cost: self.note_reply(&served_by, &reply),
+                    cost: cost.map(|cost| cost.amount),
+                    cost_label: label_of(cost),
                     reply: Arc::new(reply),
                     served_by,
                     downgraded,
@@ -181,10 +183,10 @@ impl Driver {
         let degraded = engine
             .health
             .failed(&engine.policy, &served_by, &error.kind, clock);
-        let cost = error.usage.as_deref().and_then(|usage| {
-            let (_, client) = engine.model(&served_by, None)?;
-            engine.policy.cost(usage, &client.info().model)
-        });
+        let model = engine.model(&served_by, None);
+        let model = model.map(|(_, client)| Box::new(client.info().model));
+        let usage = error.usage.as_deref().zip(model.as_deref());
+        let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model));
         let attempts = Fallback::attempts(fallback.as_ref(), number);
         let again = engine.retry.delay(&error, attempts);
         let again = again.map(|delay| (fallback.clone(), delay));
@@ -217,10 +219,17 @@ impl Driver {
             served_by,
             downgraded,
             degraded,
-            cost,
+            cost: cost.map(|cost| cost.amount),
+            cost_label: label_of(cost),
+            model,
             duration,
         })
     }
+}
+
+/// Returns how an amount came about. Where there is none, nothing has to be said of it.
+fn label_of(cost: Option<Cost>) -> CountLabel {
+    cost.map_or(CountLabel::Measured, |cost| cost.label)
 }
 
 /// Makes an attempt, whose deltas are shown where somebody reads along.

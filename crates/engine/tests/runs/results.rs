@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecision, FinishReason, LiveBody, LlmError, LlmErrorKind, MicroUsd, Mode,
-    Role, RunId, RunStatus, Seq,
+    AgentId, ApprovalDecision, CountLabel, FinishReason, LiveBody, LlmError, LlmErrorKind,
+    MicroUsd, Mode, Role, RunId, RunStatus, Seq,
 };
 use neuraxis_engine::{
     Agent, DecideLater, Event, NoAnswer, Orchestrator, ResumeError, StepType, UuidV7,
@@ -255,9 +255,11 @@ async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is
     assert_eq!(priced.cost, Some(MicroUsd(6_000)));
     let json = serde_json::to_value(&priced).unwrap();
     assert_eq!(json["cost_micro_usd"], 6_000);
+    assert_eq!(json["cost_label"], "measured");
 
     let unpriced = with("").handle(request("go")).await.unwrap();
     assert_eq!(unpriced.cost, None);
+    assert_eq!(unpriced.cost_label, CountLabel::Unknown);
     let agent = builder(model())
         .policy(policy(PRICE))
         .model(Role::CODING, below());

@@ -194,6 +194,7 @@ impl Scripted {
                 served_by: Role::REASONING,
                 downgraded: None,
                 cost: None,
+                cost_label: Default::default(),
                 duration: Duration::from_millis(5),
                 first_delta: None,
             }),

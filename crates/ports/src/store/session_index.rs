@@ -4,10 +4,12 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::log::Carried;
+use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
 
-use super::{ChainHead, RunFilter, RunSummary, Session, SessionFilter, StoreError, UsageOf};
+use super::{
+    ChainHead, RunFilter, RunSummary, Session, SessionFilter, StatsFilter, StoreError, UsageOf,
+};
 
 /// Keeps the index of sessions and runs: makes, lists and removes sessions, lists runs, and tells what a session carries
 /// from one run to the next.
@@ -134,6 +136,31 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
         let of = UsageOf::Session(session.clone());
         self.usage_since(&of, Timestamp::MIN).await
+    }
+
+    /// Returns what runs add up to, those that have not ended included: a run counts with all of it from when it began. What is
+    /// deleted no longer counts.
+    ///
+    /// However many runs there are, no more than a page of them is in memory at a time. As provided, all runs are listed page
+    /// by page, by their ids; a store that can find them by their beginnings does so.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
+        let mut stats = Stats::default();
+        let mut page_of = RunFilter::default();
+        page_of.owner.clone_from(&filter.owner);
+        loop {
+            let page = self.find_runs(&page_of).await?;
+            let Some(last) = page.last() else {
+                return Ok(stats);
+            };
+            page_of = page_of.after(last.run_id);
+            for run in page.iter().filter(|run| filter.counts(run.started_at)) {
+                stats.add(run);
+            }
+        }
     }
 
     /// Checks that a session's records are those that were kept, none changed, removed or moved, and that what it carries is

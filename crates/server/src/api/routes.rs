@@ -1,6 +1,7 @@
 //! The routes, each with what it does: this is where one is added.
 
 use axum::http::StatusCode;
+use neuraxis::core::log::Stats;
 use neuraxis::core::{Decision, RunId, ToolCallId};
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
@@ -145,6 +146,17 @@ fn of_runs() -> Described<Limited> {
     .query::<runs::Shown>()
     .answers::<runs::Page>("A page of runs.")
     .stores();
+    let stats = operation(
+        "show_stats",
+        Tag::Runs,
+        "Adds runs up: in all, and by day, model, role, tool and agent.",
+    )
+    .description(
+        "Each run counts with all of it for the day, in UTC, on which it began. Money is in millionths of a US dollar.",
+    )
+    .query::<runs::Counted>()
+    .answers::<Stats>("What the runs add up to.")
+    .stores();
     let show = of_run(
         "show_run",
         "Shows a run, with its result once it has ended.",
@@ -197,6 +209,7 @@ fn of_runs() -> Described<Limited> {
     .problems(&[&TOO_MANY_RUNS]);
     Described::new()
         .get("/api/v1/runs", runs::list, list)
+        .get("/api/v1/stats", runs::stats, stats)
         .get("/api/v1/runs/{id}", runs::show, show)
         .get("/api/v1/runs/{id}/events", runs::events, follow)
         .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)

@@ -1,4 +1,5 @@
-//! `/api/v1/runs`: which there are, what one came to, its events from any record on, and what reaches it while it is at work.
+//! `/api/v1/runs` and `/api/v1/stats`: which there are and what they add up to, what one came to, its events from any record
+//! on, and what reaches it while it is at work.
 
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::log::Stats;
 use neuraxis::core::{JsonText, RunId, ToolFailure, ToolOutcome, ToolOutput};
 use neuraxis::ports::{RunFilter, RunSummary};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
@@ -77,6 +80,26 @@ pub(crate) async fn list(
     page.truncate(most);
     let next = page.last().filter(|_| is_more).map(|run| run.run_id);
     Ok(Json(Page { runs: page, next }))
+}
+
+/// Which runs are added up.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counted {
+    /// Only those that began at this time or later; all if left out.
+    since: Option<Timestamp>,
+}
+
+/// `GET /api/v1/stats`
+pub(crate) async fn stats(
+    State(orchestrator): State<Orchestrator>,
+    caller: Caller,
+    counted: Result<Query<Counted>, QueryRejection>,
+) -> Result<Json<Stats>, Problem> {
+    let counted = said::query(counted)?;
+    let mut filter = caller.stats();
+    filter.since = counted.since;
+    Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }
 
 /// A run, with what it came to if it came to anything.

@@ -42,6 +42,14 @@ export async function shows_what_a_run_did(world) {
     await page.waitForSelector(".runs tbody tr");
     await world.accessible(page, `runs ${name}`);
     await world.picture(page, `runs-${name}`);
+    await page.goto(`${world.url}/#/stats`);
+    await page.waitForSelector(".stats tbody tr");
+    assert.equal(await page.locator(".stats .table").count(), 5);
+    await sees(page, ".stats .facts-list", "Model calls");
+    await page.selectOption("[aria-label=Time]", "0");
+    await page.waitForSelector(".stats-bar span");
+    await world.accessible(page, `stats ${name}`);
+    await world.picture(page, `stats-${name}`);
     await page.context().close();
   }
 }

@@ -158,6 +158,22 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
         assert_eq!(count(&world.bob, path).await, bob, "{path}");
         assert_eq!(count(&world.admin, path).await, admin, "{path}");
     }
+    for (client, runs) in [(&world.ada, 1), (&world.bob, 1), (&world.admin, 2)] {
+        let (status, stats) = answer(client.get("/api/v1/stats?since=2026-01-01T00:00:00Z")).await;
+        assert_eq!(
+            (status, &stats["total"]["runs"]),
+            (200, &json!(runs)),
+            "{stats}"
+        );
+        assert_eq!(stats["models"][0]["runs"], runs, "{stats}");
+        let (_, later) = answer(client.get("/api/v1/stats?since=2999-01-01T00:00:00Z")).await;
+        assert_eq!(later["total"]["runs"], 0);
+    }
+    let (status, problem) = answer(world.ada.get("/api/v1/stats?since=yesterday")).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (400, &json!("/errors/invalid-query"))
+    );
     // The token of the machine is its user's, who sees everything, too.
     let file = world
         .program

@@ -9,6 +9,7 @@ pub mod outputs;
 pub mod records;
 pub mod runs;
 pub mod sessions;
+pub mod stats;
 pub mod telling;
 
 use std::sync::Arc;
@@ -122,6 +123,13 @@ macro_rules! session_store_suite {
             a_run_keeps_no_more_than_it_may
             a_lease_that_is_void_keeps_no_output
             outputs_go_with_their_session
+        ] }
+        $crate::mount_rules! { $mark session_store::stats, $store, [
+            runs_add_up_by_day_model_role_tool_and_agent
+            statistics_hold_an_owner_s_runs_alone
+            statistics_begin_at_a_time
+            more_runs_than_a_page_holds_add_up
+            what_is_deleted_no_longer_counts
         ] }
         $crate::mount_rules! { $mark session_store::telling, $store, [
             a_run_is_told_in_a_few_words

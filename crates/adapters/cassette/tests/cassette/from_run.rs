@@ -81,6 +81,7 @@ impl Run {
             served_by: Role::REASONING,
             downgraded: None,
             cost: None,
+            cost_label: Default::default(),
             duration: Duration::from_millis(7),
             first_delta: None,
         }));
@@ -91,6 +92,8 @@ impl Run {
         let call = run.model_call();
         run.send(Input::ModelFailed(ModelFailed {
             cost: None,
+            cost_label: Default::default(),
+            model: None,
             effect_id: call.effect_id,
             attempt: Attempt(1),
             error: LlmError::new(LlmErrorKind::Timeout, "nothing came"),

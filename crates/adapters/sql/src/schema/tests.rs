@@ -84,7 +84,7 @@ async fn copy_fixture(version: i64, dialect: Dialect, link: &mut Link) {
             link.run(AssertSqlSafe(sql), &values).await.unwrap();
         }
     }
-    let imported = match version < SUMMED_UP {
+    let imported = match version < CARRIED {
         true => "UPDATE runs SET holder = 'imported' WHERE ended_at IS NULL",
         false => "UPDATE runs SET imported = 1 WHERE ended_at IS NULL",
     };

@@ -148,7 +148,9 @@ impl Reporter {
             tokens(usage.prompt),
             tokens(usage.completion)
         );
-        let cost = result.cost.map(|cost| format!(" · {}", money(cost)));
+        let label = result.cost_label;
+        let cost = result.cost.map(|amount| Cost { amount, label });
+        let cost = cost.and_then(money).map(|cost| format!(" · {cost}"));
         let cost = cost.unwrap_or_default();
         let took = brief(took);
         self.progress

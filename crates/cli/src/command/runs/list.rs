@@ -10,8 +10,7 @@ use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
 
-const HEADING: &str =
-    "RUN                                   BEGUN                STATUS       TURNS  ABOUT";
+const HEADING: &str = "RUN                                   BEGUN                STATUS       TURNS         COST  ABOUT";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,24 +1,57 @@
 //! The tree of a run: what each agent did, turn by turn.
 
-mod lines;
+pub(super) mod lines;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use neuraxis::core::{AgentId, Record, RecordBody, ToolCallId, ToolResult, Turn};
+use anstyle::Style;
+use neuraxis::core::{AgentId, Record, RecordBody, SessionMetrics, ToolCallId, ToolResult, Turn};
 
-use crate::tree::Node;
+use serde_json::{Value, json};
+
+use crate::bars::span;
+use crate::tree::{Branches, Node};
 
 /// How deep agents are drawn below agents. The loop allows fewer.
 const MAX_DEPTH: usize = 32;
 
-/// Returns what the run did, as the children of its root.
-pub(super) fn of(records: &[Arc<Record>]) -> Vec<Node> {
+/// The fewest columns of a terminal in which there is room for bars.
+const LEAST_FOR_BARS: usize = 40;
+
+/// The fewest and the most columns of a bar.
+const BAR: (usize, usize) = (8, 24);
+
+/// Returns what the run did, as the children of its root. With the columns of a terminal, each has a bar at its left that
+/// says when it was: from the run's begin to its end, without the time in which it waited for people or clients.
+pub(super) fn of(
+    records: &[Arc<Record>],
+    drawn_with: Branches,
+    columns: Option<usize>,
+) -> Vec<Node> {
     let mut outline = Outline::default();
     for record in records {
         outline.read(record);
     }
-    outline.draw(AgentId::ROOT, 0)
+    let (mut nodes, _) = outline.draw(AgentId::ROOT, 0);
+    let columns = columns.filter(|columns| *columns >= LEAST_FOR_BARS);
+    if let Some(columns) = columns {
+        let bar = (columns / 6).clamp(BAR.0, BAR.1);
+        add_bars(&mut nodes, outline.active, bar, drawn_with);
+    }
+    nodes.into_iter().map(Node::from).collect()
+}
+
+/// Returns the same to programs: what is said on each line, and from when to when it was, in milliseconds in which the run was
+/// active.
+pub(super) fn in_json(records: &[Arc<Record>]) -> Value {
+    let mut outline = Outline::default();
+    for record in records {
+        outline.read(record);
+    }
+    let (nodes, _) = outline.draw(AgentId::ROOT, 0);
+    nodes.iter().map(Timed::in_json).collect()
 }
 
 /// What the agents of a run did.
@@ -27,6 +60,9 @@ struct Outline {
     agents: BTreeMap<AgentId, Vec<Entry>>,
     /// Where calls stand that have no result yet.
     open: HashMap<ToolCallId, (AgentId, usize)>,
+    used: BTreeMap<AgentId, SessionMetrics>,
+    /// How long the run had been active at the last step, in milliseconds.
+    active: u64,
 }
 
 /// Something that an agent did.
@@ -36,10 +72,30 @@ struct Entry {
     line: String,
     /// The agents that it started.
     started: Vec<AgentId>,
+    when: Time,
+}
+
+/// From when to when, in milliseconds in which the run was active.
+type Time = (u64, u64);
+
+/// A node with when it was.
+struct Timed {
+    node: Node,
+    when: Time,
+    children: Vec<Timed>,
 }
 
 impl Outline {
     fn read(&mut self, record: &Record) {
+        if let Some(active) = record.active_ms {
+            self.active = self.active.max(active);
+        }
+        let now = self.active;
+        let mut when = (now, now);
+        let since = |took: Duration| {
+            let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            (now.saturating_sub(took), now)
+        };
         let mut started = Vec::new();
         let line = match &record.body {
             RecordBody::ToolCall(call) => {
@@ -50,13 +106,24 @@ impl Outline {
                 Some(lines::call(call))
             }
             RecordBody::ToolResult(result) => self.complete(result),
-            body => lines::of(record, body),
+            body => {
+                when = match body {
+                    RecordBody::LlmCall(call) => since(call.duration),
+                    RecordBody::LlmFailed(failed) => since(failed.duration),
+                    RecordBody::ToolFailed(failed) => since(failed.duration),
+                    _ => when,
+                };
+                lines::of(record, body)
+            }
         };
+        let used = self.used.entry(record.agent).or_default();
+        *used += &SessionMetrics::of_run([record]);
         if let Some(line) = line {
             self.agents.entry(record.agent).or_default().push(Entry {
                 turn: record.turn,
                 line,
                 started,
+                when,
             });
         }
     }
@@ -68,44 +135,101 @@ impl Outline {
         match entry {
             Some(entry) => {
                 entry.line.push_str(&lines::came_of(result));
+                entry.when.1 = self.active;
                 None
             }
             None => Some(lines::not_started(result)),
         }
     }
 
-    fn draw(&self, agent: AgentId, depth: usize) -> Vec<Node> {
-        let mut nodes: Vec<Node> = Vec::new();
+    /// Draws an agent, and says when it was at work.
+    fn draw(&self, agent: AgentId, depth: usize) -> (Vec<Timed>, Option<Time>) {
+        let mut nodes: Vec<Timed> = Vec::new();
         let mut turn = Turn(0);
+        let mut worked: Option<Time> = None;
         let entries = self.agents.get(&agent).map(Vec::as_slice);
         for entry in entries.unwrap_or_default() {
             let node = self.node(entry, depth);
+            let when = node.when;
+            worked = Some(worked.map_or(when, |it| hull(it, when)));
             if entry.turn == Turn(0) {
                 nodes.push(node);
                 continue;
             }
             if entry.turn != turn || nodes.is_empty() {
                 turn = entry.turn;
-                nodes.push(Node::new(format!("turn {turn}")));
+                nodes.push(Timed::new(format!("turn {turn}"), when));
             }
             if let Some(of_turn) = nodes.last_mut() {
+                of_turn.when = hull(of_turn.when, when);
                 of_turn.children.push(node);
             }
         }
-        nodes
+        (nodes, worked)
     }
 
-    fn node(&self, entry: &Entry, depth: usize) -> Node {
-        let mut node = Node::new(entry.line.clone());
+    fn node(&self, entry: &Entry, depth: usize) -> Timed {
+        let mut node = Timed::new(entry.line.clone(), entry.when);
         if depth >= MAX_DEPTH {
             return node;
         }
-        let agents = entry.started.iter().map(|agent| Node {
-            line: format!("agent {agent}"),
-            children: self.draw(*agent, depth + 1),
-        });
-        node.children = agents.collect();
+        for agent in &entry.started {
+            let (children, worked) = self.draw(*agent, depth + 1);
+            let used = self.used.get(agent).map(lines::used_by_agent);
+            let line = format!("agent {agent}{}", used.unwrap_or_default());
+            let when = worked.unwrap_or(entry.when);
+            node.when = hull(node.when, when);
+            node.children.push(Timed {
+                children,
+                ..Timed::new(line, when)
+            });
+        }
         node
+    }
+}
+
+impl Timed {
+    fn in_json(&self) -> Value {
+        let children: Value = self.children.iter().map(Self::in_json).collect();
+        json!({
+            "line": anstream::adapter::strip_str(&self.node.line).to_string(),
+            "begin_ms": self.when.0,
+            "end_ms": self.when.1,
+            "children": children,
+        })
+    }
+
+    fn new(line: String, when: Time) -> Self {
+        Self {
+            node: Node::new(line),
+            when,
+            children: Vec::new(),
+        }
+    }
+}
+
+/// Returns the time that holds two others.
+fn hull(one: Time, other: Time) -> Time {
+    (one.0.min(other.0), one.1.max(other.1))
+}
+
+/// Draws when each was, and moves what belongs to each into its node.
+fn add_bars(nodes: &mut [Timed], whole: u64, bar: usize, drawn_with: Branches) {
+    const DIM: Style = Style::new().dimmed();
+    for timed in nodes {
+        let span = span(timed.when, whole, bar, drawn_with);
+        timed.node.gutter = format!("{DIM}{span}{DIM:#} ");
+        add_bars(&mut timed.children, whole, bar, drawn_with);
+    }
+}
+
+impl From<Timed> for Node {
+    fn from(timed: Timed) -> Self {
+        let children = timed.children.into_iter().map(Self::from);
+        Self {
+            children: children.collect(),
+            ..timed.node
+        }
     }
 }
 
@@ -114,11 +238,17 @@ mod tests {
     use neuraxis::engine::read_log;
 
     use super::*;
-    use crate::tree::{Branches, draw};
+    use crate::tree::draw;
 
     /// Draws a log as a program sees it, without colors.
     fn drawn(log: &str) -> String {
-        let text = draw(&of(&read_log(log).unwrap()), Branches::Lines, None);
+        drawn_in(log, None)
+    }
+
+    /// Draws a log as a terminal of so many columns shows it, without colors.
+    fn drawn_in(log: &str, columns: Option<usize>) -> String {
+        let nodes = of(&read_log(log).unwrap(), Branches::Lines, columns);
+        let text = draw(&nodes, Branches::Lines, columns);
         anstream::adapter::strip_str(&text).to_string()
     }
 
@@ -131,6 +261,30 @@ mod tests {
     #[test]
     fn agents_stand_below_the_calls_that_started_them() {
         insta::assert_snapshot!(drawn(golden!("parallel_agents")));
+    }
+
+    #[test]
+    fn a_run_with_bars_fits_into_sixty_columns() {
+        insta::assert_snapshot!(drawn_in(golden!("parallel_agents"), Some(60)));
+    }
+
+    #[test]
+    fn a_run_with_bars_fits_into_eighty_columns() {
+        insta::assert_snapshot!(drawn_in(golden!("edited_approval_and_crash"), Some(80)));
+    }
+
+    #[test]
+    fn a_run_with_bars_fits_into_a_hundred_and_forty_columns() {
+        insta::assert_snapshot!(drawn_in(golden!("parallel_agents"), Some(140)));
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_terminal_is_wide() {
+        for columns in 30..150 {
+            for line in drawn_in(golden!("parallel_agents"), Some(columns)).lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {line:?}");
+            }
+        }
     }
 
     #[test]

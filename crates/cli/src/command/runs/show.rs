@@ -111,7 +111,11 @@ fn in_text(
     };
     line("used", format!("{turns} · {}", used(view.metrics())));
     text.push('\n');
-    text.push_str(&draw(&outline::of(records), branches, columns));
+    text.push_str(&draw(
+        &outline::of(records, branches, columns),
+        branches,
+        columns,
+    ));
     if let Some(reply) = reply(&view) {
         let reply = harmless(reply.trim_end());
         text.push_str(&format!("\n{reply}\n"));
@@ -134,6 +138,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
         );
         value.insert("reply".to_owned(), json!(reply(&view)));
         value.insert("metrics".to_owned(), json!(view.metrics()));
+        value.insert("tree".to_owned(), outline::in_json(records));
         value.insert("steps".to_owned(), json!(run_steps(records)));
     }
     value

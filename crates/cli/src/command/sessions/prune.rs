@@ -35,7 +35,8 @@ pub(super) struct Prune {
     yes: bool,
 }
 
-fn age(text: &str) -> Result<Span, String> {
+/// Reads an age with its unit, such as `90d`.
+pub(in crate::command) fn age(text: &str) -> Result<Span, String> {
     let span: Span = text
         .parse()
         .map_err(|_| "it must be a number with a unit, such as 90d".to_owned())?;

@@ -17,7 +17,7 @@ use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::listing::Format;
 use crate::output::Output;
-use crate::quantities::{moment, tokens};
+use crate::quantities::{moment, money, tokens};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,10 +107,7 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
     if errors > 0 {
         parts.push(counted(errors, "error"));
     }
-    if metrics.cost.0 > 0 {
-        let (whole, rest) = (metrics.cost.0 / 1_000_000, metrics.cost.0 % 1_000_000);
-        parts.push(format!("${whole}.{rest:06}"));
-    }
+    parts.extend(money(metrics.paid()));
     parts.join(" · ")
 }
 

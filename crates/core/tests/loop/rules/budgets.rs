@@ -181,6 +181,8 @@ fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_
         downgraded: None,
         degraded: None,
         cost: Some(MicroUsd(15)),
+        cost_label: Default::default(),
+        model: None,
         duration: Duration::from_secs(1),
     };
     run.send(Input::ModelFailed(failed));

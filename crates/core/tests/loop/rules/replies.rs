@@ -199,6 +199,8 @@ fn usage_adds_up_over_attempts_and_calls_per_role_and_in_all() {
     let error = LlmError::new(LlmErrorKind::Incomplete, "cut off").with_usage(usage(10, 1));
     run.send(Input::ModelFailed(ModelFailed {
         cost: None,
+        cost_label: Default::default(),
+        model: None,
         effect_id: call.effect_id,
         attempt: Attempt(1),
         error,

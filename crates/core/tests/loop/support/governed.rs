@@ -84,6 +84,8 @@ impl Script {
         let call = self.model_call();
         ModelFailed {
             cost: None,
+            cost_label: Default::default(),
+            model: None,
             effect_id: call.effect_id,
             attempt: Attempt(1),
             error: LlmError::new(kind, "so it said"),

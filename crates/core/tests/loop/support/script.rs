@@ -100,6 +100,7 @@ impl Script {
             served_by: call.role.clone(),
             downgraded: None,
             cost: None,
+            cost_label: Default::default(),
             duration: Duration::from_millis(7),
             first_delta: None,
         })
@@ -130,6 +131,8 @@ impl Script {
         let call = self.model_call();
         let input = ModelFailed {
             cost: None,
+            cost_label: Default::default(),
+            model: None,
             effect_id: call.effect_id,
             attempt: Attempt(attempt),
             error,

@@ -137,6 +137,7 @@ fn replied(run: &Script, state: &State, reply: Reply) -> Input {
         served_by: Role::REASONING,
         downgraded: None,
         cost: None,
+        cost_label: Default::default(),
         duration: Duration::ZERO,
         first_delta: None,
     })
@@ -145,6 +146,8 @@ fn replied(run: &Script, state: &State, reply: Reply) -> Input {
 fn model_failed(run: &Script, state: &State, kind: LlmErrorKind, next: NextAttempt) -> Input {
     Input::ModelFailed(ModelFailed {
         cost: None,
+        cost_label: Default::default(),
+        model: None,
         effect_id: open_effect(run, state),
         attempt: Attempt(1),
         error: LlmError::new(kind, "no"),

@@ -115,6 +115,8 @@ pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore
 fn failed(busy: &Busy) -> RecordBody {
     RecordBody::LlmFailed(Box::new(LlmFailed {
         cost: None,
+        cost_label: Default::default(),
+        model: None,
         effect_id: EffectId {
             run: busy.log.run(),
             number: 1,

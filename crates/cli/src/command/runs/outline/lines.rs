@@ -3,12 +3,13 @@
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
 use neuraxis::core::{
-    Advice, ApprovalDecided, ApprovalDecision, LlmCall, LlmFailed, Message, Record, RecordBody,
-    ReplyAdvice, RunOutcome, ToolCallStarted, ToolResult, Usage,
+    Advice, ApprovalDecided, ApprovalDecision, Cost, LlmCall, LlmFailed, Message, NextAttempt,
+    Record, RecordBody, ReplyAdvice, RunOutcome, SessionMetrics, ToolCallFailed, ToolCallStarted,
+    ToolResult, Usage, Vetted, Vetting,
 };
 
 use crate::harmless::one_line;
-use crate::quantities::{brief, tokens};
+use crate::quantities::{brief, money, tokens};
 
 /// The most characters of somebody's words in a line.
 const MAX_SAID: usize = 100;
@@ -18,7 +19,7 @@ const BAD: Style = AnsiColor::Red.on_default();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
 /// Describes what happened, if it is worth a line of its own. Calls and results of tools are described elsewhere.
-pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
+pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option<String> {
     match body {
         RecordBody::RunStarted(started) => {
             let asked = started.spec.messages.iter().rev();
@@ -31,8 +32,10 @@ pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
                 .map(|message| format!("{NAME}user{NAME:#} {}", cut(&message.text())));
             asked.or(forked)
         }
-        RecordBody::LlmCall(call) => Some(model_call(call)),
+        RecordBody::LlmCall(call) => Some(model_call(call, Cost::of(body))),
         RecordBody::LlmFailed(failed) => Some(model_failed(failed)),
+        RecordBody::ToolFailed(failed) => Some(tool_failed(failed)),
+        RecordBody::Verdict(vetted) => verdicts(vetted),
         RecordBody::Plan(_) => Some("the plan changed".to_owned()),
         RecordBody::Summary(summary) => Some(format!("summary: {}", cut(&summary.text))),
         RecordBody::Warning(warning) => Some(odd("warning", &warning.message)),
@@ -70,7 +73,7 @@ pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
 }
 
 /// Describes a tool call that begins. What came of it follows on the same line.
-pub(super) fn call(call: &ToolCallStarted) -> String {
+pub(in crate::command::runs) fn call(call: &ToolCallStarted) -> String {
     let arguments = match call.arguments.as_str() {
         "{}" => String::new(),
         arguments => format!(" {}", cut(arguments)),
@@ -94,11 +97,11 @@ pub(super) fn came_of(result: &ToolResult) -> String {
 }
 
 /// Describes a call that never ran.
-pub(super) fn not_started(result: &ToolResult) -> String {
+pub(in crate::command::runs) fn not_started(result: &ToolResult) -> String {
     format!("{NAME}{}{NAME:#}{}", cut(&result.name), came_of(result))
 }
 
-fn model_call(call: &LlmCall) -> String {
+fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
     let purpose = describe::purpose(call.purpose).map(|purpose| format!(" · {purpose}"));
     let purpose = purpose.unwrap_or_default();
     let asks = describe::asks_for(call.reply.calls().count()).map(|asks| format!(" · {asks}"));
@@ -108,7 +111,9 @@ fn model_call(call: &LlmCall) -> String {
         cut(&call.reply.model.to_string()),
     );
     let took = brief(call.duration);
-    let used = used(&call.reply.usage);
+    let cost = cost.and_then(money);
+    let cost = cost.map_or_else(String::new, |cost| format!(" · {cost}"));
+    let used = format!("{}{cost}", used(&call.reply.usage));
     let hooked = call.reply.advice.as_deref().and_then(made_of_it);
     let hooked = hooked.map_or_else(String::new, |hooked| format!(" · {hooked}"));
     format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}{hooked}")
@@ -140,6 +145,54 @@ fn advised(advice: &Advice) -> Option<String> {
     }
 }
 
+/// Says which calls of a batch did not run or not just by their mode, if any.
+fn verdicts(vetted: &Vetted) -> Option<String> {
+    let said = vetted.calls.iter().filter_map(|found| match found {
+        Vetting::Run {
+            grant: Some(id), ..
+        } => Some(format!("allowed by remembered answer {id}")),
+        Vetting::Run {
+            rule: Some(rule), ..
+        } => Some(format!("allowed by rule {}", cut(&rule.to_string()))),
+        Vetting::Deny {
+            rule: Some(rule), ..
+        } => Some(format!(
+            "{BAD}denied{BAD:#} by rule {}",
+            cut(&rule.to_string())
+        )),
+        Vetting::Deny { rule: None, .. } => Some(format!("{BAD}denied{BAD:#} by policy")),
+        _ => None,
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| format!("verdict: {}", said.join("; ")))
+}
+
+/// Describes an attempt of a tool call that failed and is followed by another.
+fn tool_failed(failed: &ToolCallFailed) -> String {
+    let (name, took) = (cut(&failed.name), brief(failed.duration));
+    let (attempt, word) = (failed.attempt, describe::failure(failed.failure));
+    let error = failed.value.error_message();
+    let error = error.unwrap_or_else(|| failed.value.to_string());
+    format!(
+        "{NAME}{name}{NAME:#} · attempt {} · {took} · {BAD}{word}{BAD:#}: {} · again",
+        attempt.0,
+        cut(&error)
+    )
+}
+
+/// Says what an agent used, as the end of its line.
+pub(super) fn used_by_agent(used: &SessionMetrics) -> String {
+    if used.llm_calls + used.llm_failures == 0 {
+        return String::new();
+    }
+    let calls = describe::counted(used.llm_calls, "model call");
+    let cost = money(used.paid()).map_or_else(String::new, |cost| format!(" · {cost}"));
+    format!(
+        " · {calls} · {} tokens{cost}",
+        tokens(used.usage.total.total)
+    )
+}
+
 fn used(usage: &Usage) -> String {
     format!(
         "{} + {} tokens",
@@ -156,7 +209,11 @@ fn model_failed(failed: &LlmFailed) -> String {
         attempt => format!(" · attempt {attempt}"),
     };
     let error = cut(error.lines().next().unwrap_or_default());
-    format!("{NAME}{role}{NAME:#}{attempt} · {took} · {BAD}failed{BAD:#}: {error}")
+    let again = match failed.next {
+        NextAttempt::Follows => " · again",
+        NextAttempt::None => "",
+    };
+    format!("{NAME}{role}{NAME:#}{attempt} · {took} · {BAD}failed{BAD:#}: {error}{again}")
 }
 
 fn approval(decided: &ApprovalDecided) -> String {
@@ -179,7 +236,8 @@ fn approval(decided: &ApprovalDecided) -> String {
     }
 }
 
-fn end_of_agent(outcome: &RunOutcome) -> String {
+/// Says how an agent, or the run, ended.
+pub(in crate::command::runs) fn end_of_agent(outcome: &RunOutcome) -> String {
     let reason = cut(&outcome.finish_reason.to_string());
     match outcome.content.as_str() {
         "" => format!("ends ({reason})"),

@@ -25,6 +25,8 @@ impl World {
             Open::Effect(Effect::CallModel(call)) => match &answer.failure {
                 Some(failure) => Input::ModelFailed(ModelFailed {
                     cost: None,
+                    cost_label: Default::default(),
+                    model: None,
                     error: failed(failure.kind.clone(), failure.usage),
                     next: if failure.follows {
                         NextAttempt::Follows
@@ -43,6 +45,7 @@ impl World {
                     served_by: served_by(call, answer),
                     downgraded: downgraded(call, answer),
                     cost: answer.cost,
+                    cost_label: Default::default(),
                     duration: answer.took,
                     first_delta: answer.cost.map(|_| answer.took),
                 }),
@@ -114,6 +117,8 @@ fn tool_finished(effect_id: EffectId, attempt: Attempt, answer: &Answer) -> Inpu
 pub(super) fn model_failed(effect_id: EffectId, attempt: Attempt) -> ModelFailed {
     ModelFailed {
         cost: None,
+        cost_label: Default::default(),
+        model: None,
         effect_id,
         attempt,
         error: failed(LlmErrorKind::Connection, None),

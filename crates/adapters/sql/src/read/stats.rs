@@ -1,0 +1,45 @@
+//! What many runs add up to, from their summaries: a page at a time, found by when they began.
+//!
+//! Not for what they used by the time of their records, which `usage` tells.
+
+use neuraxis_core::log::{LogSummary, Stats};
+use neuraxis_ports::StatsFilter;
+use sqlx::AssertSqlSafe;
+
+use crate::error::Failure;
+use crate::link::{Link, Value};
+
+/// How many summaries are in memory at a time.
+const PAGE: usize = 500;
+
+/// Adds up the runs that a filter counts.
+pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, Failure> {
+    let whose = match filter.owner {
+        Some(_) => "AND sessions.owner = $3",
+        None => "",
+    };
+    // The runs of one time are told apart by their keys.
+    let sql = format!(
+        "SELECT runs.started_at, runs.key, runs.summary FROM runs \
+         JOIN sessions ON sessions.key = runs.session \
+         WHERE runs.started_at >= $1 AND (runs.started_at > $1 OR runs.key > $2) {whose} \
+         ORDER BY runs.started_at, runs.key LIMIT {PAGE}"
+    );
+    let mut stats = Stats::default();
+    let since = filter.since.map(|since| since.as_microsecond());
+    let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
+    loop {
+        // The place of the last run that was counted.
+        let mut values = vec![Value::from(after.0), Value::from(after.1)];
+        values.extend(filter.owner.as_deref().map(Value::from));
+        let rows = link.rows(AssertSqlSafe(sql.clone()), &values).await?;
+        for row in &rows {
+            after = (row.int(0)?, row.int(1)?);
+            let run: Option<LogSummary> = row.maybe_json(2, "the summary of a run")?;
+            stats.add(&run.unwrap_or_default());
+        }
+        if rows.len() < PAGE {
+            return Ok(stats);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing.
+//!
+//! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide.
+
+use std::path::PathBuf;
+
+use neuraxis_brainstem::{Policy, PriceList};
+use serde::Deserialize;
+
+use super::error::ConfigError;
+use super::{Layers, read};
+use crate::environment::Environment;
+
+/// `[price_list]`: a newer list of public prices than the one that ships with the program.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct PriceListConfig {
+    /// The file with the list, in the form of the one that ships: `public-prices.toml` of `neuraxis-brainstem`. A relative
+    /// one counts from the folder of the file that names it.
+    file: Option<PathBuf>,
+}
+
+impl PriceListConfig {
+    /// Lets a policy know the prices of the file, where one is named.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names the file, if it cannot be read or is no list.
+    pub(super) fn applied(
+        &self,
+        policy: Policy,
+        layers: &Layers,
+        environment: &Environment,
+    ) -> Result<Policy, ConfigError> {
+        let Some(file) = &self.file else {
+            return Ok(policy);
+        };
+        let path = layers.resolved(environment, "price_list.file", file);
+        let text = read::whole(&path)?;
+        let list = PriceList::from_toml(&text).map_err(|source| ConfigError::PriceList {
+            path,
+            source: Box::new(source),
+        })?;
+        Ok(policy.with_price_list(list))
+    }
+}

@@ -1,0 +1,70 @@
+//! Tests of the list of public prices that a file may replace.
+
+use neuraxis_core::{Cost, CountLabel, MicroUsd, ModelRef, TokenCount, Usage};
+
+use super::*;
+
+const LIST: &str = "checked = \"2031-01-01\"\n[prices.\"openai/gpt-9\"]\nprompt = 3.0\ncompletion = 9.0\nsource = \"https://example.com\"\n";
+
+fn cost(config: &Config, model: &str) -> Option<Cost> {
+    let usage = Usage {
+        prompt: TokenCount::measured(1_000),
+        ..Usage::default()
+    };
+    config
+        .policy()
+        .cost(&usage, &ModelRef::new("openai", model))
+}
+
+#[test]
+fn a_newer_list_of_prices_takes_the_place_of_the_one_that_ships() {
+    let machine = Machine::new();
+    assert!(cost(&machine.load().unwrap(), "gpt-5.5").is_some());
+    let machine = machine
+        .with_file("user/prices.toml", LIST)
+        .with_file("user/neuraxis.toml", "[price_list]\nfile = 'prices.toml'\n");
+    let config = machine.load().unwrap();
+    let estimated = Cost {
+        amount: MicroUsd(3_000),
+        label: CountLabel::Estimated,
+    };
+    assert_eq!(cost(&config, "gpt-9"), Some(estimated));
+    assert_eq!(cost(&config, "gpt-9-2031-02-03"), Some(estimated));
+    assert_eq!(cost(&config, "gpt-5.5"), None);
+    assert_eq!(config.policy().price_list().checked(), "2031-01-01");
+}
+
+#[test]
+fn prices_of_the_deployment_come_before_the_list_and_are_no_estimate() {
+    let machine = Machine::new().with_file(
+        "user/neuraxis.toml",
+        "[prices.'openai/*']\nprompt = 1.0\ncompletion = 2.0\n",
+    );
+    let measured = Cost {
+        amount: MicroUsd(1_000),
+        label: CountLabel::Measured,
+    };
+    assert_eq!(cost(&machine.load().unwrap(), "gpt-5.5"), Some(measured));
+}
+
+#[test]
+fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
+    let machine = Machine::new()
+        .with_file("user/prices.toml", "checked = 1")
+        .with_file("user/neuraxis.toml", "[price_list]\nfile = 'prices.toml'\n");
+    let complaint = machine.complaint();
+    assert!(complaint.contains("prices.toml"), "{complaint}");
+    assert!(complaint.contains("line 1, column"), "{complaint}");
+    let machine =
+        Machine::new().with_file("user/neuraxis.toml", "[price_list]\nfile = 'none.toml'\n");
+    let complaint = machine.complaint();
+    assert!(complaint.contains("none.toml"), "{complaint}");
+}
+
+#[test]
+fn an_untrusted_project_names_no_list_of_prices() {
+    let machine = Machine::new()
+        .with_file("work/prices.toml", LIST)
+        .with_untrusted("[price_list]\nfile = 'prices.toml'\n");
+    assert_eq!(cost(&machine.load().unwrap(), "gpt-9"), None);
+}

@@ -1,0 +1,78 @@
+//! Bars: how large something is beside others, and when something was within a whole.
+
+use crate::tree::Branches;
+
+/// What ends a bar that fills a part of its last column, by eighths.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// Draws how large a part of the largest something is. What is more than nothing can be seen.
+pub(crate) fn bar(part: u64, largest: u64, columns: usize, drawn_with: Branches) -> String {
+    if part == 0 || largest == 0 {
+        return String::new();
+    }
+    let eighths = scaled(part, largest, columns * 8).max(1);
+    let (whole, rest) = (eighths / 8, eighths % 8);
+    match drawn_with {
+        Branches::Lines => {
+            let end = EIGHTHS.get(rest).copied().unwrap_or_default();
+            format!("{}{end}", "█".repeat(whole))
+        }
+        Branches::Ascii => "#".repeat((whole + usize::from(rest >= 4)).max(1)),
+    }
+}
+
+/// Draws when something was within a whole: so many columns, blank but for the part from its begin to its end. What took
+/// no time can be seen.
+pub(crate) fn span(
+    (begin, end): (u64, u64),
+    whole: u64,
+    columns: usize,
+    drawn_with: Branches,
+) -> String {
+    let most = columns.saturating_sub(1);
+    let from = scaled(begin, whole, columns).min(most);
+    let to = scaled(end, whole, columns).max(from + 1).min(columns);
+    let block = match drawn_with {
+        Branches::Lines => "█",
+        Branches::Ascii => "#",
+    };
+    let (before, after) = (" ".repeat(from), " ".repeat(columns.saturating_sub(to)));
+    format!("{before}{}{after}", block.repeat(to.saturating_sub(from)))
+}
+
+/// Returns so many parts of the columns, rounded to the nearest.
+fn scaled(part: u64, whole: u64, columns: usize) -> usize {
+    let columns = u128::try_from(columns).unwrap_or(u128::MAX);
+    let whole = u128::from(whole.max(1));
+    let scaled = (u128::from(part) * columns + whole / 2) / whole;
+    usize::try_from(scaled.min(columns)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_part_and_never_nothing_for_something() {
+        let lines = |part| bar(part, 16, 4, Branches::Lines);
+        assert_eq!(lines(0), "");
+        assert_eq!(lines(1), "▎");
+        assert_eq!(lines(8), "██");
+        assert_eq!(lines(16), "████");
+        assert_eq!(bar(1, 1_000_000, 4, Branches::Lines), "▏");
+        assert_eq!(bar(1, 1_000_000, 4, Branches::Ascii), "#");
+        assert_eq!(bar(8, 16, 4, Branches::Ascii), "##");
+        assert_eq!(bar(u64::MAX, u64::MAX, 3, Branches::Ascii), "###");
+    }
+
+    #[test]
+    fn a_span_stands_where_it_was_and_fills_its_columns() {
+        let span = |part| span(part, 100, 10, Branches::Ascii);
+        assert_eq!(span((0, 100)), "##########");
+        assert_eq!(span((0, 50)), "#####     ");
+        assert_eq!(span((50, 60)), "     #    ");
+        assert_eq!(span((100, 100)), "         #");
+        assert_eq!(span((0, 0)), "#         ");
+        assert_eq!(span((30, 900)), "   #######");
+    }
+}

@@ -1,0 +1,245 @@
+//! `neuraxis stats`.
+
+mod table;
+
+use clap::Args;
+use neuraxis::core::jiff::civil::Date;
+use neuraxis::core::jiff::tz::TimeZone;
+use neuraxis::core::jiff::{Span, Timestamp};
+use neuraxis::core::log::Stats as Figures;
+use neuraxis::core::log::describe::counted;
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::{Clock, StatsFilter};
+use serde_json::json;
+
+use crate::command::sessions::age;
+use crate::error::CommandError;
+use crate::listing::Format;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::quantities::{brief_millis, moment, money, tokens};
+use crate::setup::Setup;
+use crate::tree::Branches;
+use table::Unit;
+
+/// How far back figures go where nobody says.
+const USUAL: &str = "30d";
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis stats
+  neuraxis stats --since 7d
+  neuraxis stats --since 2026-11-01 --format json | jq '.models[] | {name, cost_micro_usd}'";
+
+/// Show what runs used: by day, model, role, tool and agent
+///
+/// Runs, failures, tokens, cost, and how long things took: half of them (P50) and 95 of a hundred (P95) no longer than that,
+/// within 4 %. Days are those of UTC, and a run counts for the day on which it began. Beside a number, ~ says that it is an
+/// estimate, and + that it is at least that much.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stats {
+    /// Only runs that began since then: an age such as 12h, 7d or 4w, a day such as 2026-11-01, or `all`
+    #[arg(long, value_name = "WHEN", default_value = USUAL, value_parser = since)]
+    since: Since,
+
+    /// What to print: tables for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// From when on runs count.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    Ever,
+    Age(Span),
+    Day(Timestamp),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if text == "all" {
+        return Ok(Since::Ever);
+    }
+    if let Ok(day) = text.parse::<Date>() {
+        let begins = day.to_zoned(TimeZone::UTC);
+        return begins
+            .map(|begins| Since::Day(begins.timestamp()))
+            .map_err(|_| "there is no such day".to_owned());
+    }
+    let expected = "it must be an age such as 7d, a day such as 2026-11-01, or all";
+    age(text).map(Since::Age).map_err(|_| expected.to_owned())
+}
+
+impl Stats {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let since = self.since.timestamp();
+        let mut filter = StatsFilter::default();
+        filter.since = since;
+        let open = setup.load()?.store().await?;
+        let found = open.sessions().stats(&filter).await;
+        open.close().await;
+        let figures = found?;
+        let mut output = Output::new();
+        if self.format == Format::Json {
+            let mut value = json!(figures);
+            if let Some(object) = value.as_object_mut() {
+                object.insert("since".to_owned(), json!(since));
+            }
+            return Ok(output.line(&format!("{value:#}"))?);
+        }
+        if figures.total().runs == 0 {
+            Progress::new()
+                .notice("there are no runs in that time: --since all shows all there are");
+            return Ok(());
+        }
+        let columns = output.is_terminal().then(|| output.width());
+        let drawn_with = Branches::of(&output);
+        output.painted(&in_text(&figures, since, drawn_with, columns))?;
+        Ok(())
+    }
+}
+
+impl Since {
+    fn timestamp(self) -> Option<Timestamp> {
+        match self {
+            Self::Ever => None,
+            Self::Day(begins) => Some(begins),
+            Self::Age(span) => {
+                let now = SystemClock.now().to_zoned(TimeZone::UTC);
+                // What is older than time itself is all there is.
+                now.checked_sub(span).ok().map(|since| since.timestamp())
+            }
+        }
+    }
+}
+
+fn in_text(
+    figures: &Figures,
+    since: Option<Timestamp>,
+    drawn_with: Branches,
+    columns: Option<usize>,
+) -> String {
+    let total = figures.total();
+    let mut parts = vec![counted(total.runs, "run")];
+    if total.failures > 0 {
+        parts.push(format!("{} failed", total.failures));
+    }
+    parts.push(counted(total.calls, "model call"));
+    parts.push(format!("{} tokens", tokens(total.usage.total)));
+    parts.extend(money(total.cost));
+    let latency = total.latency;
+    if let (Some(half), Some(most)) = (latency.p50_ms, latency.p95_ms) {
+        let (half, most) = (brief_millis(half), brief_millis(most));
+        parts.push(format!("half within {half}, 95 % within {most}"));
+    }
+    let since = since.map_or_else(String::new, |since| {
+        format!("since {} UTC: ", moment(since))
+    });
+    let line = format!("{since}{}", parts.join(" · "));
+    let line = columns.map_or_else(
+        || line.clone(),
+        |most| crate::wrap::broken(&line, most, "  "),
+    );
+    let mut text = format!("{line}\n");
+    let tables = [
+        ("DAY", figures.days(), Unit::Runs),
+        ("MODEL", figures.models(), Unit::Calls),
+        ("ROLE", figures.roles(), Unit::Calls),
+        ("TOOL", figures.tools(), Unit::ToolCalls),
+        ("AGENT", figures.agents(), Unit::Calls),
+    ];
+    for (heading, rows, unit) in tables {
+        if !rows.is_empty() {
+            text.push('\n');
+            text.push_str(&table::draw(heading, &rows, unit, drawn_with, columns));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use neuraxis::core::log::LogSummary;
+    use neuraxis::core::{MicroUsd, Record, RecordBody};
+    use neuraxis::engine::read_log;
+
+    use super::*;
+
+    macro_rules! golden {
+        ($name:literal) => {
+            include_str!(concat!("../../../core/tests/golden/", $name, ".jsonl"))
+        };
+    }
+
+    fn figures() -> Figures {
+        let mut figures = Figures::default();
+        let logs = [
+            (golden!("parallel_agents"), "2026-11-20T09:00:00Z"),
+            (golden!("parallel_agents"), "2026-11-22T09:00:00Z"),
+            (golden!("edited_approval_and_crash"), "2026-11-22T10:00:00Z"),
+            (golden!("gather"), "2026-11-23T10:00:00Z"),
+        ];
+        for (number, (log, began)) in (1..).zip(logs) {
+            let records = read_log(log).unwrap().into_iter();
+            let records: Vec<_> = records.map(|record| priced(record, number)).collect();
+            let mut summary = LogSummary::of(&records);
+            summary.started_at = began.parse().ok();
+            figures.add(&summary);
+        }
+        figures
+    }
+
+    fn priced(record: Arc<Record>, number: u64) -> Arc<Record> {
+        let mut record = Arc::unwrap_or_clone(record);
+        if let RecordBody::LlmCall(call) = &mut record.body {
+            call.cost = Some(MicroUsd(number * 12_345));
+        }
+        Arc::new(record)
+    }
+
+    fn drawn(columns: Option<usize>, drawn_with: Branches) -> String {
+        let since = "2026-11-01T00:00:00Z".parse().ok();
+        let text = in_text(&figures(), since, drawn_with, columns);
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn figures_fit_into_sixty_columns() {
+        insta::assert_snapshot!(drawn(Some(60), Branches::Lines));
+    }
+
+    #[test]
+    fn figures_fit_into_eighty_columns() {
+        insta::assert_snapshot!(drawn(Some(80), Branches::Lines));
+    }
+
+    #[test]
+    fn figures_fit_into_a_hundred_and_forty_columns() {
+        insta::assert_snapshot!(drawn(Some(140), Branches::Ascii));
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_terminal_is_wide() {
+        for columns in 24..200 {
+            for line in drawn(Some(columns), Branches::Lines).lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_is_an_age_a_day_or_all_there_is() {
+        assert!(matches!(since("all"), Ok(Since::Ever)));
+        assert!(matches!(since("7d"), Ok(Since::Age(_))));
+        let Ok(Since::Day(day)) = since("2026-11-01") else {
+            panic!("a day")
+        };
+        assert_eq!(day.to_string(), "2026-11-01T00:00:00Z");
+        for wrong in ["", "yesterday", "2026-13-01", "-3d", "7"] {
+            let error = since(wrong).unwrap_err();
+            assert!(error.contains("such as 7d"), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What many runs add up to: in all, and by day, model, role, tool and agent. It takes no more room for a million runs than
+//! for a hundred.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Serialize, Serializer};
+
+use super::latencies::Latencies;
+use super::summary::LogSummary;
+use super::tally::{Named, Tallied, entry};
+use crate::finish::RunStatus;
+use crate::metrics::Cost;
+use crate::usage::Usage;
+
+/// What many runs add up to. Each run counts with all of it for the day, in UTC, on which it began.
+///
+/// ```
+/// use neuraxis_core::log::Stats;
+///
+/// let stats = Stats::default();
+/// assert_eq!(stats.total().runs, 0);
+/// assert!(stats.days().is_empty());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    total: Sum,
+    days: BTreeMap<Date, Sum>,
+    models: BTreeMap<String, Sum>,
+    roles: BTreeMap<String, Sum>,
+    tools: BTreeMap<String, Sum>,
+    agents: BTreeMap<String, Sum>,
+}
+
+/// A day, model, role, tool or agent in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Sum {
+    runs: u64,
+    did: Tallied,
+}
+
+/// A day, model, role, tool or agent in numbers, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct StatsRow {
+    /// What it is called: a day as `2026-11-24`, a model as `provider/model`; empty in all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The runs that began then, or in which it had a part.
+    pub runs: u64,
+    /// Model calls that gave a reply; of a tool, calls with a result; of an agent, how often it ended.
+    pub calls: u64,
+    /// Of a day and in all, runs that failed; of a model or role, failed attempts of calls; of a tool, calls whose result is
+    /// an error; of an agent, how often it ended without an answer.
+    pub failures: u64,
+    /// The tokens of its model calls; none of a tool.
+    pub usage: Usage,
+    /// What those cost.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// How long runs that ended were active; of a model or role, how long calls took that gave a reply; of a tool, calls that
+    /// ran; of an agent, how long it worked.
+    pub latency: Latency,
+}
+
+/// How long things took, within 4 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Latency {
+    /// What half of them did not exceed, in milliseconds; none where nothing was measured.
+    pub p50_ms: Option<u64>,
+    /// What 95 of a hundred did not exceed, in milliseconds; none where nothing was measured.
+    pub p95_ms: Option<u64>,
+}
+
+impl Stats {
+    /// Adds a run, as its records were summed up. One without records adds nothing.
+    pub fn add(&mut self, run: &LogSummary) {
+        let Some(started) = run.started_at else {
+            return;
+        };
+        let whole = whole(run);
+        self.total.add(&whole);
+        self.days.entry(day_of(started)).or_default().add(&whole);
+        let kinds = [
+            (&mut self.models, &run.tally.models),
+            (&mut self.roles, &run.tally.roles),
+            (&mut self.tools, &run.tally.tools),
+            (&mut self.agents, &run.tally.agents),
+        ];
+        for (sums, named) in kinds {
+            add_named(sums, named);
+        }
+    }
+
+    /// Returns what all runs add up to.
+    #[must_use]
+    pub fn total(&self) -> StatsRow {
+        self.total.row(String::new())
+    }
+
+    /// Returns the days on which runs began, the oldest first.
+    #[must_use]
+    pub fn days(&self) -> Vec<StatsRow> {
+        let days = self.days.iter();
+        days.map(|(day, sum)| sum.row(day.to_string())).collect()
+    }
+
+    /// Returns the models that were asked, those that cost the most first.
+    #[must_use]
+    pub fn models(&self) -> Vec<StatsRow> {
+        rows(&self.models)
+    }
+
+    /// Returns the roles that served, those that cost the most first.
+    #[must_use]
+    pub fn roles(&self) -> Vec<StatsRow> {
+        rows(&self.roles)
+    }
+
+    /// Returns the tools that were called, those called most often first.
+    #[must_use]
+    pub fn tools(&self) -> Vec<StatsRow> {
+        rows(&self.tools)
+    }
+
+    /// Returns the agents that worked, those that cost the most first.
+    #[must_use]
+    pub fn agents(&self) -> Vec<StatsRow> {
+        rows(&self.agents)
+    }
+}
+
+/// Statistics as they are sent and printed.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Stats"))]
+struct Shown {
+    /// All runs.
+    total: StatsRow,
+    /// By day, the oldest first; days without runs are left out.
+    days: Vec<StatsRow>,
+    /// By model, those that cost the most first.
+    models: Vec<StatsRow>,
+    /// By the role that served, those that cost the most first.
+    roles: Vec<StatsRow>,
+    /// By tool, those called most often first.
+    tools: Vec<StatsRow>,
+    /// By agent, those that cost the most first: the one that answers by its profile, others by the tools that start them.
+    agents: Vec<StatsRow>,
+}
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Shown {
+            total: self.total(),
+            days: self.days(),
+            models: self.models(),
+            roles: self.roles(),
+            tools: self.tools(),
+            agents: self.agents(),
+        }
+        .serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Stats {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Stats".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Shown::json_schema(generator)
+    }
+}
+
+impl Sum {
+    fn add(&mut self, did: &Tallied) {
+        self.runs = self.runs.saturating_add(1);
+        self.did.merge(did);
+    }
+
+    fn row(&self, name: String) -> StatsRow {
+        let did = &self.did;
+        let millis = |percent| {
+            let took = did.latencies.percentile(percent)?;
+            u64::try_from(took.as_millis()).ok()
+        };
+        StatsRow {
+            name,
+            runs: self.runs,
+            calls: did.calls,
+            failures: did.failures,
+            usage: did.usage,
+            cost: did.cost,
+            latency: Latency {
+                p50_ms: millis(50),
+                p95_ms: millis(95),
+            },
+        }
+    }
+}
+
+/// Returns what a whole run did.
+fn whole(run: &LogSummary) -> Tallied {
+    let used = run.metrics();
+    let mut latencies = Latencies::default();
+    if run.ended_at.is_some() {
+        latencies.add(used.worked);
+    }
+    let mut whole = Tallied::default();
+    whole.calls = used.llm_calls;
+    whole.failures = u64::from(run.status == RunStatus::Failed);
+    whole.usage = used.usage.total;
+    whole.cost = used.paid();
+    whole.latencies = latencies;
+    whole
+}
+
+fn add_named(sums: &mut BTreeMap<String, Sum>, named: &Named) {
+    for (name, did) in named {
+        entry(sums, name).add(did);
+    }
+}
+
+fn rows(sums: &BTreeMap<String, Sum>) -> Vec<StatsRow> {
+    let mut rows: Vec<_> = sums
+        .iter()
+        .map(|(name, sum)| sum.row(name.clone()))
+        .collect();
+    // Of equal ones the order of their names stays.
+    rows.sort_by_key(|row| std::cmp::Reverse((row.cost.amount, row.calls)));
+    rows
+}
+
+fn day_of(at: Timestamp) -> Date {
+    at.to_zoned(TimeZone::UTC).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::record::Record;
+
+    fn golden(log: &str) -> LogSummary {
+        let records = log.lines().map(|line| Record::from_json(line).unwrap());
+        let records: Vec<_> = records.map(Arc::new).collect();
+        LogSummary::of(&records)
+    }
+
+    #[test]
+    fn a_run_counts_for_the_day_on_which_it_began_and_for_each_of_its_parts_once() {
+        let run = golden(include_str!("../../tests/golden/parallel_agents.jsonl"));
+        let mut later = run.clone();
+        later.started_at = "2031-02-03T23:59:59Z".parse().ok();
+        let mut stats = Stats::default();
+        for run in [&run, &later, &run, &LogSummary::default()] {
+            stats.add(run);
+        }
+        let (total, days) = (stats.total(), stats.days());
+        assert_eq!(total.runs, 3);
+        let named = |row: &StatsRow| (row.name.clone(), row.runs);
+        let days: Vec<_> = days.iter().map(named).collect();
+        let first = day_of(run.started_at.unwrap()).to_string();
+        assert_eq!(days, [(first, 2), ("2031-02-03".to_owned(), 1)]);
+        for rows in [stats.models(), stats.roles(), stats.tools(), stats.agents()] {
+            assert!(rows.iter().all(|row| row.runs == 3), "{rows:?}");
+        }
+        let sum = |rows: Vec<StatsRow>| rows.iter().map(|row| row.calls).sum::<u64>();
+        assert_eq!(sum(stats.models()), total.calls);
+        assert_eq!(total.calls, 3 * run.metrics().llm_calls);
+        let tokens = |row: &StatsRow| row.usage.total.tokens;
+        let of_agents: u64 = stats.agents().iter().map(tokens).sum();
+        assert_eq!(of_agents, tokens(&total));
+    }
+}

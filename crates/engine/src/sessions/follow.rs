@@ -1,0 +1,111 @@
+//! Follows a run that another process may drive: its records as they are kept, to its last.
+//!
+//! Needs a store and nothing else. Live events are heard in the process that drives the run alone: who is in it follows with
+//! [`Runs::attach`](crate::Runs::attach).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Record, RunId, Seq};
+use neuraxis_ports::{SessionStore, StoreError};
+
+use super::Sessions;
+
+/// How often the store is asked for new records.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A run that is followed.
+#[derive(Debug)]
+pub struct FollowedRun {
+    store: Arc<dyn SessionStore>,
+    run: RunId,
+    last: Seq,
+    ready: VecDeque<Arc<Record>>,
+    is_over: bool,
+}
+
+impl Sessions {
+    /// Follows a run from the record after the given one on, 0 for all of them: those that are there, and others within about
+    /// a quarter of a second after they are kept. A run that waits, or that nobody drives, is waited for.
+    #[must_use]
+    pub fn follow(&self, run: RunId, after: Seq) -> FollowedRun {
+        FollowedRun {
+            store: Arc::clone(&self.store),
+            run,
+            last: after,
+            ready: VecDeque::new(),
+            is_over: false,
+        }
+    }
+}
+
+impl FollowedRun {
+    /// Returns the next record; `None` after the run's last.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`], also once the run is deleted, or why it cannot be read. It may be asked again.
+    ///
+    /// # Cancel safety
+    ///
+    /// A call that is dropped has taken no record.
+    pub async fn next(&mut self) -> Result<Option<Arc<Record>>, StoreError> {
+        loop {
+            if let Some(record) = self.ready.pop_front() {
+                self.last = record.seq;
+                self.is_over = record.ends_the_run();
+                return Ok(Some(record));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            self.ready
+                .extend(self.store.records(self.run, self.last).await?);
+            if !self.ready.is_empty() {
+                continue;
+            }
+            let run = self.store.run(self.run).await?;
+            // Whoever had the last record already is told no other.
+            if run.ended_at.is_some() && run.records <= self.last.0 {
+                return Ok(None);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_ports::{RunLog as _, Session, SessionIndex};
+    use neuraxis_testkit::{CountingIds, RunLog, START, reply};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn records_come_as_they_are_kept_up_to_the_last_of_the_run() {
+        let store = Arc::new(MemoryStore::new());
+        let session = Session::new("main".parse().unwrap(), START);
+        store.create_session(&session).await.unwrap();
+        let run = CountingIds::nth_run(1);
+        let lease = store.begin_run(&session.id, run).await.unwrap();
+        let mut log = RunLog::new(run, session.id.clone());
+        let first = [log.started("Hello?")];
+        store.commit(&lease, &first).await.unwrap();
+        let shared: Arc<dyn SessionStore> = store.clone();
+        let mut followed = Sessions::new(shared).follow(run, Seq(0));
+        assert_eq!(followed.next().await.unwrap().unwrap(), first[0]);
+        let rest = [log.replied(reply::text("Hi.")), log.finished("Hi.")];
+        let (next, kept) = tokio::join!(followed.next(), async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            store.commit(&lease, &rest).await
+        });
+        kept.unwrap();
+        assert_eq!(next.unwrap().unwrap(), rest[0]);
+        assert_eq!(followed.next().await.unwrap().unwrap(), rest[1]);
+        assert_eq!(followed.next().await, Ok(None));
+        let mut late = Sessions::new(store).follow(run, Seq(3));
+        assert_eq!(late.next().await, Ok(None));
+    }
+}

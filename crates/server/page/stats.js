@@ -1,0 +1,85 @@
+// What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
+
+import { get } from "./api.js";
+import { appendVisible, el, fill } from "./dom.js";
+import { duration, money, tokens } from "./format.js";
+
+/** How far back one can look, in days; 0 for as far as there is anything. */
+const SPANS = [[7, "7 days"], [30, "30 days"], [90, "90 days"], [0, "All time"]];
+
+const TABLES = [["days", "Day", "Runs"], ["models", "Model", "Calls"], ["roles", "Role", "Calls"], ["tools", "Tool", "Calls"], ["agents", "Agent", "Times"]];
+
+const DAY = 86_400_000;
+
+export class StatsPage {
+  constructor() {
+    this.title = "Statistics";
+    this.span = el("select", { "aria-label": "Time", on: { change: () => this.load() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
+    this.body = el("div", { class: "stats", "aria-live": "polite" });
+    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("div", { class: "stats-head" }, el("h1", { text: "Statistics" }), this.span), this.body));
+  }
+
+  open() {
+    return this.load();
+  }
+
+  async load() {
+    const days = Number(this.span.value);
+    const since = days ? `?since=${encodeURIComponent(new Date(Date.now() - days * DAY).toISOString())}` : "";
+    const asked = (this.asked = (this.asked ?? 0) + 1);
+    try {
+      const stats = await get(`/stats${since}`);
+      // A later choice may have been answered first.
+      if (asked === this.asked) fill(this.body, ...shown(stats));
+    } catch (problem) {
+      if (asked === this.asked) fill(this.body, el("p", { class: "line-note error", role: "alert", text: problem.message }));
+    }
+  }
+
+  close() {
+    this.asked = undefined;
+  }
+}
+
+function shown(stats) {
+  const { total } = stats;
+  if (!total.runs) return [el("p", { class: "empty", text: "No runs in this time." })];
+  const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", sure(tokens(total.usage.total_tokens), total.usage.labels?.total_tokens)], ["Cost", cost(total) || "unknown"], ["Half within", duration(total.latency.p50_ms)], ["95 % within", duration(total.latency.p95_ms)]];
+  const list = el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
+  const tables = TABLES.filter(([kind]) => stats[kind].length).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
+  return [list, ...tables];
+}
+
+function table(name, unit, rows, kind) {
+  const heads = [name, unit, "Failed", "Tokens", "Cost", "Half within", "95 % within", ""];
+  const size = measure(rows, kind);
+  const largest = Math.max(1, ...rows.map(size));
+  const body = rows.map((row) => el("tr", {},
+    appendVisible(el("th", { scope: "row" }), row.name),
+    ...[(kind === "days" ? row.runs : row.calls).toLocaleString("en"), row.failures.toLocaleString("en"), kind === "tools" ? "" : sure(tokens(row.usage.total_tokens), row.usage.labels?.total_tokens), cost(row), duration(row.latency.p50_ms), duration(row.latency.p95_ms)].map((text) => el("td", { class: "right", text })),
+    el("td", { class: "stats-bar", "aria-hidden": "true" }, barOf(size(row) / largest, row))));
+  return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": `By ${name.toLowerCase()}` }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((head, at) => head ? el("th", { scope: "col", text: head, class: at > 0 ? "right" : undefined }) : el("td")))), el("tbody", {}, body)));
+}
+
+/** What the bars of a table show: money where some is known, else tokens, else how often. */
+function measure(rows, kind) {
+  if (kind !== "tools" && rows.some((row) => row.cost_micro_usd)) return (row) => row.cost_micro_usd;
+  if (kind !== "tools" && rows.some((row) => row.usage.total_tokens)) return (row) => row.usage.total_tokens;
+  return (row) => (kind === "days" ? row.runs : row.calls);
+}
+
+function barOf(part, row) {
+  const bar = el("span", { class: row.failures ? "some-failed" : undefined });
+  bar.style.width = `${part ? Math.max(1, part * 100) : 0}%`;
+  return bar;
+}
+
+function cost(row) {
+  return row.cost_micro_usd ? sure(money(row.cost_micro_usd), row.cost_label) : "";
+}
+
+/** A number with how sure it is: ~ for an estimate, + for at least so much. */
+function sure(text, label) {
+  if (label === "estimated") return `~${text}`;
+  return label === "unknown" ? `${text}+` : text;
+}

@@ -1,0 +1,197 @@
+//! Rules of what a store makes of many runs: the same figures as their records, whatever it keeps beside them.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::{LogSummary, Stats, StatsRow};
+use neuraxis_core::{
+    CallIndex, CountLabel, Keep, MicroUsd, ModelRef, Record, RecordBody, SessionId, ToolCallId,
+    ToolFailure, ToolResult, ToolStatus,
+};
+use neuraxis_ports::{SessionStore, StatsFilter};
+
+use super::{Busy, id, session_of};
+use crate::clock::START;
+use crate::reply;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// More runs than any store reads at a time.
+const MANY: u64 = 1_030;
+
+fn days_after_start(days: u32) -> Timestamp {
+    START.checked_add(DAY * days).expect("a time")
+}
+
+async fn stats(store: &impl SessionStore, filter: &StatsFilter) -> Stats {
+    store.stats(filter).await.expect("the store counts")
+}
+
+/// Plays a run that began so many days after the others, asked a model and called a tool.
+async fn play(store: &impl SessionStore, session: &SessionId, number: u64, day: u32) -> Played {
+    let mut busy = Busy::begin(store, session, number).await;
+    busy.log = busy.log.clone().at(days_after_start(day));
+    let mut records = vec![busy.log.started("Hello?")];
+    records.push(priced(&mut busy, number));
+    records.push(busy.log.record(RecordBody::ToolResult(Box::new(result()))));
+    records.push(busy.log.finished("Hi."));
+    // What is kept beside the records goes on from commit to commit.
+    let (first, rest) = records.split_at(2);
+    busy.commit(store, first).await;
+    busy.commit(store, rest).await;
+    records
+}
+
+type Played = Vec<Arc<Record>>;
+
+fn priced(busy: &mut Busy, micro_usd: u64) -> Arc<Record> {
+    let mut reply = reply::using(reply::text("Hi."), 100, 20);
+    reply.model = ModelRef::new("openai", "big");
+    let mut record = Arc::unwrap_or_clone(busy.log.replied(reply));
+    if let RecordBody::LlmCall(call) = &mut record.body {
+        call.cost = Some(MicroUsd(micro_usd));
+        call.cost_label = CountLabel::Estimated;
+    }
+    record.active_ms = Some(250);
+    Arc::new(record)
+}
+
+fn result() -> ToolResult {
+    ToolResult {
+        tool_call_id: ToolCallId::from_text("call_1"),
+        name: "search".into(),
+        index: CallIndex(0),
+        effect_id: None,
+        attempt: None,
+        status: ToolStatus::Error,
+        value: neuraxis_core::JsonText::from_text("null"),
+        failure: Some(ToolFailure::Denied),
+        summary: None,
+        keep: Keep::default(),
+        media: Vec::new(),
+        metadata: None,
+        signal: None,
+        sources: Vec::new(),
+        untrusted: false,
+        rewritten: false,
+        duration: None,
+    }
+}
+
+fn expected<'a>(runs: impl IntoIterator<Item = &'a Played>) -> Stats {
+    let mut stats = Stats::default();
+    for run in runs {
+        stats.add(&LogSummary::of(run));
+    }
+    stats
+}
+
+/// What a store tells is what the records of its runs add up to, in each way of looking at them.
+pub async fn runs_add_up_by_day_model_role_tool_and_agent(store: impl SessionStore) {
+    assert_eq!(
+        stats(&store, &StatsFilter::default()).await,
+        Stats::default()
+    );
+    let session = session_of("main", 0);
+    assert_eq!(store.create_session(&session).await, Ok(()));
+    let mut runs = Vec::new();
+    for (number, day) in [(1, 0), (2, 0), (3, 2)] {
+        runs.push(play(&store, &session.id, number, day).await);
+    }
+    let mut at_work = Busy::begin(&store, &session.id, 4).await;
+    let begun = vec![at_work.log.started("And?")];
+    at_work.commit(&store, &begun).await;
+    runs.push(begun);
+    let found = stats(&store, &StatsFilter::default()).await;
+    assert_eq!(found, expected(&runs));
+    let total = found.total();
+    assert_eq!((total.runs, total.calls, total.failures), (4, 3, 0));
+    assert_eq!(total.cost.amount, MicroUsd(1 + 2 + 3));
+    assert_eq!(total.cost.label, CountLabel::Estimated);
+    assert_eq!(total.usage.total.tokens, 3 * 120);
+    let told = |rows: Vec<StatsRow>| {
+        let rows = rows.into_iter();
+        let told = rows.map(|row| (row.name, row.runs, row.calls, row.failures));
+        told.collect::<Vec<_>>()
+    };
+    let day = |name: &str, runs, calls| (name.to_owned(), runs, calls, 0);
+    assert_eq!(
+        told(found.days()),
+        [day("2026-01-01", 3, 2), day("2026-01-03", 1, 1)]
+    );
+    assert_eq!(told(found.models()), [day("openai/big", 3, 3)]);
+    assert_eq!(told(found.roles()), [day("reasoning", 3, 3)]);
+    assert_eq!(told(found.tools()), [("search".to_owned(), 3, 3, 3)]);
+    assert_eq!(told(found.agents()), [day("main_thread", 3, 3)]);
+    let [model] = found.models().try_into().expect("one model");
+    assert_eq!(model.latency.p50_ms, Some(5));
+    assert_eq!(total.latency.p95_ms.map(|ms| ms / 10), Some(25));
+}
+
+/// Whose runs are not asked for are not counted.
+pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
+    let mut runs = Vec::new();
+    for (name, owner, number) in [("a", Some("ann"), 1), ("b", Some("bob"), 2), ("c", None, 3)] {
+        let mut session = session_of(name, 0);
+        session.owner = owner.map(str::to_owned);
+        assert_eq!(store.create_session(&session).await, Ok(()));
+        runs.push(play(&store, &session.id, number, 0).await);
+    }
+    let of = |owner: &str| StatsFilter::default().owned_by(owner);
+    assert_eq!(stats(&store, &of("ann")).await, expected(&runs[..1]));
+    assert_eq!(stats(&store, &of("bob")).await, expected(&runs[1..2]));
+    for nobody in ["", "Ann", "ann' OR ''='"] {
+        assert_eq!(stats(&store, &of(nobody)).await, Stats::default());
+    }
+    assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 3);
+}
+
+/// A run counts from when it began, to the very moment.
+pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
+    let session = session_of("main", 0);
+    assert_eq!(store.create_session(&session).await, Ok(()));
+    for (number, day) in [(1, 3), (2, 0), (3, 1)] {
+        play(&store, &session.id, number, day).await;
+    }
+    let runs_since = async |since| {
+        let filter = StatsFilter::default().since(since);
+        stats(&store, &filter).await.total().runs
+    };
+    for (day, runs) in [(0, 3), (1, 2), (2, 1), (3, 1), (4, 0)] {
+        assert_eq!(runs_since(days_after_start(day)).await, runs, "day {day}");
+    }
+    let a_moment_later = days_after_start(1) + Duration::from_micros(1);
+    assert_eq!(runs_since(a_moment_later).await, 1);
+    assert_eq!(runs_since(Timestamp::MIN).await, 3);
+    assert_eq!(runs_since(Timestamp::MAX).await, 0);
+}
+
+/// What does not fit into one page is counted page by page, each run once, however many began at the same time.
+pub async fn more_runs_than_a_page_holds_add_up(store: impl SessionStore) {
+    let session = session_of("main", 0);
+    assert_eq!(store.create_session(&session).await, Ok(()));
+    for number in 1..=MANY {
+        let mut busy = Busy::begin(&store, &session.id, number).await;
+        let records = [busy.log.started("Hello?"), busy.log.finished("Hi.")];
+        busy.commit(&store, &records).await;
+    }
+    let found = stats(&store, &StatsFilter::default()).await;
+    assert_eq!(found.total().runs, MANY);
+    let since = StatsFilter::default()
+        .since(START)
+        .owned_by("owner of main");
+    assert_eq!(stats(&store, &since).await, found);
+}
+
+/// Runs of a session that was deleted are gone from the figures.
+pub async fn what_is_deleted_no_longer_counts(store: impl SessionStore) {
+    for (name, number) in [("main", 1), ("side", 2)] {
+        assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));
+        play(&store, &id(name), number, 0).await;
+    }
+    assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 2);
+    assert_eq!(store.delete_session(&id("main")).await, Ok(()));
+    assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 1);
+}
