@@ -18,6 +18,7 @@ mod sections;
 mod settings;
 mod sources;
 mod store;
+mod telemetry;
 mod web;
 
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ use sections::{RETIRED_KEY, Sections};
 pub use settings::Setting;
 pub use sources::{Sources, template};
 pub use store::StoreConfig;
+pub use telemetry::{JsonLinesSection, OtlpSection, Pattern, TelemetryConfig};
 
 use crate::approval_key;
 use crate::environment::Environment;
@@ -72,6 +74,7 @@ pub struct Config {
     tools: ToolsConfig,
     web: WebConfig,
     mcp: McpConfig,
+    telemetry: TelemetryConfig,
     project_root: PathBuf,
     policy: Policy,
     found: Option<FoundFile>,
@@ -110,6 +113,7 @@ impl Config {
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
         web::check_key(&layers)?;
+        telemetry::check_key(&layers, environment)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
@@ -122,6 +126,7 @@ impl Config {
         named::check_modes(&sections.server, &policy, &layers)?;
         let tls = sections.server.tls.take();
         sections.server.tls = tls.map(|files| files.resolved(&layers, environment));
+        let telemetry = sections.telemetry.resolved(&layers, environment);
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));
@@ -137,6 +142,7 @@ impl Config {
             server: sections.server,
             web: sections.web,
             mcp,
+            telemetry,
             discovery: sections.discovery,
             store,
             approval_key_file,
@@ -282,6 +288,9 @@ impl Config {
         }
         if let Some(log) = database.log {
             own = own.store(log.folder);
+        }
+        if let Some(lines) = &self.telemetry.json_lines {
+            own = own.store(lines.path.clone());
         }
         own = environment
             .data_dir()

@@ -38,6 +38,7 @@ mod server_keys;
 mod server_token;
 mod store;
 mod tape;
+mod telemetry;
 mod trust;
 mod web;
 
@@ -46,8 +47,9 @@ pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile,
-    McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources,
-    StoreConfig, TlsFiles, ToolsConfig, shown_setting, template, usual_key_variables,
+    JsonLinesSection, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, OtlpSection,
+    Pattern, ServerConfig, Setting, Sources, StoreConfig, TelemetryConfig, TlsFiles, ToolsConfig,
+    shown_setting, template, usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
@@ -65,5 +67,6 @@ pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownS
 pub use server_token::ServerToken;
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
+pub use telemetry::{Telemetry, TelemetryError, TraceDestination};
 pub use trust::{PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

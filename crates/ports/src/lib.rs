@@ -53,6 +53,7 @@ pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
+pub use neuraxis_core::{InvalidTraceParent, TraceContext};
 pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
@@ -73,5 +74,5 @@ pub use tool::{
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use tool_source::ToolSource;
-pub use trace::{InvalidTraceParent, TraceContext, TraceSink};
+pub use trace::TraceSink;
 pub use web_search::{SearchHit, WebSearch, WebSearchError};

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis::engine::DecideLater;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, OpenStore, Sources};
+use neuraxis_app::{
+    App, BuildError, Config, ConfigError, Environment, OpenStore, Sources, Telemetry,
+};
 
 use crate::engines::Replacing;
 use crate::keys::Keys;
@@ -41,7 +43,7 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine, on a store that is open if there is one.
+    /// Wires an engine: on a store that is open, and with its traces going where they go already, if there is one.
     ///
     /// # Errors
     ///
@@ -49,7 +51,7 @@ impl Wiring {
     pub(crate) async fn build(
         &self,
         config: &Config,
-        store: Option<OpenStore>,
+        opened: Option<(OpenStore, Telemetry)>,
     ) -> Result<App, BuildError> {
         // Without a place for the token nobody could decide.
         let takes_decisions = self.environment.data_dir().is_some();
@@ -66,8 +68,8 @@ impl Wiring {
                 None => builder,
             }
         });
-        if let Some(store) = store {
-            app = app.store(store);
+        if let Some((store, telemetry)) = opened {
+            app = app.store(store).telemetry(telemetry);
         }
         let app = app.build().await?;
         for notice in &app.notices {
@@ -125,7 +127,9 @@ impl Wiring {
 
     async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
         let config = Config::load(&self.environment, &self.sources)?;
-        let app = self.build(&config, Some(app.opened())).await?;
+        let app = self
+            .build(&config, Some((app.opened(), app.telemetry())))
+            .await?;
         Ok((app, config))
     }
 }
@@ -152,6 +156,7 @@ fn tell_what_stays(former: &Config, now: &Config) {
         ("server.access_log", before.access_log != after.access_log),
         ("server.max_runs", before.max_runs != after.max_runs),
         ("store", former.store() != now.store()),
+        ("telemetry", former.telemetry() != now.telemetry()),
     ] {
         if is_changed {
             tracing::warn!("{key} has changed, which takes effect once the server is started anew");

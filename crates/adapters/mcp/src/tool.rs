@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec};
+use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec, TraceContext};
 use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
     CancelledNotificationParam, ClientRequest, ErrorCode, InputRequest, InputRequiredResult,
-    InputResponses, RequestId, ServerResult,
+    InputResponses, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
@@ -58,7 +58,9 @@ impl McpTool {
         ctx: &ToolContext,
     ) -> Result<Answer, ToolError> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = ctx.trace.as_ref().map(trace_meta);
+        let sent = peer.send_cancellable_request(request, options);
         let handle = sent.await.map_err(|error| self.failed(&error))?;
         let _open = self.shared.calls.open(handle.progress_token.clone(), ctx);
         let abandoned = CancelOnDrop::of(peer, handle.id.clone());
@@ -158,6 +160,16 @@ impl Tool for McpTool {
         }
         Err(self.error("keeps asking back"))
     }
+}
+
+/// Names the call's trace as the protocol says: by the keys that it reserves for W3C Trace Context.
+fn trace_meta(trace: &TraceContext) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    meta.set_traceparent(trace.to_string());
+    if let Some(state) = &trace.state {
+        meta.set_tracestate(state.clone());
+    }
+    meta
 }
 
 /// Tells a server that nobody waits for an answer any more.

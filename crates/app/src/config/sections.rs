@@ -21,6 +21,7 @@ use super::Layers;
 use super::discovery::DiscoveryConfig;
 use super::mcp::McpConfig;
 use super::store::StoreConfig;
+use super::telemetry::TelemetryConfig;
 use crate::environment::Environment;
 
 /// The whole file.
@@ -35,6 +36,7 @@ pub(super) struct Sections {
     pub(super) server: ServerConfig,
     pub(super) web: WebConfig,
     pub(super) mcp: McpConfig,
+    pub(super) telemetry: TelemetryConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,

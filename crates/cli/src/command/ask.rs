@@ -28,7 +28,7 @@ use crate::command::trust;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
 use tape::TapeArguments;
@@ -133,7 +133,7 @@ impl Ask {
         let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
         let answered = self.answer(&app, attended, schema).await;
-        app.close().await;
+        close(&app).await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
             true => error.hint("record it anew with --record, or ask what was recorded"),

@@ -17,7 +17,7 @@ use super::lookup::{self, new_session};
 use super::trust;
 use crate::approve::WhenAway;
 use crate::error::CommandError;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
 
@@ -78,7 +78,7 @@ impl Chat {
         let mut input = Input::open(&conversation)?;
         conversation.greet(input.is_interactive()).await;
         let talked = talk(&mut conversation, &mut input).await;
-        conversation.app.close().await;
+        close(&conversation.app).await;
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
             _ => Ok(()),

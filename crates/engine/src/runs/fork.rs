@@ -6,7 +6,7 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
-    Seq, SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
+    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -35,6 +35,8 @@ pub struct ForkOptions {
     pub message: Option<String>,
     /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
     pub plan: Option<PlanName>,
+    /// The trace to join; a new one if `None`.
+    pub trace: Option<TraceContext>,
 }
 
 impl ForkOptions {
@@ -49,6 +51,7 @@ impl ForkOptions {
             role: None,
             message: None,
             plan: None,
+            trace: None,
         }
     }
 
@@ -165,6 +168,7 @@ impl Runs {
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
         request.plan = options.plan;
+        request.trace = options.trace;
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role

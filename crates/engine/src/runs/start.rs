@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::standing_plan;
-use neuraxis_core::{Message, RunId, RunSpec, Seq, SessionId, Taint, Transcript, offered_tools};
+use neuraxis_core::{
+    Message, RunId, RunSpec, Seq, SessionId, Taint, TraceContext, Transcript, offered_tools,
+};
 use neuraxis_ports::StoreError;
 
 use super::Runs;
 use super::slot::{Claim, RunSlot};
 use crate::brought::Brought;
 use crate::driver::{Driver, ReadyRun, RunScope};
-use crate::engine::trace_of;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
@@ -85,10 +86,11 @@ impl Runs {
                 return Err(error);
             }
         };
+        spec.trace = self.parts.engine.trace_of(spec.run_id, request.trace);
         let scope = RunScope {
             run_id: spec.run_id,
             delivery: request.delivery,
-            trace: request.trace.unwrap_or_else(|| trace_of(spec.run_id)),
+            trace: spec.trace.clone(),
             decision: spec.decision.clone(),
             offered_now: None,
             session_id: Some(request.session_id),
@@ -107,6 +109,7 @@ impl Runs {
     ) -> Result<RunHandle, StoreError> {
         let engine = &self.parts.engine;
         let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
+        let trace = trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id));
         let (driver, first, link) =
             Driver::begin(Arc::clone(engine), scope, Some(slot), run).await?;
         let handle = RunHandle {

@@ -30,6 +30,8 @@ mod openai;
 mod openai_clients;
 mod openapi;
 mod operations;
+#[cfg(unix)]
+mod otlp;
 mod owners;
 mod page;
 mod patience;

@@ -3,6 +3,8 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 
+use neuraxis_core::TraceContext;
+
 /// The variables that are handed on to commands, if they are set: no other one is, since any may hold a secret. A `*` at
 /// the end stands for anything.
 pub const COMMAND_ENVIRONMENT: &[&str] = &[
@@ -99,6 +101,14 @@ pub(super) fn environment(
         .chain(set)
         .chain(git)
         .collect()
+}
+
+/// Names the trace that a command belongs to, as programs that record traces read it.
+pub(super) fn of_trace(trace: &TraceContext) -> impl Iterator<Item = (OsString, OsString)> + use<> {
+    let parent = ("TRACEPARENT".into(), trace.to_string().into());
+    let state = trace.state.as_ref();
+    let state = state.map(|state| ("TRACESTATE".into(), state.into()));
+    std::iter::once(parent).chain(state)
 }
 
 /// Leaves out of a search path what leads into whatever folder a command is in: a project must not bring along its `git`.
