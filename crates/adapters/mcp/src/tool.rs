@@ -203,3 +203,17 @@ impl Drop for CancelOnDrop {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_names_its_trace_by_the_keys_of_the_protocol() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace: TraceContext = parent.parse().unwrap();
+        let meta = trace_meta(&trace.with_state(Some("vendor=1".to_owned())));
+        let expected = serde_json::json!({"traceparent": parent, "tracestate": "vendor=1"});
+        assert_eq!(serde_json::to_value(&meta).unwrap(), expected);
+    }
+}

@@ -42,7 +42,7 @@ attributes! {
     DB_OPERATION = "db.operation.name", "store", "`commit`";
     RUN = "neuraxis.run.id", "all", "The run";
     AGENT = "neuraxis.agent.id", "all", "The agent's number in the run: `a0` answers the user";
-    ROLE = "neuraxis.role", "model", "The role that served the call";
+    ROLE = "neuraxis.role", "agent, model", "The role that serves the agent, or that served the call";
     PURPOSE = "neuraxis.purpose", "model", "What the call was for: `turn`, `last_answer`, `compaction`, `self_check`, `gather` or `routing`";
     ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span";
     COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, where prices are known";

@@ -3,6 +3,7 @@
 mod complaints;
 mod mcp;
 mod project;
+mod telemetry;
 mod web;
 
 use std::error::Error;

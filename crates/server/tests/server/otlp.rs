@@ -43,6 +43,7 @@ fn folder(model: &Model, receiver: &Receiver, protocol: &str, content: bool) -> 
          [telemetry.otlp]\nendpoint = '{endpoint}'\nprotocol = '{protocol}'\n\
          [telemetry.json_lines]\npath = 'traces.jsonl'\n\
          [agents.adder]\ndescription = 'Adds.'\ninstructions = '{HELPER}'\ntools = ['calculate']\n\
+         [agents.main_thread]\nagents = ['adder']\n\
          [channels.chat]\ntools = ['current_time', 'calculate', 'adder']\n\
          [rules.time]\nanswer = 'ask'\ntools = ['current_time']\n"
     );

@@ -182,4 +182,17 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_command_is_told_the_trace_that_it_belongs_to() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace: TraceContext = parent.parse().unwrap();
+        let told =
+            |trace: &TraceContext| -> Vec<(OsString, OsString)> { of_trace(trace).collect() };
+        let parent = ("TRACEPARENT".into(), parent.into());
+        assert_eq!(told(&trace), std::slice::from_ref(&parent));
+        let trace = trace.with_state(Some("vendor=1".to_owned()));
+        let state = ("TRACESTATE".into(), "vendor=1".into());
+        assert_eq!(told(&trace), [parent, state]);
+    }
 }
