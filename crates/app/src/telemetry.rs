@@ -56,7 +56,7 @@ pub enum TelemetryError {
     Otlp {
         /// Where it is configured.
         at: Origin,
-        /// What is wrong.
+        /// What is wrong with the value, and what can stand there.
         what: String,
     },
     /// The file cannot be written.

@@ -1,12 +1,13 @@
-//! Where spans and metrics go, and what of them.
+//! Where spans and metrics go, what of them, and what is taken out before.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use url::Url;
 
-use crate::redact::Redact;
 use crate::sampling::Sampling;
 
 /// How an endpoint is talked to.
@@ -150,4 +151,38 @@ pub enum StartError {
     /// The endpoint or a variable cannot be used.
     #[error("spans and metrics cannot be sent: {0}")]
     Exporter(String),
+}
+
+/// Returns a text without what must not leave the process.
+type Clean = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Takes secrets out of texts before they are exported: out of names, attributes, events and errors alike. It runs on the
+/// thread that sends, never on one that drives runs.
+#[derive(Clone)]
+pub struct Redact(Arc<Clean>);
+
+impl Redact {
+    /// Makes one of a function that returns the text without its secrets, or `None` where it holds none.
+    pub fn new(clean: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(clean))
+    }
+
+    /// Returns a text without secrets.
+    #[must_use]
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        (self.0)(text).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+}
+
+impl Default for Redact {
+    /// Leaves all texts as they are.
+    fn default() -> Self {
+        Self::new(|_| None)
+    }
+}
+
+impl fmt::Debug for Redact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redact")
+    }
 }

@@ -17,15 +17,24 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{self as sdk, BatchSpanProcessor, SpanData, SpanProcessor};
 use url::{Host, Url};
 
-use crate::config::{OtlpConfig, Protocol, StartError};
-use crate::delivery::Delivery;
-use crate::redact::Redact;
+use crate::config::{OtlpConfig, Protocol, Redact, StartError};
 
 /// The most spans that wait to be sent, unless the variable of the SDK says otherwise.
 const MAX_WAITING: u64 = 2_048;
 
 /// The variable by which the SDK is told how many may wait.
 const QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
+
+/// How much of what was handed over was delivered so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Spans or lines that the other side has.
+    pub delivered: u64,
+    /// Spans or lines that are lost: there were too many at once, or the other side did not take them.
+    pub dropped: u64,
+    /// What went wrong last, if anything did.
+    pub error: Option<String>,
+}
 
 /// Sends spans, and counts them.
 #[derive(Debug)]

@@ -28,21 +28,17 @@
 
 mod config;
 mod content;
-mod delivery;
 mod export;
 mod lines;
 mod metrics;
 mod names;
 mod otel;
-mod redact;
 mod sampling;
 mod spans;
 
-pub use config::{OtlpConfig, Protocol, StartError, UnknownProtocol};
-pub use delivery::Delivery;
-pub use export::probe;
+pub use config::{OtlpConfig, Protocol, Redact, StartError, UnknownProtocol};
+pub use export::{Delivery, probe};
 pub use lines::JsonLines;
 pub use names::{is_known_attribute, reference};
 pub use otel::{Otel, span_context};
-pub use redact::Redact;
 pub use sampling::{Sampling, SamplingError};

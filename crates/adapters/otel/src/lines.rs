@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::delivery::Delivery;
-use crate::redact::Redact;
+use crate::config::Redact;
+use crate::export::Delivery;
 
 /// The most bytes of lines that wait to be written; others are dropped and counted.
 const MAX_WAITING: usize = 16 << 20;

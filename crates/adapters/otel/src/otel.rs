@@ -11,8 +11,7 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::Resource;
 
 use crate::config::{OtlpConfig, StartError};
-use crate::delivery::Delivery;
-use crate::export::SpanSender;
+use crate::export::{Delivery, SpanSender};
 use crate::metrics::Metrics;
 use crate::sampling::Sampling;
 use crate::spans::{RunSpans, word};

@@ -320,7 +320,7 @@ async fn an_endpoint_that_is_not_there_fails_no_run_and_what_is_lost_is_told() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);
-    let receiver = Receiver { url, ..receiver };
+    let receiver = receiver.at(url);
     let folder = folder(&model, &receiver, "http/protobuf", false);
     let program = Program::start_in(folder, variables).await;
     let (status, told) = program

@@ -64,6 +64,11 @@ impl Receiver {
         receiver
     }
 
+    /// Claims to be somewhere else.
+    pub(super) fn at(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
     async fn bound() -> (Self, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
