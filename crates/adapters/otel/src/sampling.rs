@@ -86,7 +86,8 @@ impl Sampling {
     pub fn samples(self, trace_id: u128, parent: Option<&TraceContext>) -> bool {
         match parent {
             Some(parent) if self.follows_parent => parent.sampled,
-            _ => fraction(trace_id) < self.ratio,
+            // All is all, however near to one the fraction is rounded.
+            _ => self.ratio >= 1.0 || fraction(trace_id) < self.ratio,
         }
     }
 }

@@ -46,4 +46,5 @@ mod streams;
 mod support;
 #[cfg(unix)]
 mod tls;
+mod traced;
 mod turns;

@@ -38,7 +38,7 @@ fn folder(model: &Model, receiver: &Receiver, protocol: &str, content: bool) -> 
     let (model, endpoint) = (&model.url, &receiver.url);
     let text = format!(
         "[store]\nurl = 'sqlite://{place}/sessions.db'\n\
-         [models.reasoning]\nprovider = 'openai'\nprotocol = 'chat'\nmodel = 'scripted'\nbase_url = '{model}'\napi_key_env = 'MODEL_KEY'\n\
+         [models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'scripted'\nbase_url = '{model}'\napi_key_env = 'MODEL_KEY'\n\
          [telemetry]\ncontent = {content}\nredact = ['CANARY-\\d+']\n\
          [telemetry.otlp]\nendpoint = '{endpoint}'\nprotocol = '{protocol}'\n\
          [telemetry.json_lines]\npath = 'traces.jsonl'\n\
