@@ -21,6 +21,7 @@ use crate::mcp::McpServers;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
+use crate::telemetry::{Telemetry, TelemetryError};
 use crate::web::{self, FETCH, SearchError};
 
 /// Says, where nothing is configured, why there is nowhere to keep anything.
@@ -48,6 +49,7 @@ pub struct App {
     pub tapes: Tapes,
     opened: OpenStore,
     servers: McpServers,
+    telemetry: Telemetry,
 }
 
 /// Wires an [`App`] as a configuration says, with what a program brings of its own.
@@ -56,6 +58,7 @@ pub struct AppBuilder<'a> {
     environment: &'a Environment,
     tape: Tape,
     store: Option<OpenStore>,
+    telemetry: Option<Telemetry>,
     servers: Servers,
     driving: Driving,
     extend: Vec<Extension<'a>>,
@@ -89,6 +92,7 @@ impl App {
             environment,
             tape: Tape::Off,
             store: None,
+            telemetry: None,
             servers: Servers::default(),
             driving: Driving::default(),
             extend: Vec::new(),
@@ -118,11 +122,18 @@ impl App {
         self.servers.take_notices()
     }
 
-    /// Ends the MCP servers, finishes what is being written and brings the store into order, when all runs are over. Not
-    /// needed for safety.
-    pub async fn close(&self) {
+    /// Returns where traces go, for another engine of the same process: [`AppBuilder::telemetry`].
+    #[must_use]
+    pub fn telemetry(&self) -> Telemetry {
+        self.telemetry.clone()
+    }
+
+    /// Ends the MCP servers, finishes what is being written and sent and brings the store into order, when all runs are over.
+    /// Not needed for safety. Returns what a user should know of what was not delivered, a sentence each.
+    pub async fn close(&self) -> Vec<String> {
         self.stop_servers().await;
         self.opened.close().await;
+        self.telemetry.close().await
     }
 }
 
@@ -147,6 +158,13 @@ impl<'a> AppBuilder<'a> {
     #[must_use]
     pub fn store(mut self, store: OpenStore) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Lets traces go to these places, whichever the configuration names.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = Some(telemetry);
         self
     }
 
@@ -238,6 +256,13 @@ impl<'a> AppBuilder<'a> {
         for (role, client) in clients {
             builder = builder.model(role, client);
         }
+        let telemetry = match self.telemetry {
+            Some(telemetry) => telemetry,
+            None if is_configured => Telemetry::start(config, environment)?,
+            // Without the configured store there are no runs worth telling of.
+            None => Telemetry::default(),
+        };
+        builder = telemetry.attach(builder);
         for extend in self.extend {
             builder = extend(builder);
         }
@@ -264,6 +289,7 @@ impl<'a> AppBuilder<'a> {
             tapes,
             opened,
             servers,
+            telemetry,
         })
     }
 }
@@ -543,6 +569,9 @@ pub enum BuildError {
     /// A built-in tool is not defined as it should be.
     #[error(transparent)]
     Tool(#[from] DefinitionError),
+    /// Traces cannot go where the configuration says.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     /// The recording cannot be made or replayed.
     #[error(transparent)]
     Tape(#[from] CassetteError),

@@ -20,6 +20,7 @@ mod sections;
 mod settings;
 mod sources;
 mod store;
+mod telemetry;
 mod web;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ use sections::{RETIRED_KEY, Sections};
 pub use settings::Setting;
 pub use sources::{Sources, template};
 pub use store::StoreConfig;
+pub use telemetry::{JsonLinesSection, OtlpSection, Pattern, TelemetryConfig};
 
 use crate::approval_key;
 use crate::environment::Environment;
@@ -76,6 +78,7 @@ pub struct Config {
     tools: ToolsConfig,
     web: WebConfig,
     mcp: McpConfig,
+    telemetry: TelemetryConfig,
     project_root: PathBuf,
     policy: Policy,
     found: Option<FoundFile>,
@@ -114,6 +117,7 @@ impl Config {
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
         web::check_key(&layers)?;
+        telemetry::check_key(&layers, environment)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
@@ -127,6 +131,7 @@ impl Config {
         named::check_modes(&sections.server, &policy, &layers)?;
         let tls = sections.server.tls.take();
         sections.server.tls = tls.map(|files| files.resolved(&layers, environment));
+        let telemetry = sections.telemetry.resolved(&layers, environment);
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));
@@ -142,6 +147,7 @@ impl Config {
             server: sections.server,
             web: sections.web,
             mcp,
+            telemetry,
             discovery: sections.discovery,
             driver: sections.driver,
             store,
@@ -288,6 +294,9 @@ impl Config {
         }
         if let Some(log) = database.log {
             own = own.store(log.folder);
+        }
+        if let Some(lines) = &self.telemetry.json_lines {
+            own = own.store(lines.path.clone());
         }
         own = environment
             .data_dir()

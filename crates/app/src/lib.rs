@@ -41,6 +41,7 @@ mod server_keys;
 mod server_token;
 mod store;
 mod tape;
+mod telemetry;
 mod trust;
 mod web;
 
@@ -50,9 +51,9 @@ pub use candidates::{Candidate, candidates};
 pub use commands::{commands_here, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
-    Fault, FoundFile, McpConfig, McpFault, McpServerSection, ModelConfig, Origin, ServerConfig,
-    Setting, Sources, StoreConfig, TlsFiles, ToolsConfig, shown_setting, template,
-    usual_key_variables,
+    Fault, FoundFile, JsonLinesSection, McpConfig, McpFault, McpServerSection, ModelConfig, Origin,
+    OtlpSection, Pattern, ServerConfig, Setting, Sources, StoreConfig, TelemetryConfig, TlsFiles,
+    ToolsConfig, shown_setting, template, usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
@@ -73,5 +74,6 @@ pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownS
 pub use server_token::ServerToken;
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
+pub use telemetry::{Telemetry, TelemetryError, TraceDestination};
 pub use trust::{PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

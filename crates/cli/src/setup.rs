@@ -153,3 +153,10 @@ impl Loaded {
         }
     }
 }
+
+/// Closes an engine when all runs are over, and says what of its traces was lost.
+pub(crate) async fn close(app: &App) {
+    for notice in app.close().await {
+        Progress::new().notice(&notice);
+    }
+}

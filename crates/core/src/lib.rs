@@ -76,6 +76,7 @@ mod schema;
 mod spec;
 mod tool;
 mod tool_search;
+mod trace;
 mod transcript;
 mod usage;
 
@@ -133,5 +134,6 @@ pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step,
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use tool_search::{ToolSearch, offered_tools};
+pub use trace::{InvalidTraceParent, TraceContext};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

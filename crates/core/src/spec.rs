@@ -16,6 +16,7 @@ use crate::message::Message;
 use crate::profile::{DataPolicy, Profile};
 use crate::tool::ToolSpec;
 use crate::tool_search::ToolSearch;
+use crate::trace::TraceContext;
 
 /// Everything a run is started with, but for the history it continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,10 @@ pub struct RunSpec {
     /// The pages that were read earlier in the session, which an answer may cite where its citations are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
+    /// The trace that it is part of and the span that asked for it, where its request brought one or somebody records traces.
+    /// Where nobody brought one, the span is that of the run itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// What governance decided. It is recorded on its own, right after the first record.
     #[serde(skip)]
     pub decision: Option<Arc<Decision>>,
@@ -76,6 +81,7 @@ impl RunSpec {
             forked_from: None,
             folder: None,
             sources: Vec::new(),
+            trace: None,
             decision: None,
             policy_hash: None,
         }

@@ -58,7 +58,8 @@ pub(crate) struct RunScope {
     /// Who asks, and what the program gave with the request.
     pub(crate) request: RequestContext,
     pub(crate) delivery: Delivery,
-    pub(crate) trace: TraceContext,
+    /// The trace it is part of, where somebody brought or records one.
+    pub(crate) trace: Option<TraceContext>,
     /// What governance decided; without it everything offered may run.
     pub(crate) decision: Option<Arc<Decision>>,
     /// The tools that the policy in force offers to such a request, where the decision is one of the past.

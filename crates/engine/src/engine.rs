@@ -178,6 +178,26 @@ impl Engine {
         self.agent_hooks.get(&name)
     }
 
+    /// Returns the trace that a new run is part of: the one that its request brought, or one of its own where somebody exports
+    /// traces.
+    pub(crate) fn trace_of(
+        &self,
+        run: RunId,
+        brought: Option<TraceContext>,
+    ) -> Option<TraceContext> {
+        let own = TraceContext::of_run(run);
+        let trace_id = brought.as_ref().map_or(own.trace_id, |it| it.trace_id);
+        let sinks = self.sinks.iter();
+        let decided = sinks.filter_map(|sink| sink.samples(trace_id, brought.as_ref()));
+        match decided.reduce(|one, other| one || other) {
+            None => brought,
+            Some(sampled) => Some(TraceContext {
+                sampled,
+                ..brought.unwrap_or(own)
+            }),
+        }
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -336,17 +356,6 @@ pub(crate) fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> 
     let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
     let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
     routed.chain(larger)
-}
-
-/// A trace of the run's own: its id is unique in the world already.
-pub(crate) fn trace_of(run_id: RunId) -> TraceContext {
-    let (_, low) = run_id.0.as_u64_pair();
-    TraceContext {
-        trace_id: run_id.0.as_u128(),
-        span_id: low,
-        sampled: true,
-        state: None,
-    }
 }
 
 /// The approver where there is nobody to ask.

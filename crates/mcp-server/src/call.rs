@@ -11,7 +11,8 @@ mod given_up;
 
 use std::sync::Arc;
 
-use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
+use http::request::Parts;
+use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq, TraceContext};
 use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext, StoreError};
 use rmcp::model::{
@@ -37,6 +38,8 @@ pub(crate) struct Call<'a> {
     /// Cancelled when the client wants no answer any more.
     given_up: CancellationToken,
     asking: Asking,
+    /// The trace that the client's request is part of.
+    trace: Option<TraceContext>,
     /// Who decides about the run's questions.
     by: String,
     progress: Progress,
@@ -70,6 +73,7 @@ impl<'a> Call<'a> {
         Self {
             server,
             asking,
+            trace: trace_of(&context),
             by: format!("a person at {client}"),
             progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
             peer: context.peer,
@@ -183,6 +187,7 @@ impl<'a> Call<'a> {
         let mut request: UserRequest = arguments::request(self.server, offer, arguments)
             .map_err(|why| format!("{}: {why}", offer.tool.name))?;
         request.context = self.context();
+        request.trace.clone_from(&self.trace);
         let runs = self.server.orchestrator.runs();
         let begun = tokio::spawn(async move { runs.start(request).await }).await;
         let run = begun
@@ -260,4 +265,19 @@ impl<'a> Call<'a> {
         let approvals = self.server.orchestrator.approvals();
         approvals.with_context(self.context())
     }
+}
+
+/// Returns the trace that a request is part of: as its `_meta` names it, or else the header of the HTTP request that brought
+/// it. What is malformed is ignored.
+fn trace_of(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
+    let meta = &context.meta;
+    if let Some(parent) = meta.get_traceparent() {
+        let state = meta.get_tracestate().map(ToOwned::to_owned);
+        let parent: TraceContext = parent.parse().ok()?;
+        return Some(parent.with_state(state));
+    }
+    let headers = &context.extensions.get::<Parts>()?.headers;
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    let parent: TraceContext = header("traceparent")?.parse().ok()?;
+    Some(parent.with_state(header("tracestate").map(ToOwned::to_owned)))
 }

@@ -56,6 +56,8 @@ pub use neuraxis_memory as memory;
 pub use neuraxis_offline as offline;
 #[cfg(feature = "openai")]
 pub use neuraxis_openai as openai;
+#[cfg(feature = "otel")]
+pub use neuraxis_otel as otel;
 pub use neuraxis_ports as ports;
 #[cfg(feature = "restate")]
 pub use neuraxis_restate as restate;

@@ -55,6 +55,7 @@ pub use dispatcher::{DispatchError, RunDispatcher};
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
+pub use neuraxis_core::{InvalidTraceParent, TraceContext};
 pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
@@ -75,5 +76,5 @@ pub use tool::{
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use tool_source::ToolSource;
-pub use trace::{InvalidTraceParent, TraceContext, TraceSink};
+pub use trace::TraceSink;
 pub use web_search::{SearchHit, WebSearch, WebSearchError};

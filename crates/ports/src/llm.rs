@@ -9,12 +9,11 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use neuraxis_core::{
     Attempt, EffectId, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply,
-    ReplyDelta,
+    ReplyDelta, TraceContext,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::request_context::RequestContext;
-use crate::trace::TraceContext;
 
 /// A reply as it streams in: deltas, then [`ReplyDelta::End`]. An error, or an end without it, means the reply was cut.
 pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<ReplyDelta, LlmError>> + Send>>;
@@ -100,8 +99,9 @@ pub struct CallContext {
     pub effect_id: EffectId,
     /// How often it was tried, this time included.
     pub attempt: Attempt,
-    /// The trace that the call belongs to.
-    pub trace: TraceContext,
+    /// The trace that the call belongs to and its span, for the header `traceparent` of what is sent; `None` where nobody
+    /// records one.
+    pub trace: Option<TraceContext>,
     /// Tells the call to give up.
     pub cancellation: CancellationToken,
     /// Who asks, and what the program gave with the request: for clients of a program's own around another, which check or
@@ -112,11 +112,11 @@ pub struct CallContext {
 impl CallContext {
     /// Makes the context of a first attempt that nobody cancels yet.
     #[must_use]
-    pub fn new(effect_id: EffectId, trace: TraceContext) -> Self {
+    pub fn new(effect_id: EffectId, trace: impl Into<Option<TraceContext>>) -> Self {
         Self {
             effect_id,
             attempt: Attempt(1),
-            trace,
+            trace: trace.into(),
             cancellation: CancellationToken::new(),
             request: RequestContext::default(),
         }

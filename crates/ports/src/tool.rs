@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use neuraxis_core::{
     AgentId, Attempt, EffectId, JsonText, ProgressSteps, RunId, SessionId, ToolCallId, ToolOutput,
-    ToolSpec, Turn,
+    ToolSpec, TraceContext, Turn,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -132,6 +132,8 @@ pub struct ToolContext {
     pub cancellation: CancellationToken,
     /// Where progress and partial output go.
     pub progress: Progress,
+    /// The trace that the call belongs to and its span, for whatever the tool calls; `None` where nobody records one.
+    pub trace: Option<TraceContext>,
     /// Whom it can ask in the middle of the call. Waiting for an answer does not count toward the tool's time.
     pub person: Person,
 }
@@ -148,6 +150,7 @@ impl ToolContext {
             attempt: Attempt(1),
             cancellation: CancellationToken::new(),
             progress: Progress::default(),
+            trace: None,
             person: Person::default(),
         }
     }

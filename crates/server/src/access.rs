@@ -22,6 +22,7 @@ use crate::events::is_stream;
 use crate::metrics::{Metrics, OpenStream};
 use crate::problem::Told;
 use crate::request_id::{self, RequestId};
+use crate::trace_parent;
 
 /// The target of the lines of the access log, by which they are told from others.
 pub(crate) const TARGET: &str = "neuraxis_server::access";
@@ -45,7 +46,9 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let route = request.extensions().get::<MatchedPath>().cloned();
     // A span of the highest level is there for every line that is logged at all.
     let span = tracing::error_span!("request", id = %id);
-    let answering = id.clone().scope(next.run(request)).instrument(span);
+    let headers = request.headers().clone();
+    let answering = trace_parent::scope(&headers, next.run(request));
+    let answering = id.clone().scope(answering).instrument(span);
     let mut response = answering.await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header().clone());

@@ -25,6 +25,7 @@ use crate::problem::{
 };
 use crate::refusal::internal;
 use crate::token;
+use crate::trace_parent;
 
 pub(crate) use admit::admit;
 
@@ -191,9 +192,10 @@ impl Caller {
     pub(crate) fn apply(
         &self,
         limited: &Limited,
-        request: UserRequest,
+        mut request: UserRequest,
     ) -> Result<UserRequest, Problem> {
         limited.check(&request.channel, &request.mode)?;
+        request.trace = request.trace.or_else(trace_parent::current);
         let Some(key) = self.key() else {
             return Ok(request);
         };

@@ -64,6 +64,7 @@ mod stop;
 mod sweep;
 mod tls;
 mod token;
+mod trace_parent;
 mod turn;
 mod turns;
 mod worker;

@@ -5,6 +5,7 @@
 
 mod http;
 mod runs;
+mod telemetry;
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use neuraxis::ports::TraceSink;
-use neuraxis_app::Scope;
+use neuraxis_app::{Scope, Telemetry};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
@@ -25,6 +26,7 @@ use crate::refusal::internal;
 
 pub(crate) use http::{HttpMetrics, OpenStream};
 pub(crate) use runs::RunMetrics;
+use telemetry::TelemetryMetrics;
 
 /// What every name begins with.
 const PREFIX: &str = "neuraxis";
@@ -51,6 +53,7 @@ struct Figures {
     runs: Arc<RunMetrics>,
     runs_allowed: Gauge,
     approvals_waiting: Gauge,
+    telemetry: TelemetryMetrics,
 }
 
 impl Metrics {
@@ -74,7 +77,9 @@ impl Metrics {
             "Calls in the store that wait for a person, counted every 30 seconds",
             approvals_waiting.clone(),
         );
+        let telemetry = TelemetryMetrics::register(&mut registry);
         Self(Arc::new(Figures {
+            telemetry,
             registry,
             http,
             runs,
@@ -104,9 +109,16 @@ impl Metrics {
     pub(crate) fn note_waiting(&self, approvals: usize) {
         let approvals = i64::try_from(approvals).unwrap_or(i64::MAX);
         self.0.approvals_waiting.set(approvals);
+        self.0.telemetry.note_waiting(approvals);
+    }
+
+    /// Tells where traces go, so that what is lost on the way is counted. Only the first time counts.
+    pub(crate) fn watch(&self, telemetry: Telemetry) {
+        self.0.telemetry.watch(telemetry);
     }
 
     pub(crate) fn text(&self) -> Result<String, std::fmt::Error> {
+        self.0.telemetry.count();
         let mut text = String::new();
         encode(&mut text, &self.0.registry)?;
         Ok(text)
@@ -162,6 +174,7 @@ mod tests {
         http.answered("GET", "/", StatusCode::OK, Duration::ZERO);
         http.refused("internal");
         runs.count_each();
+        metrics.0.telemetry.count_each();
         let text = metrics.text().unwrap();
         let after = |mark: &str| {
             let mut lines = text.lines();

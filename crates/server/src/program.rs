@@ -107,6 +107,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         duty: Duty::Serve,
     };
     let app = wiring.build(&config, None).await?;
+    wiring.metrics.watch(app.telemetry());
     recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
@@ -142,7 +143,11 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reloading = tokio::spawn(reloading);
     let served = server.serve(stop).await;
     reloading.abort();
-    reload::locked(&app).stop_servers().await;
+    let app = reload::locked(&app);
+    app.stop_servers().await;
+    for notice in app.telemetry().close().await {
+        tracing::warn!("{notice}");
+    }
     served?;
     tracing::info!("stopped");
     Ok(())

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis::engine::DecideLater;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, OpenStore, Sources};
+use neuraxis_app::{
+    App, BuildError, Config, ConfigError, Environment, OpenStore, Sources, Telemetry,
+};
 
 use crate::engines::Replacing;
 use crate::keys::Keys;
@@ -51,7 +53,7 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine, on a store that is open if there is one.
+    /// Wires an engine: on a store that is open, and with its traces going where they go already, if there is one.
     ///
     /// # Errors
     ///
@@ -59,7 +61,7 @@ impl Wiring {
     pub(crate) async fn build(
         &self,
         config: &Config,
-        store: Option<OpenStore>,
+        opened: Option<(OpenStore, Telemetry)>,
     ) -> Result<App, BuildError> {
         // Without a place for the token nobody could decide.
         let takes_decisions = self.environment.data_dir().is_some();
@@ -76,8 +78,8 @@ impl Wiring {
                 None => builder,
             }
         });
-        if let Some(store) = store {
-            app = app.store(store);
+        if let Some((store, telemetry)) = opened {
+            app = app.store(store).telemetry(telemetry);
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();
@@ -138,7 +140,9 @@ impl Wiring {
 
     async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
         let config = Config::load(&self.environment, &self.sources)?;
-        let app = self.build(&config, Some(app.opened())).await?;
+        let app = self
+            .build(&config, Some((app.opened(), app.telemetry())))
+            .await?;
         Ok((app, config))
     }
 }
@@ -165,6 +169,7 @@ fn tell_what_stays(former: &Config, now: &Config) {
         ("server.access_log", before.access_log != after.access_log),
         ("server.max_runs", before.max_runs != after.max_runs),
         ("store", former.store() != now.store()),
+        ("telemetry", former.telemetry() != now.telemetry()),
     ] {
         if is_changed {
             tracing::warn!("{key} has changed, which takes effect once the server is started anew");

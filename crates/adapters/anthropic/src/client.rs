@@ -123,7 +123,7 @@ impl LlmClient for AnthropicClient {
         let body = self.body(request, Delivery::Whole)?;
         let answer = self
             .endpoint
-            .ask(&self.route, body, &ctx.cancellation)
+            .ask(&self.route, body, ctx)
             .await
             .map_err(|error| self.refused.learn(error, request.messages.messages()))?;
         self.decoder().whole(&answer, self.endpoint.errors())
@@ -136,7 +136,7 @@ impl LlmClient for AnthropicClient {
     ) -> Result<ReplyStream, LlmError> {
         let body = self.body(request, Delivery::Streamed)?;
         self.endpoint
-            .stream(&self.route, body, &ctx.cancellation, self.decoder())
+            .stream(&self.route, body, ctx, self.decoder())
             .await
             .map_err(|error| self.refused.learn(error, request.messages.messages()))
     }

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec};
+use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec, TraceContext};
 use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
     CancelledNotificationParam, ClientRequest, ErrorCode, InputRequest, InputRequiredResult,
-    InputResponses, RequestId, ServerResult,
+    InputResponses, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
@@ -58,7 +58,9 @@ impl McpTool {
         ctx: &ToolContext,
     ) -> Result<Answer, ToolError> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = ctx.trace.as_ref().map(trace_meta);
+        let sent = peer.send_cancellable_request(request, options);
         let handle = sent.await.map_err(|error| self.failed(&error))?;
         let _open = self.shared.calls.open(handle.progress_token.clone(), ctx);
         let abandoned = CancelOnDrop::of(peer, handle.id.clone());
@@ -160,6 +162,16 @@ impl Tool for McpTool {
     }
 }
 
+/// Names the call's trace as the protocol says: by the keys that it reserves for W3C Trace Context.
+fn trace_meta(trace: &TraceContext) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    meta.set_traceparent(trace.to_string());
+    if let Some(state) = &trace.state {
+        meta.set_tracestate(state.clone());
+    }
+    meta
+}
+
 /// Tells a server that nobody waits for an answer any more.
 struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
 
@@ -189,5 +201,19 @@ impl Drop for CancelOnDrop {
             // A server that is gone has nothing to give up.
             let _ = peer.send_notification(cancelled.into()).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_names_its_trace_by_the_keys_of_the_protocol() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace: TraceContext = parent.parse().unwrap();
+        let meta = trace_meta(&trace.with_state(Some("vendor=1".to_owned())));
+        let expected = serde_json::json!({"traceparent": parent, "tracestate": "vendor=1"});
+        assert_eq!(serde_json::to_value(&meta).unwrap(), expected);
     }
 }

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use neuraxis_core::LlmError;
-use neuraxis_ports::{CancellationToken, ReplyStream};
+use neuraxis_ports::{CallContext, CancellationToken, ReplyStream};
 use reqwest::{Method, Request, Url};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -156,7 +156,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// An [`LlmError`] that says what went wrong: of kind [`Cancelled`](neuraxis_core::LlmErrorKind::Cancelled) once
-    /// `cancellation` is, else by the server's [`ErrorRule`](crate::ErrorRule)s.
+    /// the call's context is, else by the server's [`ErrorRule`](crate::ErrorRule)s.
     ///
     /// # Cancel safety
     ///
@@ -165,9 +165,11 @@ impl Endpoint {
         &self,
         route: &Route,
         body: Bytes,
-        cancellation: &CancellationToken,
+        ctx: &CallContext,
     ) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::POST, route, Accept::JsonWriter, body);
+        let cancellation = &ctx.cancellation;
+        let mut request = self.request(Method::POST, route, Accept::JsonWriter, body);
+        tell_trace(&mut request, ctx);
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
         let place = self.place(total, cancellation).await?;
@@ -198,10 +200,12 @@ impl Endpoint {
         &self,
         route: &Route,
         body: Bytes,
-        cancellation: &CancellationToken,
+        ctx: &CallContext,
         decoder: impl ReplyDecoder,
     ) -> Result<ReplyStream, LlmError> {
+        let cancellation = &ctx.cancellation;
         let mut request = self.request(Method::POST, route, Accept::Events, body);
+        tell_trace(&mut request, ctx);
         if !self.reuses_streams.load(Ordering::Relaxed) {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(header::CONNECTION, close);
@@ -313,5 +317,17 @@ impl Endpoint {
             *request.body_mut() = Some(body.into());
         }
         request
+    }
+}
+
+/// The header of W3C Trace Context.
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Names the call's trace to the server, where somebody records one. The data of vendors stay here: a model server is
+/// seldom the caller's own.
+fn tell_trace(request: &mut Request, ctx: &CallContext) {
+    let parent = ctx.trace.as_ref().map(ToString::to_string);
+    if let Some(Ok(parent)) = parent.map(HeaderValue::try_from) {
+        request.headers_mut().insert(TRACE_PARENT, parent);
     }
 }

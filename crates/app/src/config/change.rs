@@ -121,6 +121,21 @@ impl Change {
             ["server", "keys"] => (2, format!("lets in whoever has a key of {}", cut(text))),
             ["server", "modes"] => (2, "chooses the modes that clients may use".to_owned()),
             ["server", ..] => (4, "changes how the server is reached and used".to_owned()),
+            ["telemetry", "otlp", "endpoint"] => {
+                let url = cut(&secret::without_secrets(text));
+                (1, format!("sends traces of your runs to {url}"))
+            }
+            ["telemetry", "content"] => {
+                let meaning = "exports what is said with the traces of your runs";
+                (2, meaning.to_owned())
+            }
+            ["telemetry", "json_lines", "path"] => {
+                (2, format!("writes traces of your runs to {}", cut(text)))
+            }
+            ["telemetry", ..] => (
+                4,
+                "changes which traces of your runs are exported".to_owned(),
+            ),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
             ["config", ..] => (7, "has no effect".to_owned()),
             _ => (4, "is unknown to this version".to_owned()),

@@ -23,6 +23,7 @@ use super::driver::DriverConfig;
 use super::mcp::McpConfig;
 use super::prices::PriceListConfig;
 use super::store::StoreConfig;
+use super::telemetry::TelemetryConfig;
 use crate::environment::Environment;
 
 /// The whole file.
@@ -38,6 +39,7 @@ pub(super) struct Sections {
     pub(super) server: ServerConfig,
     pub(super) web: WebConfig,
     pub(super) mcp: McpConfig,
+    pub(super) telemetry: TelemetryConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,

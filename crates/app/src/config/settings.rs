@@ -70,6 +70,9 @@ impl Config {
             let table = Value::Table(server.table());
             self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);
         }
+        for (name, value) in self.telemetry.table() {
+            self.add(&mut list, format!("telemetry.{name}"), &value);
+        }
         self.add_server(&mut list);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {

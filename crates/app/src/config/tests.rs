@@ -4,6 +4,7 @@ mod complaints;
 mod mcp;
 mod prices;
 mod project;
+mod telemetry;
 mod web;
 
 use std::error::Error;

@@ -34,7 +34,7 @@ use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::piped::make_way_for_person;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
 use message::Question;
@@ -177,7 +177,7 @@ impl Ask {
             instructions,
         };
         let answered = self.answer(&app, attended, asked).await;
-        app.close().await;
+        close(&app).await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
             true => error

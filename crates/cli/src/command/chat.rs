@@ -26,7 +26,7 @@ use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
 pub(super) use slash::nearest;
@@ -105,7 +105,7 @@ impl Chat {
                 neuraxis()
             ));
         }
-        conversation.app.close().await;
+        close(&conversation.app).await;
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
             _ => Ok(()),

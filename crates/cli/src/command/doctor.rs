@@ -8,6 +8,7 @@ mod request;
 mod search;
 mod standing_in;
 mod surroundings;
+mod telemetry;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -30,7 +31,7 @@ Examples:
 ///
 /// Looks at the configuration, the store, the project folder and the terminal; then at each role's model: its key, its
 /// server, whether the model is there, one tiny request whole and one streamed, and one tool call. That costs a few
-/// tokens. A search service that is configured is asked once. Exit code 1 if a check failed.
+/// tokens. A search service and an endpoint of traces that are configured are asked once. Exit code 1 if a check failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
@@ -62,6 +63,7 @@ impl Doctor {
                 checks.extend(surroundings::all(&config, &environment).await);
                 checks.push(search::check(&config, &environment, !self.offline).await);
                 checks.extend(driver::check(&config, !self.offline).await);
+                checks.extend(telemetry::checks(&config, &environment, !self.offline).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));

@@ -12,7 +12,7 @@ use super::definition::InstructionContext;
 use super::execution::{Execution, execution};
 use crate::answer::AnswerSchema;
 use crate::driver::{Driver, ReadyRun, RunScope};
-use crate::engine::{Engine, trace_of};
+use crate::engine::Engine;
 use crate::event::Events;
 use crate::request::{Delivery, RequestError};
 use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
@@ -123,12 +123,13 @@ impl Agent {
             said.as_deref().unwrap_or_default(),
         )?;
         go_on_with(&mut spec.root, &[], &history);
+        spec.trace = engine.trace_of(run_id, None);
         let scope = RunScope {
             run_id,
             session_id: None,
             request: self.context.clone(),
             delivery,
-            trace: trace_of(run_id),
+            trace: spec.trace.clone(),
             decision: None,
             offered_now: None,
         };

@@ -35,7 +35,11 @@ impl Journal {
         }
         let stored = self.storable(records);
         if let Some(slot) = &self.slot {
+            let began = Instant::now();
             slot.commit(&stored).await?;
+            for sink in &self.engine.sinks {
+                sink.kept(&stored, began.elapsed());
+            }
         }
         for sink in &self.engine.sinks {
             for record in stored.iter() {

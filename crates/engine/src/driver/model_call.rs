@@ -65,7 +65,9 @@ impl Driver {
             client,
             downgraded,
         } = served;
-        let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
+        let trace = self.scope.trace.as_ref();
+        let trace = trace.map(|trace| trace.at(call.effect_id.span_id()));
+        let mut ctx = CallContext::new(call.effect_id, trace);
         ctx.attempt = call.attempt;
         ctx.request = self.scope.request.clone();
         self.running

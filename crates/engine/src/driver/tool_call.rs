@@ -149,6 +149,8 @@ impl Driver {
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
+        let trace = self.scope.trace.as_ref();
+        ctx.trace = trace.map(|trace| trace.at(run.effect_id.span_id()));
         ctx.progress = Progress::to(reports);
         let of_request = self.scope.request.approver();
         let approver = of_request.unwrap_or(&self.engine.approver);

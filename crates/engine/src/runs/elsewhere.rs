@@ -13,10 +13,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::attach::LOOK_EVERY;
+use super::restored::recorded_trace;
 use super::resume::{Answer, ResumeError};
 use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
-use crate::engine::{Engine, trace_of};
+use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
 
@@ -92,6 +93,8 @@ impl Runs {
         let (end, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
         let last = records.last().map_or(Seq(0), |record| record.seq);
+        let trace = recorded_trace(&records);
+        let trace = trace.unwrap_or_else(|| TraceContext::of_run(run_id));
         feed.publish(&mut records);
         let followed = Followed {
             runs: self.clone(),
@@ -113,7 +116,7 @@ impl Runs {
                 ids: Arc::clone(&engine.ids),
             },
             session_id,
-            trace: trace_of(run_id),
+            trace,
             is_repeat: false,
         }
     }

@@ -6,7 +6,7 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
-    Seq, SessionId, Source, Taint, Transcript, Turn, forked_history, offered_tools,
+    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -37,6 +37,8 @@ pub struct ForkOptions {
     pub plan: Option<PlanName>,
     /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`].
     pub instructions: Option<String>,
+    /// The trace to join; a new one if `None`.
+    pub trace: Option<TraceContext>,
 }
 
 impl ForkOptions {
@@ -52,6 +54,7 @@ impl ForkOptions {
             message: None,
             plan: None,
             instructions: None,
+            trace: None,
         }
     }
 
@@ -171,6 +174,7 @@ impl Runs {
         if let Some(instructions) = options.instructions {
             request = request.bring(Brought::default().instructions(instructions));
         }
+        request.trace = options.trace;
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role

@@ -15,10 +15,9 @@ use neuraxis_ports::{RequestContext, StoreError};
 use super::Runs;
 use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
-use super::restored::{RestoredRun, client_call};
+use super::restored::{RestoredRun, client_call, recorded_trace};
 use super::slot::{Claim, Reached, RunSlot};
 use crate::driver::{ReadyRun, RunScope};
-use crate::engine::trace_of;
 use crate::request::Delivery;
 use crate::run_handle::RunHandle;
 
@@ -321,7 +320,7 @@ impl Runs {
             session_id: Some(run.session),
             request: run.context,
             delivery: Delivery::Streamed,
-            trace: trace_of(run_id),
+            trace: recorded_trace(&records),
             decision: Some(run.decision),
             offered_now: Some(run.in_force.tools),
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::standing_plan;
 use neuraxis_core::{
-    Message, RunId, RunSpec, Seq, SessionId, Step, Taint, Transcript, offered_tools,
+    Message, RunId, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
 };
 use neuraxis_ports::StoreError;
 
@@ -16,7 +16,6 @@ use super::Runs;
 use super::slot::{Claim, RunSlot};
 use crate::brought::Brought;
 use crate::driver::{Driver, ReadyRun, RunScope};
-use crate::engine::trace_of;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
@@ -87,10 +86,11 @@ impl Runs {
                 return Err(error);
             }
         };
+        spec.trace = self.parts.engine.trace_of(spec.run_id, request.trace);
         let scope = RunScope {
             run_id: spec.run_id,
             delivery: request.delivery,
-            trace: request.trace.unwrap_or_else(|| trace_of(spec.run_id)),
+            trace: spec.trace.clone(),
             decision: spec.decision.clone(),
             offered_now: None,
             session_id: Some(request.session_id),
@@ -131,6 +131,7 @@ impl Runs {
     ) -> Result<(Box<Driver>, Step, RunHandle), StoreError> {
         let engine = Arc::clone(&self.parts.engine);
         let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
+        let trace = trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id));
         let (driver, first, link) = Driver::begin(engine, scope, Some(slot), run).await?;
         let handle = RunHandle {
             link,

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
-use neuraxis_core::{Pending, Record, RunId, RunTree, RunUsage, SessionId, Transcript};
+use neuraxis_core::{
+    Pending, Record, RunId, RunTree, RunUsage, SessionId, TraceContext, Transcript,
+};
 use neuraxis_ports::StoreError;
 use tokio::sync::{mpsc, watch};
 
-use crate::engine::trace_of;
 use crate::feed::Feed;
 use crate::run_handle::{RunEnd, RunHandle, RunLink};
-use crate::runs::Runs;
+use crate::runs::{Runs, recorded_trace};
 
 impl Runs {
     /// Makes a handle of a run that has ended or waits. Nothing can be sent to the run by it.
@@ -37,6 +38,7 @@ impl Runs {
             // Only runs without a session are asked for theirs.
             messages: Transcript::default(),
         };
+        let trace = recorded_trace(&records).unwrap_or_else(|| TraceContext::of_run(run_id));
         let feed = Arc::new(Feed::default());
         feed.publish(&mut records);
         feed.end();
@@ -52,7 +54,7 @@ impl Runs {
                 ids: Arc::clone(&self.parts.engine.ids),
             },
             session_id: session.clone(),
-            trace: trace_of(run_id),
+            trace,
             is_repeat: false,
         })
     }

@@ -127,10 +127,9 @@ impl Serialize for StepMetadata {
     }
 }
 
-/// Returns the id of the trace span of an effect: the same for whoever computes it.
+/// Returns the id of the trace span of an effect as 16 hexadecimal digits.
 fn span_id(effect: EffectId) -> String {
-    let (_, low) = effect.run.0.as_u64_pair();
-    format!("{:016x}", low ^ u64::from(effect.number))
+    format!("{:016x}", effect.span_id())
 }
 
 fn of_call(call: &LlmCall) -> Map<String, Value> {

@@ -292,4 +292,12 @@ async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() 
     ];
     assert_eq!(steps(&heard), expected(&named));
     assert_eq!(heard.result.reply, "TCP retransmits.");
+    // What a plan and a summary say to programs: whose they are, and that nothing went wrong.
+    for step in [2, 7] {
+        let metadata = heard.result.steps[step].metadata.to_map();
+        assert_eq!(
+            serde_json::Value::Object(metadata),
+            serde_json::json!({"agent": "a0"})
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis_core::{Mode, Role, RunId, RunStatus, Transcript};
+use neuraxis_core::{Mode, Record, Role, RunId, RunStatus, TraceContext, Transcript};
 use neuraxis_engine::{TraceEmitter, TraceRecord, TraceType, trace_records};
 use neuraxis_ports::{ApproverReply, TraceSink};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
@@ -186,4 +186,101 @@ async fn a_trace_has_the_time_of_its_record_in_milliseconds() {
     let of_traces: Vec<_> = traces.iter().map(|trace| trace.timestamp).collect();
     assert_eq!(of_traces, of_records.collect::<Vec<_>>());
     assert!(of_traces.is_sorted() && of_traces.first() < of_traces.last());
+}
+
+#[tokio::test]
+async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
+    let (sink, emitted) = emitter();
+    let replied = reply::reasoned("A question of color.", "Blue.");
+    let orchestrator = builder(ScriptedModel::new().then(replied.clone()))
+        .trace_sink(sink)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("What color has the sky?")).await;
+    let traces = of_run(&emitted, heard.result.run_id);
+    let call = &traces[0];
+    assert_eq!(call.kind, TraceType::LlmCall);
+    assert_eq!(
+        call.data["response"],
+        serde_json::to_value(&replied).unwrap()
+    );
+    assert_eq!(call.data["reasoning_content"], "A question of color.");
+    assert_eq!(traces[1].kind, TraceType::ReasoningContent);
+    assert_eq!(traces[1].data["content"], "A question of color.");
+}
+
+/// A sink that exports traces, or none.
+#[derive(Debug)]
+struct Exporter(bool);
+
+impl TraceSink for Exporter {
+    fn record(&self, _: &Arc<Record>) {}
+
+    fn samples(&self, _: u128, parent: Option<&TraceContext>) -> Option<bool> {
+        Some(parent.map_or(self.0, |parent| parent.sampled))
+    }
+}
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+#[tokio::test]
+async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
+    let store = Arc::new(neuraxis_memory::MemoryStore::new());
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("write", "{}")]))
+            .then(reply::text("ok")),
+    );
+    let tool = Arc::new(ScriptedTool::echoing(spec("write")));
+    let process = |approver: ScriptedApprover| {
+        builder(ScriptedModel::new())
+            .model(Role::REASONING, model.clone())
+            .store(store.clone())
+            .tool(tool.clone())
+            .approver(Arc::new(approver))
+            .build()
+            .unwrap()
+    };
+    let parent: TraceContext = PARENT.parse().unwrap();
+    let later = ScriptedApprover::new().then(ApproverReply::Later);
+    let mut asked = request("go").mode(Mode::MODERATE);
+    asked.trace = Some(parent.clone().with_state(Some("vendor=1".to_owned())));
+    asked.idempotency_key = Some("once".parse().unwrap());
+    let again = asked.clone();
+    let waiting = hear(&process(later), asked).await;
+    let trace_id = parent.trace_id_hex();
+    assert_eq!(waiting.result.trace_id, trace_id);
+    let run = waiting.result.run_id;
+    let other = process(ScriptedApprover::new().approve());
+    let handle = other.runs().resume(run, Vec::new()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().trace_id, trace_id);
+    // The same request made again hears of the same trace, of whichever it is a part itself.
+    let mut again = again;
+    again.trace = None;
+    let repeated = hear(&process(ScriptedApprover::new()), again).await;
+    assert_eq!(repeated.result.run_id, run);
+    assert_eq!(repeated.result.trace_id, trace_id);
+}
+
+#[tokio::test]
+async fn calls_are_told_their_span_where_somebody_traces_and_nothing_otherwise() {
+    for (exports, expected) in [
+        (None, None),
+        (Some(true), Some(true)),
+        (Some(false), Some(false)),
+    ] {
+        let mut builder = builder(ScriptedModel::new().then(reply::text("ok")));
+        if let Some(samples) = exports {
+            builder = builder.trace_sink(Arc::new(Exporter(samples)));
+        }
+        let heard = hear(&builder.build().unwrap(), request("go")).await;
+        let records = heard.records();
+        let neuraxis_core::RecordBody::RunStarted(started) = &records[0].body else {
+            panic!("the run did not start");
+        };
+        let trace = started.spec.trace.clone();
+        assert_eq!(trace.as_ref().map(|trace| trace.sampled), expected);
+        let own = TraceContext::of_run(heard.result.run_id);
+        assert_eq!(heard.result.trace_id, own.trace_id_hex());
+    }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use neuraxis_core::Mode;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use rmcp::model::RequestMetaObject;
 use rmcp::service::ServiceError;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::support::{ERAS, INITIALIZE, Person, connect, server, text, until};
+use crate::support::{ERAS, INITIALIZE, Person, connect, request, server, text, until};
 
 #[tokio::test(start_paused = true)]
 async fn each_agent_is_a_tool_in_both_eras() {
@@ -256,4 +257,22 @@ async fn a_run_needs_a_place_and_gives_it_back() {
         places.available_permits() == 1
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_a_part_of_the_trace_that_its_call_names() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for era in &ERAS {
+        let model = Arc::new(ScriptedModel::new().then(reply::text("Ada.")));
+        let (server, _) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let mut call = request("ask", json!({"message": "Who wrote it?"}));
+        let mut meta = RequestMetaObject::new();
+        meta.set_traceparent(PARENT);
+        call.meta = Some(meta);
+        let answer = served.client.call_tool(call).await.unwrap();
+        let known = answer.structured_content.unwrap();
+        assert_eq!(known["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        served.leave().await;
+    }
 }

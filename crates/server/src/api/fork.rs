@@ -104,7 +104,8 @@ pub(crate) async fn fork(
     turn.channel.clone_from(&options.channel);
     turn.mode.clone_from(&options.mode);
     turn.agent.clone_from(&options.agent);
-    options.plan = caller.apply(&limited, turn)?.plan;
+    let turn = caller.apply(&limited, turn)?;
+    (options.plan, options.trace) = (turn.plan, turn.trace);
     let place = limited.place()?;
     // A turn that the run never came to is its last.
     let last = Turn(u32::MAX);

@@ -32,6 +32,8 @@ mod openai;
 mod openai_clients;
 mod openapi;
 mod operations;
+#[cfg(unix)]
+mod otlp;
 mod owners;
 mod page;
 mod patience;
@@ -46,4 +48,5 @@ mod streams;
 mod support;
 #[cfg(unix)]
 mod tls;
+mod traced;
 mod turns;

@@ -225,6 +225,7 @@ async fn run(
     let (command, cwd) = (arguments.command.clone(), arguments.cwd);
     let asked = arguments.access.unwrap_or_default();
     let access = asked.clone();
+    let trace = ctx.trace.clone();
     let started = Instant::now();
     let running = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
@@ -236,7 +237,7 @@ async fn run(
                 .into());
             }
         };
-        confinement.start(&command, &root, &folder, access)
+        confinement.start(&command, &root, &folder, access, trace.as_ref())
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;

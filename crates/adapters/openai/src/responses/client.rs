@@ -60,10 +60,7 @@ impl ResponsesClient {
         ctx: &CallContext,
     ) -> Result<Reply, LlmError> {
         let body = self.encoder.body(request, Delivery::Whole)?;
-        let answer = self
-            .endpoint
-            .ask(&self.route, body, &ctx.cancellation)
-            .await?;
+        let answer = self.endpoint.ask(&self.route, body, ctx).await?;
         self.output().whole(&answer, self.endpoint.errors())
     }
 
@@ -79,7 +76,7 @@ impl ResponsesClient {
     ) -> Result<ReplyStream, LlmError> {
         let body = self.encoder.body(request, Delivery::Streamed)?;
         self.endpoint
-            .stream(&self.route, body, &ctx.cancellation, self.output())
+            .stream(&self.route, body, ctx, self.output())
             .await
     }
 

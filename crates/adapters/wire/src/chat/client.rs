@@ -95,7 +95,7 @@ impl ChatClient {
         let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
         let answer = self
             .endpoint
-            .ask(&self.route, body, &ctx.cancellation)
+            .ask(&self.route, body, ctx)
             .await
             .map_err(|error| self.learn(error, request))?;
         self.blocks().whole(&answer, self.endpoint.errors())
@@ -129,7 +129,7 @@ impl ChatClient {
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
         let blocks = self.blocks();
         self.endpoint
-            .stream(&self.route, body, &ctx.cancellation, blocks)
+            .stream(&self.route, body, ctx, blocks)
             .await
             .map_err(|error| self.learn(error, request))
     }

@@ -160,3 +160,27 @@ async fn requests_say_what_they_send_and_accept_once_whatever_is_configured() {
         assert_eq!(told(&seen.headers, "x-team"), ["blue"]);
     }
 }
+
+#[tokio::test]
+async fn a_call_names_its_trace_where_somebody_records_one_and_keeps_vendors_data_here() {
+    let server = Loopback::start(|seen| as_asked(&seen.body)).await;
+    let client = client(&server);
+    let mut ctx = call_context();
+    for trace in [
+        Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        None,
+    ] {
+        let context = trace.map(|it| it.parse::<neuraxis_core::TraceContext>().unwrap());
+        ctx.trace = context.map(|it| it.with_state(Some("vendor=1".to_owned())));
+        client.respond(&request("hi"), &ctx).await.unwrap();
+        let mut reply = client.stream(&request("hi"), &ctx).await.unwrap();
+        while reply.next().await.is_some() {}
+        for seen in server.seen().iter().rev().take(2) {
+            let headers = seen.headers.to_lowercase();
+            let told = trace.map(|trace| format!("traceparent: {trace}"));
+            assert_eq!(headers.contains("traceparent"), told.is_some());
+            assert!(told.is_none_or(|told| headers.contains(&told)), "{headers}");
+            assert!(!headers.contains("tracestate"), "{headers}");
+        }
+    }
+}

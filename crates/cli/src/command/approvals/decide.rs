@@ -22,7 +22,7 @@ use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::invocation::again;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use crate::terminal;
 
 const APPROVE_EXAMPLES: &str = "\
@@ -124,7 +124,7 @@ async fn decide(
         Ok(meant) => decide_in(&app, &mut attended, meant, decision, format).await,
         Err(error) => Err(error),
     };
-    app.close().await;
+    close(&app).await;
     done
 }
 

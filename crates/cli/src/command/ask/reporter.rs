@@ -9,8 +9,9 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::{checklist, describe};
 use neuraxis::core::{
-    AgentId, JsonText, LimitKind, LimitReachedRecord, LiveBody, LiveEvent, LlmCall, LlmErrorKind,
-    LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ReplyPart, ToolResult, ToolSignal,
+    AgentId, Cost, JsonText, LimitKind, LimitReachedRecord, LiveBody, LiveEvent, LlmCall,
+    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ReplyPart, ToolResult,
+    ToolSignal,
 };
 use neuraxis::{Event, OrchestratorResult};
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +68,7 @@ impl Serve {
         let served = server.serve(input, output, stop.cancelled()).await;
         // What does not end in time stays for whoever takes it up.
         let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
-        app.close().await;
+        close(&app).await;
         served.map_err(CommandError::failed)
     }
 

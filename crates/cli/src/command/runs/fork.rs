@@ -21,7 +21,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +79,7 @@ impl Fork {
         let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
         let app = attended.app(&loaded, Tape::Off).await?;
         let done = self.branch_off(&app, role, &mut attended).await;
-        app.close().await;
+        close(&app).await;
         done
     }
 

@@ -18,7 +18,7 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
 use crate::output::Output;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +65,7 @@ impl Resume {
         let mut attended = Attended::new(&loaded.config, away)?;
         let app = attended.app(&loaded, Tape::Off).await?;
         let done = self.resume(&app, &mut attended).await;
-        app.close().await;
+        close(&app).await;
         done
     }
 

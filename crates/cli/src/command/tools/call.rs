@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ impl Call {
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
         progress.hide();
-        app.close().await;
+        close(&app).await;
         if !outcome.is_done()
             && let Some(signal) = interrupt.happened()
         {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::error::CommandError;
 use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ impl List {
             Progress::new().notice(&why);
         }
         let tools = app.orchestrator.tools();
-        app.close().await;
+        close(&app).await;
         Output::new().list(self.format, tools.specs(), in_text, in_json)?;
         Ok(())
     }

@@ -3,6 +3,8 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 
+use neuraxis_core::TraceContext;
+
 /// The variables that are handed on to commands, if they are set: no other one is, since any may hold a secret. A `*` at
 /// the end stands for anything.
 pub const COMMAND_ENVIRONMENT: &[&str] = &[
@@ -101,6 +103,14 @@ pub(super) fn environment(
         .collect()
 }
 
+/// Names the trace that a command belongs to, as programs that record traces read it.
+pub(super) fn of_trace(trace: &TraceContext) -> impl Iterator<Item = (OsString, OsString)> + use<> {
+    let parent = ("TRACEPARENT".into(), trace.to_string().into());
+    let state = trace.state.as_ref();
+    let state = state.map(|state| ("TRACESTATE".into(), state.into()));
+    std::iter::once(parent).chain(state)
+}
+
 /// Leaves out of a search path what leads into whatever folder a command is in: a project must not bring along its `git`.
 fn absolute_only(path: &OsStr) -> OsString {
     let absolute = env::split_paths(path).filter(|folder| folder.is_absolute());
@@ -171,5 +181,18 @@ mod tests {
                 "GIT_CONFIG_VALUE_5=explicit",
             ]
         );
+    }
+
+    #[test]
+    fn a_command_is_told_the_trace_that_it_belongs_to() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace: TraceContext = parent.parse().unwrap();
+        let told =
+            |trace: &TraceContext| -> Vec<(OsString, OsString)> { of_trace(trace).collect() };
+        let parent = ("TRACEPARENT".into(), parent.into());
+        assert_eq!(told(&trace), std::slice::from_ref(&parent));
+        let trace = trace.with_state(Some("vendor=1".to_owned()));
+        let state = ("TRACESTATE".into(), "vendor=1".into());
+        assert_eq!(told(&trace), [parent, state]);
     }
 }

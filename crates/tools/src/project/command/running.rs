@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use neuraxis_core::Access;
+use neuraxis_core::{Access, TraceContext};
 use neuraxis_ports::ToolError;
 use tokio::process::{ChildStderr, ChildStdout};
 
-use super::environment::unconfined_environment;
+use super::environment::{of_trace, unconfined_environment};
 use super::unconfined::{self, Unconfined};
 use crate::project::root::{LocatedFolder, ProjectRoot};
 use crate::sandbox::Ended;
@@ -28,16 +28,18 @@ impl Confinement {
         root: &ProjectRoot,
         folder: &LocatedFolder,
         access: BTreeSet<Access>,
+        trace: Option<&TraceContext>,
     ) -> Result<Running, ToolError> {
         match self {
-            Self::Sandbox => sandboxed(command, root, folder, access),
+            Self::Sandbox => sandboxed(command, root, folder, access, trace),
             Self::None if access.len() < Access::ALL.len() => Err(ToolError::permanent(
                 "invalid_access: nothing confines a command on this machine, so that `access` has to name all there is: \
                  [\"network\", \"git\"]",
             )),
             Self::None => {
                 let folder = root.path().join(&folder.path);
-                let environment = unconfined_environment(std::env::vars_os());
+                let mut environment = unconfined_environment(std::env::vars_os());
+                environment.extend(trace.into_iter().flat_map(of_trace));
                 unconfined::start(command, &folder, environment).map(Running::Unconfined)
             }
         }
@@ -50,14 +52,17 @@ fn sandboxed(
     root: &ProjectRoot,
     folder: &LocatedFolder,
     access: BTreeSet<Access>,
+    trace: Option<&TraceContext>,
 ) -> Result<Running, ToolError> {
     use std::path::{Path, PathBuf};
 
     let own = root.own();
+    let mut environment = super::environment::environment(std::env::vars_os());
+    environment.extend(trace.into_iter().flat_map(of_trace));
     let owned = |path: &Path| -> PathBuf { path.to_owned() };
     let running = crate::sandbox::start(crate::sandbox::Wanted {
         command,
-        environment: super::environment::environment(std::env::vars_os()),
+        environment,
         project: root.dir(),
         folder: (folder.path.clone(), &folder.dir),
         access,
@@ -75,6 +80,7 @@ fn sandboxed(
     _: &ProjectRoot,
     _: &LocatedFolder,
     _: BTreeSet<Access>,
+    _: Option<&TraceContext>,
 ) -> Result<Running, ToolError> {
     Err(ToolError::permanent(
         "no_sandbox: commands cannot be confined here, so none is run; go on without it",

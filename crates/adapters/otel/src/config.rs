@@ -1,0 +1,188 @@
+//! Where spans and metrics go, what of them, and what is taken out before.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use url::Url;
+
+use crate::sampling::Sampling;
+
+/// How an endpoint is talked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// Protocol buffers over HTTP, usually at port 4318.
+    #[default]
+    #[serde(rename = "http/protobuf")]
+    HttpProtobuf,
+    /// gRPC, usually at port 4317.
+    #[serde(rename = "grpc")]
+    Grpc,
+}
+
+impl Protocol {
+    /// Returns the word for it, as OpenTelemetry has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::HttpProtobuf => "http/protobuf",
+            Self::Grpc => "grpc",
+        }
+    }
+
+    /// Returns where the endpoint is unless somebody says.
+    const fn usual_endpoint(self) -> &'static str {
+        match self {
+            Self::HttpProtobuf => "http://localhost:4318",
+            Self::Grpc => "http://localhost:4317",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that names no protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected http/protobuf or grpc")]
+pub struct UnknownProtocol;
+
+impl FromStr for Protocol {
+    type Err = UnknownProtocol;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProtocol> {
+        [Self::HttpProtobuf, Self::Grpc]
+            .into_iter()
+            .find(|protocol| protocol.as_str() == text.trim())
+            .ok_or(UnknownProtocol)
+    }
+}
+
+/// Where spans and metrics go, and what of them. Headers, certificates, compression, time limits and the sizes of batches
+/// are as OpenTelemetry's variables say (`OTEL_EXPORTER_OTLP_…`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`), and so are
+/// the attributes of the resource (`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OtlpConfig {
+    /// The endpoint, to which `/v1/traces` and `/v1/metrics` are added over HTTP; as OpenTelemetry's variables say if `None`,
+    /// and otherwise the usual port of this machine.
+    pub endpoint: Option<Url>,
+    /// How it is talked to.
+    pub protocol: Protocol,
+    /// Whether spans are sent. `true`.
+    pub traces: bool,
+    /// Whether metrics are sent. `true`.
+    pub metrics: bool,
+    /// Whether what is said in conversations, arguments and results are part of the spans. `false`.
+    pub content: bool,
+    /// Which traces are sent.
+    pub sampling: Sampling,
+    /// The name of the service, over what the variables say; `neuraxis` if nobody says one.
+    pub service_name: Option<String>,
+    /// The id of this process among those of the service.
+    pub instance: Option<String>,
+    /// Takes secrets out.
+    pub redact: Redact,
+}
+
+impl Default for OtlpConfig {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            protocol: Protocol::default(),
+            traces: true,
+            metrics: true,
+            content: false,
+            sampling: Sampling::default(),
+            service_name: None,
+            instance: None,
+            redact: Redact::default(),
+        }
+    }
+}
+
+impl OtlpConfig {
+    /// Returns where spans go, without what may be secret in it.
+    #[must_use]
+    pub fn shown_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
+        let of_variable = || {
+            [
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+            ]
+            .into_iter()
+            .find_map(|name| variable(name).filter(|value| !value.is_empty()))
+            .and_then(|value| value.parse().ok())
+        };
+        let endpoint: Option<Url> = self.endpoint.clone().or_else(of_variable);
+        match endpoint {
+            Some(url) => {
+                let port = url.port_or_known_default();
+                let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+                let host = url.host_str().unwrap_or_default();
+                format!("{}://{host}{port}{}", url.scheme(), url.path())
+            }
+            None => self.protocol.usual_endpoint().to_owned(),
+        }
+    }
+
+    /// Returns the address of one kind of signal.
+    pub(crate) fn signal_endpoint(&self, path: &str) -> Option<String> {
+        let base = self.endpoint.as_ref()?.as_str();
+        Some(format!("{}/{path}", base.trim_end_matches('/')))
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        let endpoint = self.endpoint.as_ref();
+        endpoint.is_some_and(|endpoint| endpoint.scheme() == "https")
+    }
+}
+
+/// Why nothing can be sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The endpoint or a variable cannot be used.
+    #[error("spans and metrics cannot be sent: {0}")]
+    Exporter(String),
+}
+
+/// Returns a text without what must not leave the process.
+type Clean = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Takes secrets out of texts before they are exported: out of names, attributes, events and errors alike. It runs on the
+/// thread that sends, never on one that drives runs.
+#[derive(Clone)]
+pub struct Redact(Arc<Clean>);
+
+impl Redact {
+    /// Makes one of a function that returns the text without its secrets, or `None` where it holds none.
+    pub fn new(clean: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(clean))
+    }
+
+    /// Returns a text without secrets.
+    #[must_use]
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        (self.0)(text).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+}
+
+impl Default for Redact {
+    /// Leaves all texts as they are.
+    fn default() -> Self {
+        Self::new(|_| None)
+    }
+}
+
+impl fmt::Debug for Redact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redact")
+    }
+}

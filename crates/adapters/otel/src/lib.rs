@@ -1,0 +1,44 @@
+//! Spans and metrics of runs over OTLP, by the GenAI conventions of OpenTelemetry, and traces as JSON Lines.
+//!
+//! **For** seeing in Jaeger, Tempo, Phoenix, Langfuse or any other backend what a run did, where its time went and what it
+//! cost: a span for each agent, model call, tool call, question to a person and commit of the store, and metrics of them all.
+//! Spans are made of a run's records, with times of these and ids that follow from them, so that a run that another process
+//! takes up goes on in the same trace. What was said is left out unless [`OtlpConfig::content`] asks for it.
+//!
+//! **Not for** keeping anything: what cannot be sent is dropped and counted ([`Delivery`]), and no run waits for it.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use neuraxis_otel::{OtlpConfig, Otel};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut config = OtlpConfig::default();
+//! config.endpoint = Some("http://127.0.0.1:4318".parse()?);
+//! let otel = Otel::start(&config)?;
+//! let sink = otel.sink();
+//! // An orchestrator takes it: `Orchestrator::builder().trace_sink(sink)`.
+//! # drop(sink);
+//! let delivery = otel.close(Duration::from_secs(2)).await;
+//! assert_eq!(delivery.dropped, 0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod content;
+mod export;
+mod lines;
+mod metrics;
+mod names;
+mod otel;
+mod sampling;
+mod spans;
+
+pub use config::{OtlpConfig, Protocol, Redact, StartError, UnknownProtocol};
+pub use export::{Delivery, probe};
+pub use lines::JsonLines;
+pub use names::{is_known_attribute, reference};
+pub use otel::{Otel, span_context};
+pub use sampling::{Sampling, SamplingError};

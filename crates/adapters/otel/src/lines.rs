@@ -1,0 +1,220 @@
+//! A file of JSON Lines that is written by a thread of its own: whoever adds a line never waits for the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::config::Redact;
+use crate::export::Delivery;
+
+/// The most bytes of lines that wait to be written; others are dropped and counted.
+const MAX_WAITING: usize = 16 << 20;
+
+/// Appends lines to a file. Cloning shares it. A line that finds too much waiting before it, or that the disk refuses, is
+/// dropped and counted.
+#[derive(Debug, Clone)]
+pub struct JsonLines(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    queue: Sender<Message>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    waiting: AtomicUsize,
+    written: AtomicU64,
+    dropped: AtomicU64,
+    error: Mutex<Option<String>>,
+}
+
+enum Message {
+    Line(String),
+    /// Write what there is, and say so.
+    Flush(Sender<()>),
+}
+
+impl JsonLines {
+    /// Opens a file for appending, and makes it, readable for its owner alone, if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn open(path: &Path, redact: Redact) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        let file = options.open(path)?;
+        let (queue, lines) = channel();
+        let tally = Arc::new(Tally::default());
+        let writer = Writer {
+            file,
+            redact,
+            tally: Arc::clone(&tally),
+        };
+        std::thread::Builder::new()
+            .name("neuraxis-traces".to_owned())
+            .spawn(move || writer.run(&lines))?;
+        Ok(Self(Arc::new(Shared {
+            path: path.to_owned(),
+            queue,
+            tally,
+        })))
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Adds a line, without its end. Never waits.
+    pub fn add(&self, line: String) {
+        let tally = &self.0.tally;
+        let bytes = line.len();
+        let waiting = tally.waiting.fetch_add(bytes, Ordering::Relaxed);
+        if waiting.saturating_add(bytes) > MAX_WAITING
+            || self.0.queue.send(Message::Line(line)).is_err()
+        {
+            tally.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            tally.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many lines were written and how many were dropped so far.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        let tally = &self.0.tally;
+        let error = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
+        Delivery {
+            delivered: tally.written.load(Ordering::Relaxed),
+            dropped: tally.dropped.load(Ordering::Relaxed),
+            error: error.clone(),
+        }
+    }
+
+    /// Waits until what was added is written, but no longer than that. Blocks its thread.
+    pub fn flush(&self, within: Duration) -> Delivery {
+        let (done, is_done) = channel();
+        if self.0.queue.send(Message::Flush(done)).is_ok() {
+            // What is not written in time is not known to be lost.
+            let _ = is_done.recv_timeout(within);
+        }
+        self.delivery()
+    }
+}
+
+struct Writer {
+    file: File,
+    redact: Redact,
+    tally: Arc<Tally>,
+}
+
+impl Writer {
+    fn run(mut self, lines: &Receiver<Message>) {
+        let mut buffer = String::new();
+        let mut count = 0;
+        loop {
+            // Lines that came together are written together.
+            let next = match buffer.is_empty() {
+                true => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => lines.recv_timeout(Duration::ZERO),
+            };
+            match next {
+                Ok(Message::Line(line)) => {
+                    self.tally.waiting.fetch_sub(line.len(), Ordering::Relaxed);
+                    buffer.push_str(&self.redact.text(&line));
+                    buffer.push('\n');
+                    count += 1;
+                    if buffer.len() >= 1 << 16 {
+                        self.write(&mut buffer, &mut count);
+                    }
+                }
+                Ok(Message::Flush(done)) => {
+                    self.write(&mut buffer, &mut count);
+                    // Whoever asked may have stopped waiting.
+                    let _ = done.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => self.write(&mut buffer, &mut count),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.write(&mut buffer, &mut count);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, buffer: &mut String, count: &mut u64) {
+        let tally = &self.tally;
+        match self.file.write_all(buffer.as_bytes()) {
+            Ok(()) => tally.written.fetch_add(*count, Ordering::Relaxed),
+            Err(error) => {
+                let mut last = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
+                *last = Some(error.to_string());
+                tally.dropped.fetch_add(*count, Ordering::Relaxed)
+            }
+        };
+        buffer.clear();
+        *count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn lines_stand_in_the_file_in_order_and_without_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        let redact = Redact::new(|text| Some(text.replace("canary", "[redacted]")));
+        let lines = JsonLines::open(&path, redact).unwrap();
+        for number in 0..1_000 {
+            lines.add(format!(r#"{{"n":{number},"key":"canary"}}"#));
+        }
+        let delivery = lines.flush(PATIENCE);
+        assert_eq!((delivery.delivered, delivery.dropped), (1_000, 0));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("canary"));
+        let last = r#"{"n":999,"key":"[redacted]"}"#;
+        assert_eq!(text.lines().last(), Some(last));
+        assert_eq!(text.lines().count(), 1_000);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        let _lines = JsonLines::open(&path, Redact::default()).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_full_disk_refuses_is_counted_and_nobody_waits_for_it() {
+        let lines = JsonLines::open(Path::new("/dev/full"), Redact::default()).unwrap();
+        lines.add("{}".to_owned());
+        let delivery = lines.flush(PATIENCE);
+        assert_eq!((delivery.delivered, delivery.dropped), (0, 1));
+        assert!(delivery.error.unwrap().contains("space"));
+    }
+}

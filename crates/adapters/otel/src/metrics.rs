@@ -1,0 +1,193 @@
+//! Metrics of runs, made of their records.
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmCall, LlmFailed, NextAttempt, Record, RecordBody, Role, ToolResult, Usage};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter, MeterProvider as _, UpDownCounter};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+
+use crate::config::{OtlpConfig, StartError};
+use crate::export::metric_exporter;
+use crate::names::{self, Metric};
+use crate::spans::{provider, word};
+
+/// The bounds of histograms of seconds, as the conventions have them.
+const SECONDS: [f64; 14] = [
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
+
+/// The bounds of histograms of tokens, as the conventions have them.
+const TOKENS: [f64; 14] = [
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// Counts and measures runs.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    provider: SdkMeterProvider,
+    token_usage: Histogram<u64>,
+    operation: Histogram<f64>,
+    first_chunk: Histogram<f64>,
+    tool: Histogram<f64>,
+    agent: Histogram<f64>,
+    retries: Counter<u64>,
+    trims: Counter<u64>,
+    commit: Histogram<f64>,
+    active: UpDownCounter<i64>,
+    waiting: Gauge<u64>,
+}
+
+impl Metrics {
+    pub(crate) fn new(config: &OtlpConfig, resource: Resource) -> Result<Self, StartError> {
+        let provider = SdkMeterProvider::builder()
+            .with_resource(resource)
+            .with_periodic_exporter(metric_exporter(config)?)
+            .build();
+        let meter = provider.meter(env!("CARGO_PKG_NAME"));
+        Ok(Self {
+            token_usage: meter
+                .u64_histogram(names::TOKEN_USAGE.name)
+                .with_unit(names::TOKEN_USAGE.unit)
+                .with_description(names::TOKEN_USAGE.what)
+                .with_boundaries(TOKENS.to_vec())
+                .build(),
+            operation: seconds(&meter, names::OPERATION_DURATION),
+            first_chunk: seconds(&meter, names::TIME_TO_FIRST_CHUNK),
+            tool: seconds(&meter, names::TOOL_DURATION),
+            agent: seconds(&meter, names::AGENT_DURATION),
+            retries: counter(&meter, names::RETRIES),
+            trims: counter(&meter, names::TRIMS),
+            commit: seconds(&meter, names::COMMIT_DURATION),
+            active: meter
+                .i64_up_down_counter(names::RUNS_ACTIVE.name)
+                .with_unit(names::RUNS_ACTIVE.unit)
+                .with_description(names::RUNS_ACTIVE.what)
+                .build(),
+            waiting: meter
+                .u64_gauge(names::APPROVALS_WAITING.name)
+                .with_unit(names::APPROVALS_WAITING.unit)
+                .with_description(names::APPROVALS_WAITING.what)
+                .build(),
+            provider,
+        })
+    }
+
+    pub(crate) fn run_begins(&self) {
+        self.active.add(1, &[]);
+    }
+
+    pub(crate) fn run_is_over(&self) {
+        self.active.add(-1, &[]);
+    }
+
+    pub(crate) fn committed(&self, took: Duration) {
+        self.commit.record(took.as_secs_f64(), &[]);
+    }
+
+    pub(crate) fn note_waiting(&self, approvals: u64) {
+        self.waiting.record(approvals, &[]);
+    }
+
+    pub(crate) fn record(&self, record: &Record) {
+        match &record.body {
+            RecordBody::LlmCall(call) => self.model_replied(call),
+            RecordBody::LlmFailed(failed) => self.model_failed(failed),
+            RecordBody::ToolResult(result) => self.tool_ended(result),
+            RecordBody::ContextTrimmed(_) => self.trims.add(1, &[]),
+            _ => {}
+        }
+    }
+
+    /// Takes down how long an agent worked.
+    pub(crate) fn agent_ended(&self, name: &str, reason: &str, took: Duration) {
+        let labels = [
+            KeyValue::new(names::AGENT_NAME, name.to_owned()),
+            KeyValue::new(names::FINISH, reason.to_owned()),
+        ];
+        self.agent.record(took.as_secs_f64(), &labels);
+    }
+
+    fn model_replied(&self, call: &LlmCall) {
+        let model = &call.reply.model;
+        let mut labels = of_role(&call.served_by);
+        labels.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
+        labels.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
+        self.operation.record(call.duration.as_secs_f64(), &labels);
+        if let Some(first) = call.first_delta {
+            self.first_chunk.record(first.as_secs_f64(), &labels);
+        }
+        let usage: &Usage = &call.reply.usage;
+        for (kind, count) in [("input", usage.prompt), ("output", usage.completion)] {
+            labels.push(KeyValue::new(names::TOKEN_TYPE, kind));
+            self.token_usage.record(count.tokens, &labels);
+            labels.pop();
+        }
+    }
+
+    fn model_failed(&self, failed: &LlmFailed) {
+        let mut labels = of_role(&failed.served_by);
+        labels.push(KeyValue::new(names::ERROR_TYPE, word(&failed.error.kind)));
+        self.operation
+            .record(failed.duration.as_secs_f64(), &labels);
+        if failed.next == NextAttempt::Follows {
+            self.retries.add(1, &labels);
+        }
+    }
+
+    /// Measures a call that ran. Names of others are whatever a model wrote.
+    fn tool_ended(&self, result: &ToolResult) {
+        let (Some(took), Some(_)) = (result.duration, result.effect_id) else {
+            return;
+        };
+        let mut labels = vec![KeyValue::new(names::TOOL_NAME, result.name.to_string())];
+        let failure = result.failure.map(|failure| word(&failure));
+        labels.extend(failure.map(|failure| KeyValue::new(names::ERROR_TYPE, failure)));
+        self.tool.record(took.as_secs_f64(), &labels);
+    }
+
+    /// Sends what was measured, within a time. Blocks its thread.
+    pub(crate) fn close(&self, within: Duration) {
+        if let Err(error) = self.provider.shutdown_with_timeout(within) {
+            tracing::debug!(%error, "the last metrics were not delivered");
+        }
+    }
+}
+
+fn of_role(role: &Role) -> Vec<KeyValue> {
+    vec![
+        KeyValue::new(names::OPERATION, "chat"),
+        KeyValue::new(names::ROLE, role.as_str().to_owned()),
+    ]
+}
+
+fn seconds(meter: &Meter, metric: Metric) -> Histogram<f64> {
+    meter
+        .f64_histogram(metric.name)
+        .with_unit(metric.unit)
+        .with_description(metric.what)
+        .with_boundaries(SECONDS.to_vec())
+        .build()
+}
+
+fn counter(meter: &Meter, metric: Metric) -> Counter<u64> {
+    meter
+        .u64_counter(metric.name)
+        .with_unit(metric.unit)
+        .with_description(metric.what)
+        .build()
+}

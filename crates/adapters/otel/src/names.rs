@@ -1,0 +1,154 @@
+//! The names of spans, attributes and metrics: those of OpenTelemetry's semantic conventions for generative AI, version 1.41,
+//! and ours for what they do not name. The reference in `docs/observability.md` is made of this file.
+
+use std::fmt::Write;
+
+/// Defines attributes and the rows that describe them.
+macro_rules! attributes {
+    ($($constant:ident = $name:literal, $spans:literal, $what:literal;)*) => {
+        $(pub(crate) const $constant: &str = $name;)*
+
+        /// Name, the spans that have it, and what it says.
+        const ATTRIBUTES: &[[&str; 3]] = &[$([$name, $spans, $what]),*];
+    };
+}
+
+attributes! {
+    OPERATION = "gen_ai.operation.name", "agent, model, tool", "`invoke_agent`, `chat` or `execute_tool`";
+    PROVIDER = "gen_ai.provider.name", "model", "Who served the call, such as `openai`, `anthropic` or `llama_cpp`";
+    REQUEST_MODEL = "gen_ai.request.model", "model", "The model that was asked";
+    RESPONSE_MODEL = "gen_ai.response.model", "model", "The model that answered";
+    CONVERSATION = "gen_ai.conversation.id", "agent, model, tool", "The session";
+    AGENT_NAME = "gen_ai.agent.name", "agent", "The agent's name";
+    TEMPERATURE = "gen_ai.request.temperature", "model", "The sampling temperature, where one was asked for";
+    MAX_TOKENS = "gen_ai.request.max_tokens", "model", "The most tokens of the reply, where there is a limit";
+    STREAM = "gen_ai.request.stream", "model", "`true` where the reply was streamed";
+    FINISH_REASONS = "gen_ai.response.finish_reasons", "model", "Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`";
+    FIRST_CHUNK = "gen_ai.response.time_to_first_chunk", "model", "Seconds until the first piece of a streamed reply";
+    INPUT_TOKENS = "gen_ai.usage.input_tokens", "model", "Tokens that were sent, cached ones included";
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens", "model", "Tokens that came back, reasoning included";
+    CACHE_READ = "gen_ai.usage.cache_read.input_tokens", "model", "Tokens that the provider read from its cache";
+    CACHE_CREATION = "gen_ai.usage.cache_creation.input_tokens", "model", "Tokens that the provider wrote to its cache";
+    REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens", "model", "The part of the output that was reasoning";
+    TOOL_NAME = "gen_ai.tool.name", "tool, approval", "The tool";
+    TOOL_CALL_ID = "gen_ai.tool.call.id", "tool, approval", "The call";
+    TOOL_TYPE = "gen_ai.tool.type", "tool", "`function`";
+    ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`";
+    INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON. With `content` alone";
+    OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "What it answered, as JSON. With `content` alone";
+    SYSTEM = "gen_ai.system_instructions", "model", "What the model was told first, as JSON. With `content` alone";
+    ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON. With `content` alone";
+    RESULT = "gen_ai.tool.call.result", "tool", "Its result, as JSON. With `content` alone";
+    DB_OPERATION = "db.operation.name", "store", "`commit`";
+    RUN = "neuraxis.run.id", "all", "The run";
+    AGENT = "neuraxis.agent.id", "all", "The agent's number in the run: `a0` answers the user";
+    ROLE = "neuraxis.role", "agent, model", "The role that serves the agent, or that served the call";
+    PURPOSE = "neuraxis.purpose", "model", "What the call was for: `turn`, `last_answer`, `compaction`, `self_check`, `gather` or `routing`";
+    ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span";
+    COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, where prices are known";
+    TURNS = "neuraxis.turns", "agent", "Turns that counted";
+    FINISH = "neuraxis.finish_reason", "agent", "Why the agent ended";
+    DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`";
+    RECORDS = "neuraxis.records", "store", "How many records were kept";
+    REASON = "neuraxis.reason", "events", "What happened, in one word";
+}
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) unit: &'static str,
+    labels: &'static str,
+    pub(crate) what: &'static str,
+}
+
+/// Defines metrics and the rows that describe them.
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $kind:literal, $unit:literal, $labels:literal, $what:literal;)*) => {
+        $(pub(crate) const $constant: Metric =
+            Metric { name: $name, kind: $kind, unit: $unit, labels: $labels, what: $what };)*
+
+        const METRICS: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call";
+    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, role, `error.type`", "Time of an attempt of a model call";
+    TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
+    TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took";
+    AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the beginning of an agent to its end, waiting included";
+    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Attempts of model calls that failed and were followed by another";
+    TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "Times that messages were left out to make a conversation fit";
+    COMMIT_DURATION = "neuraxis.store.commit.duration", "histogram", "s", "", "Time that the store took to keep the records of a step";
+    RUNS_ACTIVE = "neuraxis.runs.active", "up-down counter", "{run}", "", "Runs that this process drives";
+    APPROVALS_WAITING = "neuraxis.approvals.waiting", "gauge", "{call}", "", "Calls in the store that wait for a person, counted by the server every 30 seconds";
+}
+
+pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
+
+/// Returns the tables of all attributes and metrics, as Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::from("| attribute | spans | what it says |\n| --- | --- | --- |\n");
+    // Writing to a text cannot fail.
+    for [name, spans, what] in ATTRIBUTES {
+        let _ = writeln!(text, "| `{name}` | {spans} | {what} |");
+    }
+    text.push_str(
+        "\n| metric | kind | unit | by | what it says |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for metric in METRICS {
+        let Metric {
+            name,
+            kind,
+            unit,
+            labels,
+            what,
+        } = metric;
+        let _ = writeln!(text, "| `{name}` | {kind} | `{unit}` | {labels} | {what} |");
+    }
+    text
+}
+
+/// Tells whether an attribute of a span is one that the reference names.
+#[must_use]
+pub fn is_known_attribute(name: &str) -> bool {
+    ATTRIBUTES.iter().any(|[known, ..]| *known == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::{env, fs};
+
+    use super::*;
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let attributes = ATTRIBUTES.iter().map(|[name, ..]| *name);
+        let names: BTreeSet<_> = attributes.chain(METRICS.iter().map(|it| it.name)).collect();
+        assert_eq!(names.len(), ATTRIBUTES.len() + METRICS.len());
+    }
+
+    #[test]
+    fn the_reference_in_the_documentation_is_made_of_these_names() {
+        const BEGIN: &str = "<!-- reference -->\n";
+        const END: &str = "<!-- end of reference -->";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/observability.md");
+        let page = fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let expected = format!("{before}{BEGIN}{}{END}{after}", reference());
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, &expected).unwrap();
+        }
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            expected,
+            "run the test with UPDATE_DOCS=1"
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! The sink that makes spans and metrics of records, and what sends them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::{Record, RecordBody, RunId, TraceContext, Transcript};
+use neuraxis_ports::TraceSink;
+use opentelemetry::trace::SpanContext;
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::Resource;
+
+use crate::config::{OtlpConfig, StartError};
+use crate::export::{Delivery, SpanSender};
+use crate::metrics::Metrics;
+use crate::sampling::Sampling;
+use crate::spans::{RunSpans, word};
+
+/// The schema of the names that are used.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
+
+/// The name of the service unless somebody says another.
+const SERVICE: &str = "neuraxis";
+
+/// Sends spans and metrics of runs. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Otel(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    spans: Option<SpanSender>,
+    metrics: Option<Metrics>,
+    sampling: Sampling,
+    content: bool,
+    scope: InstrumentationScope,
+    runs: Mutex<HashMap<RunId, Arc<Mutex<Followed>>>>,
+}
+
+/// A run that is followed, for its spans if it is sampled.
+#[derive(Debug)]
+struct Followed {
+    spans: RunSpans,
+    is_sampled: bool,
+}
+
+impl Otel {
+    /// Prepares what sends. Nothing is sent yet. With gRPC this has to be called within a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`], when the endpoint or one of OpenTelemetry's variables cannot be used.
+    pub fn start(config: &OtlpConfig) -> Result<Self, StartError> {
+        let resource = resource(config);
+        let spans = config.traces.then(|| SpanSender::new(config, &resource));
+        let metrics = config.metrics.then(|| Metrics::new(config, resource));
+        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .with_schema_url(SCHEMA)
+            .build();
+        Ok(Self(Arc::new(Shared {
+            spans: spans.transpose()?,
+            metrics: metrics.transpose()?,
+            sampling: config.sampling,
+            content: config.content,
+            scope,
+            runs: Mutex::default(),
+        })))
+    }
+
+    /// Returns the sink to build an orchestrator with.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn TraceSink> {
+        Arc::clone(&self.0) as Arc<dyn TraceSink>
+    }
+
+    /// Notes how many calls wait for a person, over all processes.
+    pub fn note_waiting(&self, approvals: u64) {
+        if let Some(metrics) = &self.0.metrics {
+            metrics.note_waiting(approvals);
+        }
+    }
+
+    /// Returns how many spans were delivered and how many were dropped so far.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        let spans = self.0.spans.as_ref();
+        spans.map(SpanSender::delivery).unwrap_or_default()
+    }
+
+    /// Sends what is left, but takes no longer than that, and sends nothing after it. What is left then counts as dropped.
+    pub async fn close(&self, within: Duration) -> Delivery {
+        let shared = Arc::clone(&self.0);
+        let closed = tokio::task::spawn_blocking(move || {
+            std::thread::scope(|scope| {
+                let metrics = shared.metrics.as_ref();
+                scope.spawn(move || metrics.map(|metrics| metrics.close(within)));
+                let spans = shared.spans.as_ref();
+                spans.map(|spans| spans.close(within)).unwrap_or_default()
+            })
+        });
+        closed.await.unwrap_or_else(|_| self.delivery())
+    }
+}
+
+/// Makes a trace context of a span of OpenTelemetry's own, such as the one that a program of yours is in, for
+/// `UserRequest::trace`: the run is then a part of that trace. `None` of a span that is none.
+///
+/// ```
+/// use neuraxis_otel::span_context;
+/// use opentelemetry::Context;
+/// use opentelemetry::trace::TraceContextExt;
+///
+/// let current = Context::current();
+/// assert_eq!(span_context(current.span().span_context()), None, "there is no span here");
+/// ```
+#[must_use]
+pub fn span_context(span: &SpanContext) -> Option<TraceContext> {
+    let trace = TraceContext {
+        trace_id: u128::from_be_bytes(span.trace_id().to_bytes()),
+        span_id: u64::from_be_bytes(span.span_id().to_bytes()),
+        sampled: span.is_sampled(),
+        state: None,
+    };
+    let state = span.trace_state().header();
+    span.is_valid().then(|| trace.with_state(Some(state)))
+}
+
+impl Shared {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Mutex<Followed>>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is known of a run; nothing is known of one that nobody announced.
+    fn followed(&self, run: RunId) -> Arc<Mutex<Followed>> {
+        let mut runs = self.runs();
+        let followed = runs
+            .entry(run)
+            .or_insert_with(|| self.nothing_of(run, None));
+        Arc::clone(followed)
+    }
+
+    fn nothing_of(&self, run: RunId, history: Option<&Transcript>) -> Arc<Mutex<Followed>> {
+        let history = self.content.then(|| history.cloned().unwrap_or_default());
+        let own = TraceContext::of_run(run);
+        Arc::new(Mutex::new(Followed {
+            spans: RunSpans::new(self.scope.clone(), run, history),
+            is_sampled: self.spans.is_some() && self.sampling.samples(own.trace_id, None),
+        }))
+    }
+
+    fn follow(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+        let followed = self.nothing_of(run, Some(history));
+        {
+            let mut followed = lock(&followed);
+            for record in records {
+                self.note_sampling(&mut followed, record);
+                // What has ended was sent by whoever had the run before.
+                followed.take(record);
+            }
+        }
+        let before = self.runs().insert(run, followed);
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| before.is_none()) {
+            metrics.run_begins();
+        }
+    }
+
+    /// Takes what was decided about the trace when the run began.
+    fn note_sampling(&self, followed: &mut Followed, record: &Record) {
+        if let RecordBody::RunStarted(started) = &record.body
+            && let Some(trace) = &started.spec.trace
+        {
+            followed.is_sampled = self.spans.is_some() && trace.sampled;
+        }
+    }
+}
+
+impl Followed {
+    /// Takes a record, and returns the spans that end with it. Of a run that is not sampled only its agents are known.
+    fn take(&mut self, record: &Arc<Record>) -> Vec<opentelemetry_sdk::trace::SpanData> {
+        let is_of_agent = matches!(
+            record.body,
+            RecordBody::RunStarted(_) | RecordBody::Final(_) | RecordBody::RunFailed(_)
+        );
+        let starts = matches!(&record.body, RecordBody::ToolCall(call) if !call.agents.is_empty());
+        if self.is_sampled || is_of_agent || starts {
+            return self.spans.record(record);
+        }
+        Vec::new()
+    }
+}
+
+fn lock(followed: &Mutex<Followed>) -> MutexGuard<'_, Followed> {
+    followed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TraceSink for Shared {
+    fn begin(&self, run: RunId, history: &Transcript) {
+        self.follow(run, history, &[]);
+    }
+
+    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+        self.follow(run, history, records);
+    }
+
+    fn end(&self, run: RunId) {
+        let before = self.runs().remove(&run);
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| before.is_some()) {
+            metrics.run_is_over();
+        }
+    }
+
+    fn record(&self, record: &Arc<Record>) {
+        let followed = self.followed(record.run_id);
+        let mut followed = lock(&followed);
+        self.note_sampling(&mut followed, record);
+        if let Some(metrics) = &self.metrics {
+            metrics.record(record);
+            if let RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) = &record.body
+                && let Some((name, began)) = followed.spans.agent(record.agent)
+            {
+                let took = record.at.duration_since(began);
+                let took = Duration::try_from(took).unwrap_or_default();
+                metrics.agent_ended(name, &word(&outcome.finish_reason), took);
+            }
+        }
+        let ended = followed.take(record);
+        if let Some(spans) = self.spans.as_ref().filter(|_| followed.is_sampled) {
+            ended.into_iter().for_each(|span| spans.send(span));
+        }
+    }
+
+    fn kept(&self, records: &[Arc<Record>], took: Duration) {
+        if let Some(metrics) = &self.metrics {
+            metrics.committed(took);
+        }
+        let (Some(sender), Some(first)) = (&self.spans, records.first()) else {
+            return;
+        };
+        let followed = self.followed(first.run_id);
+        let mut followed = lock(&followed);
+        self.note_sampling(&mut followed, first);
+        if followed.is_sampled
+            && let Some(span) = followed.spans.committed(records, took)
+        {
+            sender.send(span);
+        }
+    }
+
+    fn samples(&self, trace_id: u128, parent: Option<&TraceContext>) -> Option<bool> {
+        self.spans.as_ref()?;
+        Some(self.sampling.samples(trace_id, parent))
+    }
+}
+
+/// Describes this process: as OpenTelemetry's variables say, and what they leave out.
+fn resource(config: &OtlpConfig) -> Resource {
+    let by_variables = Resource::builder().build();
+    let named = by_variables.get(&"service.name".into());
+    let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    let mut resource = Resource::builder()
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    if let Some(instance) = &config.instance {
+        let instance = KeyValue::new("service.instance.id", instance.clone());
+        resource = resource.with_attribute(instance);
+    }
+    match &config.service_name {
+        Some(name) => resource = resource.with_service_name(name.clone()),
+        None if !is_named => resource = resource.with_service_name(SERVICE),
+        None => {}
+    }
+    resource.build()
+}

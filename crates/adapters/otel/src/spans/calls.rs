@@ -1,0 +1,264 @@
+//! The spans of model calls, tool calls and questions to people. One span covers all attempts of a call.
+
+use std::sync::Arc;
+
+use neuraxis_core::jiff::{SignedDuration, Timestamp};
+use neuraxis_core::{
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, LlmCall, LlmFailed,
+    Message, NextAttempt, Record, ToolCallFailed, ToolCallStarted, ToolResult,
+};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Event, SpanKind, Status};
+use opentelemetry_sdk::trace::SpanData;
+
+use super::attributes::{identity, of_reply, word};
+use super::{MAX_EVENTS, OpenAgent, RunSpans, events, time};
+use crate::content;
+use crate::names;
+
+/// A model call of which attempts failed and another follows.
+#[derive(Debug)]
+pub(super) struct OpenModelCall {
+    began: Timestamp,
+    failures: Vec<Event>,
+}
+
+/// A tool call that began.
+#[derive(Debug)]
+pub(super) struct OpenTool {
+    span: u64,
+    began: Timestamp,
+    attempt: Attempt,
+    arguments: Option<String>,
+    failures: Vec<Event>,
+}
+
+/// A question that waits for a person.
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    span: u64,
+    agent: AgentId,
+    name: String,
+    began: Timestamp,
+}
+
+impl RunSpans {
+    pub(super) fn model_replied(
+        &mut self,
+        record: &Record,
+        call: &LlmCall,
+        sent: Option<&[Arc<Message>]>,
+    ) -> SpanData {
+        let open = self.models.remove(&call.effect_id);
+        let (began, failures) = match open {
+            Some(open) => (open.began, open.failures),
+            None => (before(record.at, call.duration), Vec::new()),
+        };
+        let mut attributes = self.of_model_call(record, call.attempt);
+        attributes.push(KeyValue::new(
+            names::ROLE,
+            call.served_by.as_str().to_owned(),
+        ));
+        attributes.push(KeyValue::new(names::PURPOSE, word(&call.purpose)));
+        of_reply(call, &mut attributes);
+        if let Some(sent) = sent {
+            let (system, said) = content::input(sent);
+            attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
+            let system = system.map(|system| KeyValue::new(names::SYSTEM, system));
+            attributes.extend(system);
+            let answer = content::output(&call.reply);
+            attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, answer));
+        }
+        let name = format!("chat {}", call.reply.model.model);
+        let times = (time(began), time(record.at));
+        let parent = record.agent.span_id(self.run);
+        let mut span = self.span(call.effect_id.span_id(), parent, name, times);
+        span.span_kind = SpanKind::Client;
+        span.attributes = attributes;
+        span.events = events(failures);
+        span
+    }
+
+    pub(super) fn model_failed(&mut self, record: &Record, failed: &LlmFailed) -> Option<SpanData> {
+        let reason = word(&failed.error.kind);
+        let shows_content = self.view.is_some();
+        let open = self.models.entry(failed.effect_id);
+        let open = open.or_insert_with(|| OpenModelCall {
+            began: before(record.at, failed.duration),
+            failures: Vec::new(),
+        });
+        if open.failures.len() < MAX_EVENTS {
+            let event = failure(record, &reason, failed.attempt);
+            open.failures.push(event);
+        }
+        if failed.next == NextAttempt::Follows {
+            return None;
+        }
+        let open = self.models.remove(&failed.effect_id)?;
+        let mut attributes = self.of_model_call(record, failed.attempt);
+        attributes.push(KeyValue::new(
+            names::ROLE,
+            failed.served_by.as_str().to_owned(),
+        ));
+        attributes.push(KeyValue::new(names::PURPOSE, word(&failed.purpose)));
+        attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
+        let times = (time(open.began), time(record.at));
+        let parent = record.agent.span_id(self.run);
+        let id = failed.effect_id.span_id();
+        let mut span = self.span(id, parent, "chat".to_owned(), times);
+        span.span_kind = SpanKind::Client;
+        span.attributes = attributes;
+        span.events = events(open.failures);
+        // What a provider says of a request may quote it.
+        span.status = Status::error(if shows_content {
+            failed.error.to_string()
+        } else {
+            reason
+        });
+        Some(span)
+    }
+
+    fn of_model_call(&self, record: &Record, attempt: Attempt) -> Vec<KeyValue> {
+        let mut attributes = identity(self.run, record.agent, self.conversation());
+        attributes.push(KeyValue::new(names::OPERATION, "chat"));
+        attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)));
+        if let Some(spec) = self.spec_of(record.agent) {
+            let temperature = spec.temperature;
+            attributes
+                .extend(temperature.map(|it| KeyValue::new(names::TEMPERATURE, f64::from(it))));
+            let most = spec.max_output_tokens;
+            attributes.extend(most.map(|it| KeyValue::new(names::MAX_TOKENS, i64::from(it))));
+        }
+        attributes
+    }
+
+    pub(super) fn tool_started(&mut self, record: &Record, started: &ToolCallStarted) {
+        let span = started.effect_id.span_id();
+        let shows_content = self.view.is_some();
+        let open = self.tools.entry(started.tool_call_id.clone());
+        let open = open.or_insert_with(|| OpenTool {
+            span,
+            began: record.at,
+            attempt: started.attempt,
+            arguments: shows_content.then(|| content::cut(started.arguments.as_str())),
+            failures: Vec::new(),
+        });
+        open.attempt = started.attempt;
+        for agent in &started.agents {
+            let tool = started.name.to_string();
+            let spec = self.spec.as_deref();
+            let mut agents = spec.into_iter().flat_map(|spec| &spec.agents);
+            let spec = agents.find_map(|(name, spec)| (name.as_str() == tool).then_some(spec));
+            let open = OpenAgent {
+                name: spec.map_or_else(|| tool.clone(), |spec| spec.profile.name.clone()),
+                role: spec.map(|spec| spec.role.clone()),
+                tool: Some(tool),
+                began: record.at,
+                parent: span,
+                events: Vec::new(),
+            };
+            self.agents.entry(*agent).or_insert(open);
+        }
+    }
+
+    pub(super) fn tool_retried(&mut self, record: &Record, failed: &ToolCallFailed) {
+        let event = failure(record, &word(&failed.failure), failed.attempt);
+        if let Some(open) = self.tools.get_mut(&failed.tool_call_id)
+            && open.failures.len() < MAX_EVENTS
+        {
+            open.failures.push(event);
+        }
+    }
+
+    pub(super) fn tool_ended(&mut self, record: &Record, result: &ToolResult) -> SpanData {
+        // A call that was refused never began.
+        let open = self.tools.remove(&result.tool_call_id);
+        let open = open.unwrap_or_else(|| OpenTool {
+            span: u64::from_be_bytes(digest(result.tool_call_id.as_str())),
+            began: record.at,
+            attempt: result.attempt.unwrap_or(Attempt(0)),
+            arguments: None,
+            failures: Vec::new(),
+        });
+        let mut attributes = identity(self.run, record.agent, self.conversation());
+        attributes.push(KeyValue::new(names::OPERATION, "execute_tool"));
+        attributes.push(KeyValue::new(names::TOOL_NAME, result.name.to_string()));
+        let call = result.tool_call_id.as_str().to_owned();
+        attributes.push(KeyValue::new(names::TOOL_CALL_ID, call));
+        attributes.push(KeyValue::new(names::TOOL_TYPE, "function"));
+        attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(open.attempt.0)));
+        let arguments = open.arguments;
+        attributes.extend(arguments.map(|it| KeyValue::new(names::ARGUMENTS, it)));
+        if self.view.is_some() {
+            let value = content::cut(result.value.as_str());
+            attributes.push(KeyValue::new(names::RESULT, value));
+        }
+        let name = format!("execute_tool {}", result.name);
+        let times = (time(open.began), time(record.at));
+        let parent = record.agent.span_id(self.run);
+        let mut span = self.span(open.span, parent, name, times);
+        if let Some(failure) = result.failure {
+            let reason = word(&failure);
+            attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
+            span.status = Status::error(reason);
+        }
+        span.attributes = attributes;
+        span.events = events(open.failures);
+        span
+    }
+
+    pub(super) fn asked(&mut self, record: &Record, asked: &ApprovalRequested) {
+        let question = OpenQuestion {
+            span: asked.effect_id.span_id(),
+            agent: record.agent,
+            name: asked.name.to_string(),
+            began: record.at,
+        };
+        self.questions.insert(asked.tool_call_id.clone(), question);
+    }
+
+    pub(super) fn decided(
+        &mut self,
+        record: &Record,
+        decided: &ApprovalDecided,
+    ) -> Option<SpanData> {
+        let question = self.questions.remove(&decided.tool_call_id)?;
+        let decision = match decided.decision {
+            ApprovalDecision::Approve { .. } => "approve",
+            ApprovalDecision::Deny { .. } => "deny",
+            ApprovalDecision::Expired => "expired",
+        };
+        let mut attributes = identity(self.run, question.agent, self.conversation());
+        attributes.push(KeyValue::new(names::TOOL_NAME, question.name.clone()));
+        let call = decided.tool_call_id.as_str().to_owned();
+        attributes.push(KeyValue::new(names::TOOL_CALL_ID, call));
+        attributes.push(KeyValue::new(names::DECISION, decision));
+        let name = format!("approval {}", question.name);
+        let times = (time(question.began), time(record.at));
+        let parent = question.agent.span_id(self.run);
+        let mut span = self.span(question.span, parent, name, times);
+        span.attributes = attributes;
+        Some(span)
+    }
+}
+
+fn failure(record: &Record, reason: &str, attempt: Attempt) -> Event {
+    let attributes = vec![
+        KeyValue::new(names::ERROR_TYPE, reason.to_owned()),
+        KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)),
+    ];
+    Event::new("neuraxis.attempt_failed", time(record.at), attributes, 0)
+}
+
+/// Returns the time that lies so long before another.
+fn before(at: Timestamp, took: std::time::Duration) -> Timestamp {
+    let took = SignedDuration::try_from(took).unwrap_or_default();
+    at.checked_sub(took).unwrap_or(at)
+}
+
+/// Returns eight bytes that follow from a text.
+fn digest(text: &str) -> [u8; 8] {
+    let hash = neuraxis_core::ContentHash::of(text.as_bytes()).to_string();
+    let digits = hash.get(..16).unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or(1).to_be_bytes()
+}

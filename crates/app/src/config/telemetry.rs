@@ -1,0 +1,188 @@
+//! The section `[telemetry]`: where traces and metrics of runs go. Without it, and without OpenTelemetry's own variables, nothing
+//! goes anywhere. A file of the working directory that nobody trusted says nothing about it.
+
+use std::path::PathBuf;
+
+use neuraxis_otel::Protocol;
+use regex::Regex;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
+use url::Url;
+
+use super::error::ConfigError;
+use super::layer::Layer;
+use super::origin::Origin;
+use super::{Config, Layers};
+use crate::environment::Environment;
+
+/// What says where spans are sent.
+const ENDPOINT: &str = "telemetry.otlp.endpoint";
+
+/// The variables that hold what lets spans in there.
+const HEADERS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+];
+
+/// `[telemetry]`: where traces and metrics of runs go, and what of them.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TelemetryConfig {
+    /// Whether what is said in conversations, arguments and results of tools are part of what is exported. `false`.
+    pub content: bool,
+    /// Regular expressions: what matches one is replaced by `[redacted]` in all that is exported, besides keys and what looks
+    /// like one.
+    pub redact: Vec<Pattern>,
+    /// The share of traces that are exported, from 0 to 1; what `OTEL_TRACES_SAMPLER` says if left out, and otherwise 1. A
+    /// request that brings its own trace decides itself.
+    #[serde(deserialize_with = "share")]
+    pub sample: Option<f64>,
+    /// What the service is called; what `OTEL_SERVICE_NAME` says if left out, and otherwise `neuraxis`.
+    pub service_name: Option<String>,
+    /// `[telemetry.otlp]`: spans and metrics over OTLP; only where OpenTelemetry's variables name an endpoint if left out.
+    pub otlp: Option<OtlpSection>,
+    /// `[telemetry.json_lines]`: trace records as JSON Lines; none if left out.
+    pub json_lines: Option<JsonLinesSection>,
+}
+
+/// `[telemetry.otlp]`: spans and metrics over OTLP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OtlpSection {
+    /// The endpoint, such as `http://127.0.0.1:4318`; what `OTEL_EXPORTER_OTLP_ENDPOINT` says if left out, and otherwise the
+    /// usual port of this machine.
+    #[serde(deserialize_with = "endpoint")]
+    pub endpoint: Option<Url>,
+    /// `http/protobuf` or `grpc`; what `OTEL_EXPORTER_OTLP_PROTOCOL` says if left out, and otherwise `http/protobuf`.
+    pub protocol: Option<Protocol>,
+    /// Whether metrics are sent, too. `true`.
+    pub metrics: Option<bool>,
+}
+
+/// `[telemetry.json_lines]`: trace records as JSON Lines.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct JsonLinesSection {
+    /// The file, which is made if it is missing; its folder has to be there. A relative one counts from the file that names it.
+    pub path: PathBuf,
+}
+
+/// A regular expression.
+#[derive(Debug, Clone)]
+pub struct Pattern(pub(crate) Regex);
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pattern = Regex::new(&text).map_err(|error| {
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default();
+            D::Error::custom(format!("expected a regular expression: {why}"))
+        })?;
+        Ok(Self(pattern))
+    }
+}
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let share = f64::deserialize(deserializer)?;
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(Some(share)),
+        false => Err(D::Error::custom("expected a number from 0 to 1")),
+    }
+}
+
+fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let url: Url = text.parse().map_err(|_| malformed())?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(malformed());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let misplaced = "a key has no place in an endpoint: name it in OTEL_EXPORTER_OTLP_HEADERS";
+        return Err(D::Error::custom(misplaced));
+    }
+    Ok(Some(url))
+}
+
+fn malformed<E: Error>() -> E {
+    E::custom("expected a URL of http or https, such as http://127.0.0.1:4318")
+}
+
+/// Checks that what lets spans in is not sent where the file of the working directory says.
+pub(super) fn check_key(layers: &Layers, environment: &Environment) -> Result<(), ConfigError> {
+    let is_found = layers.strongest(ENDPOINT).is_some_and(Layer::is_found);
+    let key = HEADERS
+        .into_iter()
+        .find(|name| environment.variable(name).is_some());
+    match key {
+        Some(key) if is_found => Err(ConfigError::KeyElsewhere {
+            at: layers.origin_around(ENDPOINT),
+            address: ENDPOINT.to_owned(),
+            key_at: Box::new(Origin::Variable(key.to_owned())),
+            key: key.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl TelemetryConfig {
+    /// Lets the file's path count from the file that names it.
+    pub(super) fn resolved(mut self, layers: &Layers, environment: &Environment) -> Self {
+        if let Some(lines) = &mut self.json_lines {
+            lines.path = layers.resolved(environment, "telemetry.json_lines.path", &lines.path);
+        }
+        self
+    }
+
+    /// Returns the section as it is written; nothing where it says that nothing goes anywhere.
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::new();
+        if *self == Self::default() {
+            return table;
+        }
+        let mut add = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
+        add("content", Value::Boolean(self.content));
+        let patterns = self.redact.iter();
+        let patterns = patterns.map(|pattern| Value::String(pattern.0.as_str().to_owned()));
+        add("redact", Value::Array(patterns.collect()));
+        if let Some(sample) = self.sample {
+            add("sample", Value::Float(sample));
+        }
+        if let Some(name) = &self.service_name {
+            add("service_name", Value::String(name.clone()));
+        }
+        if let Some(otlp) = &self.otlp {
+            if let Some(endpoint) = &otlp.endpoint {
+                add("otlp.endpoint", Value::String(endpoint.to_string()));
+            }
+            if let Some(protocol) = otlp.protocol {
+                add("otlp.protocol", Value::String(protocol.to_string()));
+            }
+            add("otlp.metrics", Value::Boolean(otlp.metrics.unwrap_or(true)));
+        }
+        if let Some(lines) = &self.json_lines {
+            let path = lines.path.display().to_string();
+            add("json_lines.path", Value::String(path));
+        }
+        table
+    }
+}
+
+impl Config {
+    /// Returns the section `[telemetry]`.
+    #[must_use]
+    pub const fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+}

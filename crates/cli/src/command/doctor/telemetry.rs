@@ -1,0 +1,65 @@
+//! Where traces and metrics of runs go, and whether they get there.
+
+use std::fs;
+use std::path::Path;
+
+use neuraxis_app::{Config, Environment, Telemetry};
+
+use super::check::{Check, Outcome};
+use super::surroundings::SUBJECT;
+
+const NAME: &str = "telemetry";
+
+/// Looks at each place that traces go to, and asks the endpoint unless nothing is to be sent.
+pub(super) async fn checks(config: &Config, environment: &Environment, sends: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match Telemetry::endpoint(config, environment) {
+        Ok(None) => {}
+        Ok(Some(endpoint)) if !sends => {
+            let detail = format!("spans go to {endpoint}, not asked: --offline");
+            checks.push(Check::new(SUBJECT, NAME, Outcome::Skipped, detail));
+        }
+        Ok(Some(endpoint)) => checks.push(match Telemetry::probe(config, environment).await {
+            None | Some(Ok(())) => {
+                let detail = format!("spans go to {endpoint}, which takes them");
+                Check::new(SUBJECT, NAME, Outcome::Ok, detail)
+            }
+            Some(Err(why)) => {
+                let detail = format!("spans go to {endpoint}, which does not take them: {why}");
+                Check::new(SUBJECT, NAME, Outcome::Warning, detail).fix(
+                    "start the collector, or see telemetry.otlp.endpoint and the variables OTEL_EXPORTER_OTLP_…; \
+                     docs/observability.md has examples",
+                )
+            }
+        }),
+        Err(error) => checks.push(
+            Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
+                .fix("docs/observability.md says which values there are"),
+        ),
+    }
+    let lines = config.telemetry().json_lines.as_ref();
+    checks.extend(lines.map(|lines| file(&lines.path)));
+    if checks.is_empty() {
+        let detail =
+            "traces go nowhere ([telemetry.otlp] or OTEL_EXPORTER_OTLP_ENDPOINT names a place)";
+        checks.push(Check::new(SUBJECT, NAME, Outcome::Ok, detail));
+    }
+    checks
+}
+
+/// Looks at the folder of a file, and makes nothing.
+fn file(path: &Path) -> Check {
+    let shown = path.display();
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let is_writable =
+        fs::metadata(folder).is_ok_and(|it| it.is_dir() && !it.permissions().readonly());
+    if is_writable {
+        return Check::new(SUBJECT, NAME, Outcome::Ok, format!("traces go to {shown}"));
+    }
+    let detail = format!("traces go to {shown}, whose folder is not there or cannot be written");
+    Check::new(SUBJECT, NAME, Outcome::Failed, detail)
+        .fix("make the folder, or name another file in telemetry.json_lines.path")
+}

@@ -1,0 +1,78 @@
+//! What is counted of traces on their way to where they go.
+
+use std::sync::OnceLock;
+
+use neuraxis_app::Telemetry;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct To {
+    sink: &'static str,
+}
+
+/// What is counted of traces.
+#[derive(Debug)]
+pub(super) struct TelemetryMetrics {
+    delivered: Family<To, Counter>,
+    dropped: Family<To, Counter>,
+    telemetry: OnceLock<Telemetry>,
+}
+
+impl TelemetryMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            delivered: Family::default(),
+            dropped: Family::default(),
+            telemetry: OnceLock::new(),
+        };
+        registry.register(
+            "telemetry_delivered",
+            "Spans and trace records that were delivered, by where they go",
+            metrics.delivered.clone(),
+        );
+        registry.register(
+            "telemetry_dropped",
+            "Spans and trace records that were lost, by where they were to go",
+            metrics.dropped.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn watch(&self, telemetry: Telemetry) {
+        // Traces go where they went when the server started.
+        let _ = self.telemetry.set(telemetry);
+    }
+
+    pub(super) fn note_waiting(&self, approvals: i64) {
+        if let Some(telemetry) = self.telemetry.get() {
+            telemetry.note_waiting(u64::try_from(approvals).unwrap_or_default());
+        }
+    }
+
+    /// Takes over what was counted where traces are sent.
+    pub(super) fn count(&self) {
+        let telemetry = self.telemetry.get().into_iter();
+        for place in telemetry.flat_map(Telemetry::destinations) {
+            let to = To { sink: place.sink };
+            let counts = [
+                (&self.delivered, place.delivery.delivered),
+                (&self.dropped, place.delivery.dropped),
+            ];
+            for (family, count) in counts {
+                let counter = family.get_or_create_owned(&to);
+                counter.inc_by(count.saturating_sub(counter.get()));
+            }
+        }
+    }
+
+    /// Counts something of each kind.
+    #[cfg(test)]
+    pub(super) fn count_each(&self) {
+        for family in [&self.delivered, &self.dropped] {
+            family.get_or_create(&To { sink: "otlp" }).inc();
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Traces and metrics as a backend gets them: decoded from OTLP by OpenTelemetry's definitions, of runs of the program itself
+//! with tools, a sub-agent, an attempt that fails and a question to a person.
+
+mod model;
+mod receiver;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+
+use neuraxis::otel::is_known_attribute;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use self::model::{ANSWER, HELPER, Model};
+use self::receiver::{Receiver, number, text};
+use crate::support::Program;
+use crate::support::client::answer;
+
+/// The trace that a client's request is part of.
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+/// What must be found nowhere: the key of a model, what lets spans in, what matches a pattern.
+const KEY: &str = "sk-canary-0123456789abcdef";
+const HEADER: &str = "canary-of-the-header";
+const PATTERN: &str = "CANARY-4711";
+
+/// What was said: nowhere unless content is asked for.
+const SAID: &str = "the heron stands in the shallows";
+
+/// A folder with a configuration for such a run.
+fn folder(model: &Model, receiver: &Receiver, protocol: &str, content: bool) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let (model, endpoint) = (&model.url, &receiver.url);
+    let text = format!(
+        "[store]\nurl = 'sqlite://{place}/sessions.db'\n\
+         [models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'scripted'\nbase_url = '{model}'\napi_key_env = 'MODEL_KEY'\n\
+         [telemetry]\ncontent = {content}\nredact = ['CANARY-\\d+']\n\
+         [telemetry.otlp]\nendpoint = '{endpoint}'\nprotocol = '{protocol}'\n\
+         [telemetry.json_lines]\npath = 'traces.jsonl'\n\
+         [agents.adder]\ndescription = 'Adds.'\ninstructions = '{HELPER}'\ntools = ['calculate']\n\
+         [agents.main_thread]\nagents = ['adder']\n\
+         [channels.chat]\ntools = ['current_time', 'calculate', 'adder']\n\
+         [rules.time]\nanswer = 'ask'\ntools = ['current_time']\n"
+    );
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    folder
+}
+
+fn variables(command: &mut Command) {
+    command
+        .env_remove("NEURAXIS_MODELS__REASONING__PROVIDER")
+        .env("MODEL_KEY", KEY)
+        .env("OTEL_EXPORTER_OTLP_HEADERS", format!("x-canary={HEADER}"))
+        .env("OTEL_SERVICE_NAME", "heronry");
+}
+
+/// Takes a turn, has its question approved by another process than the one that asked it, and returns the result.
+async fn run(folder: TempDir) -> (Value, String, TempDir) {
+    let program = Program::start_in(folder, variables).await;
+    let message = format!("Say that {SAID}, {PATTERN}, with {KEY}.");
+    let turn = program
+        .client()
+        .turn("s", &json!({"message": message}))
+        .header("traceparent", format!("00-{TRACE}-{PARENT}-01"))
+        .header("tracestate", "vendor=1");
+    let (status, waiting) = answer(turn).await;
+    assert_eq!(
+        (status, &waiting["status"]),
+        (200, &json!("waiting")),
+        "{waiting}"
+    );
+    assert_eq!(waiting["trace_id"], TRACE);
+    let mut log = program.log();
+    let folder = program.stopped().await;
+    let program = Program::start_in(folder, variables).await;
+    let (run, call) = (&waiting["run_id"], &waiting["pending"][0]["tool_call_id"]);
+    let (run, call) = (run.as_str().unwrap(), call.as_str().unwrap());
+    let token = program.folder().join(".local/share/neuraxis/server.token");
+    let token = fs::read_to_string(token).unwrap();
+    let path = format!("/api/v1/runs/{run}/approvals/{call}");
+    let decided = program
+        .client()
+        .post(&path)
+        .header("authorization", format!("Bearer {}", token.trim()))
+        .header("content-type", "application/json")
+        .body(json!({"decision": "approve"}).to_string());
+    let (status, told) = answer(decided).await;
+    assert_eq!(status, 202, "{told}");
+    let events = program.client().get(&format!("/api/v1/runs/{run}/events"));
+    let frames = program.client().events(events).await.rest().await;
+    assert_eq!(frames.last().unwrap().event, "final");
+    let shown = program.client().get(&format!("/api/v1/runs/{run}"));
+    let (_, shown) = answer(shown).await;
+    let (_, figures) = figures(&program).await;
+    assert!(
+        figures.contains("neuraxis_telemetry_dropped_total{sink=\"otlp\"} 0"),
+        "{figures}"
+    );
+    log.push_str(&program.log());
+    (shown["result"].clone(), log, program.stopped().await)
+}
+
+async fn figures(program: &Program) -> (u16, String) {
+    let response = program.client().get("/metrics").send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// The spans of a run, by name and place.
+struct Tree(HashMap<String, Span>);
+
+impl Tree {
+    fn of(spans: Vec<Span>) -> Self {
+        let by_id = spans.into_iter().map(|span| (hex(&span.span_id), span));
+        Self(by_id.collect())
+    }
+
+    /// Returns the path of names from the root to a span.
+    fn path(&self, span: &Span) -> String {
+        match self.0.get(&hex(&span.parent_span_id)) {
+            Some(parent) => format!("{} > {}", self.path(parent), span.name),
+            None => span.name.clone(),
+        }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let spans = self.0.values().filter(|span| span.name != "store commit");
+        let mut paths: Vec<String> = spans.map(|span| self.path(span)).collect();
+        paths.sort();
+        paths
+    }
+
+    fn at(&self, path: &str) -> Vec<&Span> {
+        let spans = self.0.values();
+        let mut found: Vec<_> = spans.filter(|span| self.path(span) == path).collect();
+        found.sort_by_key(|span| span.start_time_unix_nano);
+        assert!(!found.is_empty(), "{path} is not among {:#?}", self.paths());
+        found
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn a_backend_gets_the_whole_run_over_http_though_two_processes_worked_on_it() {
+    let (receiver, model) = (Receiver::over_http().await, Model::start().await);
+    let folder = folder(&model, &receiver, "http/protobuf", false);
+    check(&receiver, &model, folder).await;
+}
+
+#[tokio::test]
+async fn a_backend_gets_the_whole_run_over_grpc_though_two_processes_worked_on_it() {
+    let (receiver, model) = (Receiver::over_grpc().await, Model::start().await);
+    let folder = folder(&model, &receiver, "grpc", false);
+    check(&receiver, &model, folder).await;
+}
+
+async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
+    let (result, log, folder) = run(folder).await;
+    assert_eq!(result["trace_id"], TRACE, "{result}");
+    let tree = Tree::of(receiver.spans());
+    let root = "invoke_agent main_thread";
+    let expected = [
+        root,
+        "invoke_agent main_thread > approval current_time",
+        "invoke_agent main_thread > chat scripted",
+        "invoke_agent main_thread > chat scripted",
+        "invoke_agent main_thread > execute_tool adder",
+        "invoke_agent main_thread > execute_tool adder > invoke_agent adder",
+        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > chat scripted",
+        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > chat scripted",
+        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > execute_tool calculate",
+        "invoke_agent main_thread > execute_tool calculate",
+        "invoke_agent main_thread > execute_tool current_time",
+    ];
+    assert_eq!(tree.paths(), expected);
+    for span in tree.0.values() {
+        assert_eq!(hex(&span.trace_id), TRACE, "{span:?}");
+        assert_eq!(span.trace_state, "vendor=1");
+        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+        for attribute in &span.attributes {
+            assert!(is_known_attribute(&attribute.key), "{}", attribute.key);
+        }
+        let run = text(&span.attributes, "neuraxis.run.id");
+        assert_eq!(run.as_deref(), result["run_id"].as_str());
+    }
+    check_root(tree.at(root)[0], &tree);
+    check_calls(&tree);
+    // Whoever serves the model can join the trace at the very call.
+    let chats: BTreeSet<String> = tree
+        .0
+        .values()
+        .filter(|span| span.name.starts_with("chat"))
+        .map(|span| format!("00-{TRACE}-{}-01", hex(&span.span_id)))
+        .collect();
+    let told = model.traces();
+    assert_eq!(told.len(), 5, "four calls, one of them twice");
+    assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), chats);
+    check_metrics(receiver);
+    assert!(receiver.services().iter().all(|name| name == "heronry"));
+    assert!(receiver.was_shown(HEADER));
+    let lines = fs::read_to_string(folder.path().join("traces.jsonl")).unwrap();
+    assert_eq!(lines.matches(r#""type":"llm_call""#).count(), 4, "{lines}");
+    for output in [receiver.everything(), log, lines] {
+        for canary in [KEY, HEADER, PATTERN, SAID, ANSWER, HELPER] {
+            assert!(!output.contains(canary), "{canary} is in {output}");
+        }
+    }
+}
+
+fn check_root(root: &Span, tree: &Tree) {
+    assert_eq!(hex(&root.parent_span_id), PARENT);
+    assert_eq!(root.kind, SpanKind::Internal as i32);
+    let word = |key: &str| text(&root.attributes, key);
+    assert_eq!(word("gen_ai.operation.name").unwrap(), "invoke_agent");
+    assert_eq!(word("gen_ai.conversation.id").unwrap(), "s");
+    assert_eq!(word("neuraxis.finish_reason").unwrap(), "stop");
+    let events: Vec<&str> = root.events.iter().map(|it| it.name.as_str()).collect();
+    assert!(events.contains(&"neuraxis.waiting"), "{events:?}");
+    // It spans all that happened, in both processes.
+    for span in tree.0.values().filter(|it| it.name != "store commit") {
+        assert!(
+            root.start_time_unix_nano <= span.start_time_unix_nano,
+            "{span:?}"
+        );
+        assert!(
+            root.end_time_unix_nano >= span.end_time_unix_nano,
+            "{span:?}"
+        );
+    }
+}
+
+fn check_calls(tree: &Tree) {
+    let chats = tree.at("invoke_agent main_thread > chat scripted");
+    let first = chats[0];
+    assert_eq!(first.kind, SpanKind::Client as i32);
+    assert_eq!(number(&first.attributes, "neuraxis.attempts"), Some(2));
+    assert_eq!(
+        number(&first.attributes, "gen_ai.usage.input_tokens"),
+        Some(50)
+    );
+    assert_eq!(
+        number(&first.attributes, "gen_ai.usage.output_tokens"),
+        Some(7)
+    );
+    assert_eq!(
+        text(&first.attributes, "gen_ai.provider.name").unwrap(),
+        "openai"
+    );
+    assert_eq!(first.events.len(), 1, "the attempt that failed");
+    let reason = text(&first.events[0].attributes, "error.type");
+    assert_eq!(reason.as_deref(), Some("server"));
+    assert_eq!(
+        first.status.as_ref().map_or(0, |it| it.code),
+        0,
+        "it went well in the end"
+    );
+    let failed = tree.at("invoke_agent main_thread > execute_tool calculate")[0];
+    assert_eq!(failed.status.as_ref().unwrap().code, 2, "an error");
+    assert!(text(&failed.attributes, "error.type").is_some());
+    let asked = tree.at("invoke_agent main_thread > approval current_time")[0];
+    let decision = text(&asked.attributes, "neuraxis.approval.decision");
+    assert_eq!(decision.as_deref(), Some("approve"));
+    let commits = tree.0.values().filter(|span| span.name == "store commit");
+    assert!(commits.count() > 5);
+}
+
+fn check_metrics(receiver: &Receiver) {
+    let names: BTreeSet<String> = receiver.metrics().into_iter().map(|it| it.name).collect();
+    for name in [
+        "gen_ai.client.token.usage",
+        "gen_ai.client.operation.duration",
+        "gen_ai.client.operation.time_to_first_chunk",
+        "gen_ai.execute_tool.duration",
+        "gen_ai.invoke_agent.duration",
+        "neuraxis.model.retries",
+        "neuraxis.store.commit.duration",
+        "neuraxis.runs.active",
+    ] {
+        assert!(names.contains(name), "{name} is not among {names:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not() {
+    let (receiver, model) = (Receiver::over_http().await, Model::start().await);
+    let folder = folder(&model, &receiver, "http/protobuf", true);
+    let (_, log, folder) = run(folder).await;
+    let lines = fs::read_to_string(folder.path().join("traces.jsonl")).unwrap();
+    let tree = Tree::of(receiver.spans());
+    let chat = tree.at("invoke_agent main_thread > chat scripted")[0];
+    let said = text(&chat.attributes, "gen_ai.input.messages").unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let content = said[0]["parts"][0]["content"].as_str().unwrap();
+    assert!(
+        content.contains(SAID) && content.contains("[redacted]"),
+        "{content}"
+    );
+    let tool = tree.at("invoke_agent main_thread > execute_tool adder")[0];
+    let result = text(&tool.attributes, "gen_ai.tool.call.result").unwrap();
+    assert!(result.contains(ANSWER), "{result}");
+    assert!(lines.contains(SAID), "{lines}");
+    for output in [receiver.everything(), log, lines] {
+        for canary in [KEY, HEADER, PATTERN] {
+            assert!(!output.contains(canary), "{canary} is in {output}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_there_fails_no_run_and_what_is_lost_is_told() {
+    let (receiver, model) = (Receiver::over_http().await, Model::start().await);
+    // Nobody listens there any more.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let receiver = receiver.at(url);
+    let folder = folder(&model, &receiver, "http/protobuf", false);
+    let program = Program::start_in(folder, variables).await;
+    let (status, told) = program
+        .client()
+        .ask("s", &json!({"message": "Hello?"}))
+        .await;
+    assert_eq!(
+        (status, &told["status"]),
+        (200, &json!("waiting")),
+        "{told}"
+    );
+    let folder = program.stopped().await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(
+        log.contains("spans were not delivered to http://127.0.0.1:"),
+        "{log}"
+    );
+}
