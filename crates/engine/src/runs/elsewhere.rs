@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     ClientResult, InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId,
+    TraceContext,
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::{mpsc, watch};
