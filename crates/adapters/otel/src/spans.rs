@@ -304,13 +304,14 @@ pub(crate) fn context(trace: &TraceContext) -> SpanContext {
     } else {
         TraceFlags::NOT_SAMPLED
     };
-    let state = trace.state.as_deref().and_then(|state| state.parse().ok());
+    let state = trace.state.as_deref();
+    let state: Option<TraceState> = state.and_then(|state| state.parse().ok());
     SpanContext::new(
         TraceId::from(trace.trace_id),
         SpanId::from(trace.span_id),
         flags,
         false,
-        state.unwrap_or_else(TraceState::default),
+        state.unwrap_or_default(),
     )
 }
 
