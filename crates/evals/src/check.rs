@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Regex(Regex),
     Schema(Arc<Schema>),
     Path {
+        /// As it was given: what the parser writes is not always what it reads.
+        written: String,
         path: Box<JsonPath>,
         equals: Option<Value>,
     },
@@ -96,7 +98,7 @@ pub enum CheckFault {
     /// No run ends with such a reason.
     #[error("no run finishes with {given:?}; the reasons are {known}")]
     Finish {
-        /// What was given.
+        /// The reason as the file has it.
         given: String,
         /// The reasons that there are.
         known: String,
@@ -154,9 +156,10 @@ impl Check {
     ///
     /// [`CheckFault::Path`].
     pub fn json_path(path: &str) -> Result<Self, CheckFault> {
-        let path = JsonPath::parse(path).map_err(|error| CheckFault::Path(error.to_string()))?;
+        let parsed = JsonPath::parse(path).map_err(|error| CheckFault::Path(error.to_string()))?;
         Ok(Self(Kind::Path {
-            path: Box::new(path),
+            written: path.to_owned(),
+            path: Box::new(parsed),
             equals: None,
         }))
     }
@@ -281,11 +284,12 @@ impl fmt::Display for Check {
                 Value::String(file) => write!(f, "json_schema {file:?}"),
                 _ => f.write_str("json_schema"),
             },
-            Kind::Path { path, equals: None } => write!(f, "json_path {path}"),
             Kind::Path {
-                path,
-                equals: Some(value),
-            } => write!(f, "json_path {path} equals {value}"),
+                written, equals, ..
+            } => match equals {
+                None => write!(f, "json_path {written}"),
+                Some(value) => write!(f, "json_path {written} equals {value}"),
+            },
             Kind::Called(called) => called.fmt(f),
             Kind::NotCalled(pattern) => write!(f, "tool_not_called {pattern}"),
             Kind::Finish(name) => write!(f, "finish_reason {name}"),
