@@ -141,12 +141,16 @@ impl Check {
     ///
     /// [`CheckFault::Schema`].
     pub fn json_schema(schema: Value) -> Result<Self, CheckFault> {
-        Self::schema_of(&schema, schema.clone())
+        let validator = validator(&schema)?;
+        Ok(Self(Kind::Schema(Arc::new(Schema {
+            written: schema,
+            validator,
+        }))))
     }
 
+    /// As [`json_schema`](Self::json_schema), for a schema that stands in a file of its own.
     pub(crate) fn schema_of(schema: &Value, written: Value) -> Result<Self, CheckFault> {
-        let validator = jsonschema::validator_for(schema);
-        let validator = validator.map_err(|error| CheckFault::Schema(error.to_string()))?;
+        let validator = validator(schema)?;
         Ok(Self(Kind::Schema(Arc::new(Schema { written, validator }))))
     }
 
@@ -315,6 +319,10 @@ impl fmt::Display for Called {
             None => Ok(()),
         }
     }
+}
+
+fn validator(schema: &Value) -> Result<Validator, CheckFault> {
+    jsonschema::validator_for(schema).map_err(|error| CheckFault::Schema(error.to_string()))
 }
 
 /// Writes an error of a regular expression without the picture of it, which takes several lines.
