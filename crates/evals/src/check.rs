@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Regex(Regex),
     Schema(Arc<Schema>),
     Path {
+        /// As it was given: what the parser writes is not always what it reads.
+        written: String,
         path: Box<JsonPath>,
         equals: Option<Value>,
     },
@@ -96,7 +98,7 @@ pub enum CheckFault {
     /// No run ends with such a reason.
     #[error("no run finishes with {given:?}; the reasons are {known}")]
     Finish {
-        /// What was given.
+        /// The reason as the file has it.
         given: String,
         /// The reasons that there are.
         known: String,
@@ -139,12 +141,16 @@ impl Check {
     ///
     /// [`CheckFault::Schema`].
     pub fn json_schema(schema: Value) -> Result<Self, CheckFault> {
-        Self::schema_of(&schema, schema.clone())
+        let validator = validator(&schema)?;
+        Ok(Self(Kind::Schema(Arc::new(Schema {
+            written: schema,
+            validator,
+        }))))
     }
 
+    /// As [`json_schema`](Self::json_schema), for a schema that stands in a file of its own.
     pub(crate) fn schema_of(schema: &Value, written: Value) -> Result<Self, CheckFault> {
-        let validator = jsonschema::validator_for(schema);
-        let validator = validator.map_err(|error| CheckFault::Schema(error.to_string()))?;
+        let validator = validator(schema)?;
         Ok(Self(Kind::Schema(Arc::new(Schema { written, validator }))))
     }
 
@@ -154,9 +160,10 @@ impl Check {
     ///
     /// [`CheckFault::Path`].
     pub fn json_path(path: &str) -> Result<Self, CheckFault> {
-        let path = JsonPath::parse(path).map_err(|error| CheckFault::Path(error.to_string()))?;
+        let parsed = JsonPath::parse(path).map_err(|error| CheckFault::Path(error.to_string()))?;
         Ok(Self(Kind::Path {
-            path: Box::new(path),
+            written: path.to_owned(),
+            path: Box::new(parsed),
             equals: None,
         }))
     }
@@ -281,11 +288,12 @@ impl fmt::Display for Check {
                 Value::String(file) => write!(f, "json_schema {file:?}"),
                 _ => f.write_str("json_schema"),
             },
-            Kind::Path { path, equals: None } => write!(f, "json_path {path}"),
             Kind::Path {
-                path,
-                equals: Some(value),
-            } => write!(f, "json_path {path} equals {value}"),
+                written, equals, ..
+            } => match equals {
+                None => write!(f, "json_path {written}"),
+                Some(value) => write!(f, "json_path {written} equals {value}"),
+            },
             Kind::Called(called) => called.fmt(f),
             Kind::NotCalled(pattern) => write!(f, "tool_not_called {pattern}"),
             Kind::Finish(name) => write!(f, "finish_reason {name}"),
@@ -311,6 +319,10 @@ impl fmt::Display for Called {
             None => Ok(()),
         }
     }
+}
+
+fn validator(schema: &Value) -> Result<Validator, CheckFault> {
+    jsonschema::validator_for(schema).map_err(|error| CheckFault::Schema(error.to_string()))
 }
 
 /// Writes an error of a regular expression without the picture of it, which takes several lines.

@@ -80,7 +80,7 @@ pub struct CaseReport {
 pub enum CaseStatus {
     /// Enough of its attempts are as they should be.
     Passed,
-    /// They are not.
+    /// Too many of its attempts are not as they should be.
     Failed,
     /// Too few could be judged: a model, a store or the judge failed.
     Error,
@@ -129,9 +129,9 @@ pub struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is.
+    /// It is as it should be.
     Passed,
-    /// It is not.
+    /// It is another way, which the message tells.
     Failed,
     /// Nobody can tell.
     Error,
@@ -143,7 +143,7 @@ pub enum Verdict {
 pub struct CheckReport {
     /// What was looked at.
     pub check: String,
-    /// What was found.
+    /// Whether the run is as the check wants it.
     pub verdict: Verdict,
     /// What is there instead, or why nobody can tell; of a judge that passed it, why.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct CheckReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportFault {
-    /// It is none.
+    /// The text is no JSON, or lacks what a report has.
     #[error("it is no result of an eval")]
     Json(#[from] serde_json::Error),
     /// It was written by a version that writes otherwise.

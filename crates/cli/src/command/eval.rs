@@ -26,7 +26,7 @@ A case in the file:
   name = \"the time in Tokyo\"
   message = \"What time is it in Tokyo?\"
   check = [
-    { tool_called = \"current_time\", arguments = { timezone = \"Asia/Tokyo\" } },
+    { tool_called = \"current_time\", arguments = { time_zone = \"Asia/Tokyo\" } },
     { regex = \"[0-9]{1,2}:[0-9]{2}\" },
     { max_turns = 3 },
   ]

@@ -446,7 +446,8 @@ fn a_judge_is_a_model_that_is_asked_by_its_rubric() {
 
 #[test]
 fn no_key_stands_in_results_whatever_a_model_says() {
-    let model = Scripted::start([Turn::Says(&["Your key is canary-key-1234."])]);
+    let says = || Turn::Says(&["Your key is canary-key-1234."]);
+    let model = Scripted::start([says(), says()]);
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ exact = 'no' }]\n";
     let machine = model.machine().with_file("evals.toml", case);
     let eval = [

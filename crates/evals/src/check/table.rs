@@ -176,8 +176,10 @@ impl CheckTable {
             Kind::NotContains(text) => table.not_contains = Some(text.clone()),
             Kind::Regex(regex) => table.regex = Some(regex.as_str().to_owned()),
             Kind::Schema(schema) => table.json_schema = Some(toml_of(&schema.written)?),
-            Kind::Path { path, equals } => {
-                table.json_path = Some(path.to_string());
+            Kind::Path {
+                written, equals, ..
+            } => {
+                table.json_path = Some(written.clone());
                 table.equals = equals
                     .as_ref()
                     .map(|value| toml_of(value).ok_or(()))

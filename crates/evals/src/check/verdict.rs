@@ -27,7 +27,7 @@ impl Check {
             Kind::NotContains(text) => of_answer(!answer.contains(text.as_str())),
             Kind::Regex(regex) => of_answer(regex.is_match(answer)),
             Kind::Schema(schema) => fits(schema, seen),
-            Kind::Path { path, equals } => found(path, equals.as_ref(), seen),
+            Kind::Path { path, equals, .. } => found(path, equals.as_ref(), seen),
             Kind::Called(called) => was_called(called, seen),
             Kind::NotCalled(pattern) => was_not_called(pattern, seen),
             Kind::Finish(name) => match seen.view.finish() {

@@ -214,7 +214,7 @@ proptest! {
         let mut case = Case::new(name, message)
             .check(Check::exact(text.as_str()))
             .check(called)
-            .check(Check::json_path_equals("$['a b'][0]", json!([number, text.clone()])).unwrap())
+            .check(Check::json_path_equals("$..['a b'][0]", json!([number, text.clone()])).unwrap())
             .approve(pattern)
             .repeat(times.unwrap_or_default())
             .pass_rate(f64::from(rate) / 10.0);

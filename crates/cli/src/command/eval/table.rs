@@ -23,11 +23,12 @@ pub(super) fn progress(report: &Report, case: usize) -> String {
         .sum();
     let done: usize = report.cases.iter().map(|case| case.attempts.len()).sum();
     let name = report.cases.get(case).map(|case| case.name.as_str());
-    let totals = &report.totals;
-    format!(
-        "{done} of {planned} · {totals} · last: {}",
-        name.unwrap_or_default()
-    )
+    let (passed, bad) = (
+        report.totals.passed,
+        report.totals.failed + report.totals.errors,
+    );
+    let name = name.unwrap_or_default();
+    format!("{done} of {planned} · {passed} passed, {bad} did not · last: {name}")
 }
 
 /// Shows results.
