@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -50,7 +51,7 @@ impl Screen {
         let child = child.spawn().unwrap();
         drop(command);
         let shown = Arc::new((
-            Mutex::new(vt100::Parser::new(ROWS, columns, 0)),
+            Mutex::new(vt100::Parser::new(nonzero(ROWS), nonzero(columns), 0)),
             Condvar::new(),
         ));
         let ours = File::from(ours);
@@ -93,7 +94,7 @@ impl Screen {
             .lock()
             .unwrap()
             .screen_mut()
-            .set_size(ROWS, columns);
+            .set_size(nonzero(ROWS), nonzero(columns));
         tcsetwinsize(&self.ours, size(columns)).unwrap();
     }
 
@@ -115,6 +116,10 @@ impl Drop for Screen {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn nonzero(size: u16) -> NonZero<u16> {
+    NonZero::new(size).unwrap()
 }
 
 const fn size(columns: u16) -> Winsize {
