@@ -198,10 +198,6 @@ fn calls_and_answers_fit_the_screen_at_every_width() {
             .lines()
             .find(|line| line.chars().count() > usize::from(columns));
         assert_eq!(too_wide, None);
-        if no_color {
-            // Without styles an answer stands as the model wrote it.
-            continue;
-        }
         assert!(seen.contains("\nfn main() {}\n"), "{seen}");
         let words: Vec<&str> = seen.split_whitespace().collect();
         let words = words.join(" ");
