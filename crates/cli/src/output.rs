@@ -76,7 +76,7 @@ impl Output {
     /// Tells whether text is laid out for whoever watches: at a terminal that knows more than lines, with styles or, where
     /// they are not wanted, without.
     pub(crate) fn lays_out(&self) -> bool {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         self.is_terminal() && !is_dumb
     }
 
