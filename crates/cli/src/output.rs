@@ -73,10 +73,11 @@ impl Output {
         terminal::width(&self.stdout)
     }
 
-    /// Tells whether whoever watches wants styles, and a terminal that knows them.
-    pub(crate) fn shows_styles(&self) -> bool {
-        let choice = anstream::AutoStream::choice(&self.stdout);
-        self.is_terminal() && choice != anstream::ColorChoice::Never
+    /// Tells whether text is laid out for whoever watches: at a terminal that knows more than lines, with styles or, where
+    /// they are not wanted, without.
+    pub(crate) fn lays_out(&self) -> bool {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        self.is_terminal() && !is_dumb
     }
 
     /// Prints a text with styles at once. Whoever made it has made what is in it harmless.

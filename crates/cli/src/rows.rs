@@ -129,8 +129,8 @@ mod tests {
         let strip = |text: String| anstream::adapter::strip_str(&text).to_string();
         assert_eq!(
             strip(row.below(17, LongLines::Broken)),
-            "  │ 0123456789␛\n  │ [2Jabcdefgh\n  │ ij\n"
+            "  │ 0123456789␛[\n  │ 2Jabcdefghij\n"
         );
-        assert_eq!(strip(row.below(17, LongLines::Cut)), "  │ 0123456789␛…\n");
+        assert_eq!(strip(row.below(17, LongLines::Cut)), "  │ 0123456789␛[…\n");
     }
 }

@@ -222,7 +222,7 @@ impl Page {
         }
         page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
         if asked.origin == Origin::Edited {
-            page.ours(Style::new(), "├ as you edited it");
+            page.ours(Style::new(), "├ with arguments which you edited");
         }
         page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
         if let Some(gaps) = gaps(&asked.tool) {

@@ -377,7 +377,7 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
     let long = format!(r#"{{"command":"echo {}"}}"#, "x".repeat(380));
     for (tool, arguments) in [("write_file", &arguments), ("run_command", &long)] {
         let small = |lines: Scripted| Scripted {
-            rows: Some(15),
+            rows: Some(9),
             ..lines
         };
         let (answer, person) = asked_of(small(Scripted::new(["y"])), tool, arguments);

@@ -79,6 +79,7 @@ fn text_is_shown_word_by_word_and_code_line_by_line() {
 #[test]
 fn what_may_still_become_something_else_waits_until_that_is_known() {
     let mut markdown = Markdown::default();
+    markdown.set_columns(200);
     let mut shown = |text: &str| plain(&markdown.push(text));
     assert_eq!(shown("a **bold word "), "a");
     assert_eq!(shown("and** more "), " bold word and more");

@@ -23,9 +23,9 @@ impl Page {
         }
     }
 
-    /// Renders Markdown where a terminal shows styles, and otherwise writes the text as it is.
+    /// Renders Markdown where a terminal shows it, and otherwise writes the text as it is.
     pub(super) fn rendered(output: Output) -> Self {
-        let markdown = output.shows_styles().then(Markdown::default);
+        let markdown = output.lays_out().then(Markdown::default);
         Self { output, markdown }
     }
 
