@@ -311,7 +311,7 @@ fn dispatching(
     let dispatcher = RestateDispatcher::new(&driver.restate);
     let dispatcher = dispatcher.map_err(|fault| BuildError::Driver {
         at: config.origin_around("driver.restate"),
-        fault,
+        fault: Box::new(fault),
     })?;
     Ok(builder.dispatcher(Arc::new(dispatcher)))
 }
@@ -542,7 +542,7 @@ pub enum BuildError {
         /// Where it is configured.
         at: Origin,
         /// What is wrong with it.
-        fault: ConfigFault,
+        fault: Box<ConfigFault>,
     },
     /// Other processes are to drive runs that this one alone knows of.
     #[error(

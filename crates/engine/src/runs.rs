@@ -43,6 +43,7 @@ use neuraxis_ports::RequestContext;
 use crate::approvals::Approvals;
 use crate::orchestrator::Parts;
 
+pub(crate) use elsewhere::Redispatched;
 pub use fork::{ForkError, ForkOptions};
 pub(crate) use governed::Governed;
 pub(crate) use lease_wait::LeaseWait;

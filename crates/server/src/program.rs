@@ -92,7 +92,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     logs::start(&environment, config.server().access_log)?;
     if let Some(Command::Worker) = &arguments.command {
-        return Ok(worker::run(environment, sources, &config).await?);
+        let worked = worker::run(environment, sources, &config).await;
+        return Ok(worked.map_err(Box::new)?);
     }
     let keys = keys(&config, &environment)?;
     let listen = listen(arguments, &config, &keys)?;
@@ -280,7 +281,7 @@ pub enum Failure {
     Token(#[source] io::Error),
     /// No runs were driven.
     #[error(transparent)]
-    Work(#[from] WorkFailure),
+    Work(#[from] Box<WorkFailure>),
     /// The operating system refuses what every program needs.
     #[error("cannot start")]
     System(#[from] io::Error),

@@ -1,8 +1,9 @@
 //! Runs that other processes drive: handed over when their first records are kept, told of what somebody posted, and followed
 //! in the store by handles like any other's.
 
+use std::collections::HashMap;
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::{
@@ -11,7 +12,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::attach::LOOK_EVERY;
 use super::restored::recorded_trace;
@@ -107,7 +108,7 @@ impl Runs {
             end,
         };
         let engine = &self.parts.engine;
-        engine.tasks.spawn(followed.to_the_end());
+        engine.tasks.spawn(followed.run_to_end());
         RunHandle {
             link: RunLink {
                 run_id,
@@ -151,6 +152,31 @@ pub(super) fn dispatch_soon(
     });
 }
 
+/// How long a run that was dispatched is left alone by who recovers runs: it may stand in a queue, which asking fills.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// How many runs are remembered before those are forgotten that need not be left alone any more.
+const MANY: usize = 10_000;
+
+/// The runs that were dispatched because nobody drove them, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Redispatched(Mutex<HashMap<RunId, Instant>>);
+
+impl Redispatched {
+    /// Tells whether a run is to be dispatched, and notes that it is.
+    pub(super) fn is_due(&self, run: RunId) -> bool {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.len() > MANY {
+            runs.retain(|_, at| at.elapsed() < LEFT_ALONE);
+        }
+        let is_due = runs.get(&run).is_none_or(|at| at.elapsed() >= LEFT_ALONE);
+        if is_due {
+            runs.insert(run, Instant::now());
+        }
+        is_due
+    }
+}
+
 /// A run that is followed in the store, in place of a driver.
 struct Followed {
     runs: Runs,
@@ -164,7 +190,7 @@ struct Followed {
 }
 
 impl Followed {
-    async fn to_the_end(mut self) {
+    async fn run_to_end(mut self) {
         let closing = self.runs.parts.engine.closing.clone();
         let mut pause = LOOK_SOON;
         loop {

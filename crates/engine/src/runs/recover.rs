@@ -95,7 +95,8 @@ impl Runs {
         }
         if let Some(dispatcher) = &self.parts.dispatcher {
             // Who was told of a run that waits hears no more of it.
-            if run.status != RunStatus::Waiting || run.has_mail {
+            let is_due = run.status != RunStatus::Waiting || run.has_mail;
+            if is_due && self.parts.redispatched.is_due(run.run_id) {
                 dispatch_soon(
                     &self.parts.engine,
                     dispatcher,

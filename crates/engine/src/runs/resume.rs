@@ -10,7 +10,7 @@ use neuraxis_core::{
     InputId, Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId,
     ToolOutcome, Transcript, jiff::Timestamp,
 };
-use neuraxis_ports::{RequestContext, StoreError};
+use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
 use super::Runs;
 use super::close::Unresumable;
@@ -204,18 +204,7 @@ impl Runs {
         }
         let store = &self.parts.store;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
-        let summary = store.run(run_id).await?;
-        if summary.imported && taker == Taker::Engine {
-            return Err(ResumeError::Imported(run_id));
-        }
-        if let Some(why) = self.alteration(&summary.session).await? {
-            let session = summary.session;
-            return Err(ResumeError::Altered { session, why });
-        }
-        let Some(context) = self.context_in(&summary.session).await? else {
-            let session = summary.session;
-            return Err(ResumeError::OtherOwner { session });
-        };
+        let (summary, context) = self.may_take_up(run_id, taker).await?;
         for answer in &mut answers {
             if let Answer::Approval(decided) = answer {
                 self.parts.engine.approval_key.sign(run_id, decided);
@@ -289,6 +278,28 @@ impl Runs {
         }
         let leased = self.lease_restored(claim, resumable, &answers).await?;
         Ok(Prepared::Ready(Box::new(leased)))
+    }
+
+    /// Makes sure that somebody may take a run up, and returns how it stands and what it is given.
+    async fn may_take_up(
+        &self,
+        run_id: RunId,
+        taker: Taker,
+    ) -> Result<(RunSummary, RequestContext), ResumeError> {
+        let summary = self.parts.store.run(run_id).await?;
+        if summary.imported && taker == Taker::Engine {
+            return Err(ResumeError::Imported(run_id));
+        }
+        let session = &summary.session;
+        if let Some(why) = self.alteration(session).await? {
+            let session = session.clone();
+            return Err(ResumeError::Altered { session, why });
+        }
+        let context = self.context_in(session).await?;
+        let context = context.ok_or_else(|| ResumeError::OtherOwner {
+            session: session.clone(),
+        })?;
+        Ok((summary, context))
     }
 
     /// Leases a run that can go on, and reads it back once nobody else can write to it.

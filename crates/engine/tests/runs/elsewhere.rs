@@ -157,6 +157,14 @@ async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
     fleet.dispatched.recv().await.unwrap();
     let recovered = fleet.server.runs().recover().await.unwrap();
     assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
+    // One that stands in a queue is not asked for again and again.
+    fleet.server.runs().recover().await.unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(fleet.dispatched.len(), 1);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    fleet.server.runs().recover().await.unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(fleet.dispatched.len(), 2);
     assert_eq!(fleet.work().await.1, RunProgress::Ended);
     assert_eq!(handle.result().await.unwrap().reply, "done");
 }
