@@ -24,15 +24,20 @@ use crate::tape::{Tape, Tapes};
 use crate::telemetry::{Telemetry, TelemetryError};
 use crate::web::{self, FETCH, SearchError};
 
-/// Says, where nothing is configured, why there is nowhere to keep anything.
-fn nowhere_to_keep(environment: &Environment) -> String {
+/// Says why there is nowhere to keep anything, where nobody said that nothing is to be kept.
+#[must_use]
+pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<String> {
+    let is_unnamed = config.origin("store.url") == Origin::Default;
+    if !is_unnamed || !config.store().is_in_memory() {
+        return None;
+    }
     let why = match environment.data_dir() {
         Some(folder) => format!("{} cannot be written", folder.display()),
         None => "there is no folder for your data".to_owned(),
     };
-    format!(
+    Some(format!(
         "{why}: sessions end with the program (--set store.url=sqlite://FILE keeps them in a file)"
-    )
+    ))
 }
 
 /// An engine, ready for requests.
@@ -278,10 +283,8 @@ impl<'a> AppBuilder<'a> {
         let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
         known.extend(absent);
         notices.extend(config.check_tools(&known)?);
-        let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;
-        if is_unnamed && !opened.outlives_the_process() {
-            notices.push(nowhere_to_keep(environment));
-        }
+        let nowhere = nowhere_to_keep(config, environment);
+        notices.extend(nowhere.filter(|_| is_configured));
         Ok(App {
             orchestrator,
             notices,

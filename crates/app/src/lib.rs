@@ -45,7 +45,9 @@ mod telemetry;
 mod trust;
 mod web;
 
-pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
+pub use app::{
+    App, AppBuilder, BuildError, is_project_tool, nowhere_to_keep, tool_names, tool_specs,
+};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use candidates::{Candidate, candidates};
 pub use commands::{commands_here, why_no_commands};

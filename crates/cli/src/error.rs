@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError, ResumeError};
+use neuraxis::engine::{
+    AttachmentError, BroughtError, FindError, ForkError, RequestError, ResumeError,
+};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 
@@ -174,9 +176,9 @@ impl CommandError {
             Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting => "",
         };
         let error = one_line(&self.error.to_string());
-        // A run that waits does what it was asked to do.
+        // A run that waits does what it was asked to do, and one of which a call was denied has said something.
         match self.kind {
-            Kind::Waiting => writeln!(out, "{HINT}note{HINT:#}: {error}")?,
+            Kind::Waiting | Kind::Denied => writeln!(out, "{HINT}note{HINT:#}: {error}")?,
             _ => writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?,
         }
         for cause in self.error.chain().skip(1) {
@@ -306,6 +308,9 @@ impl From<RequestError> for CommandError {
             },
             RequestError::Policy(_) => {
                 "`neuraxis config show modes channels` lists what there is".to_owned()
+            }
+            RequestError::Brought(BroughtError::RoleNotAllowed { .. }) => {
+                "choose another model with -m, or another --mode".to_owned()
             }
             RequestError::Store(why) => {
                 let hint = hint_about(why);

@@ -21,19 +21,19 @@ pub(crate) fn is_piped() -> bool {
     !io::stdin().is_terminal()
 }
 
-/// Reads standard input to its end, of which at most so many bytes may come.
-pub(crate) fn read(most: usize) -> Result<Vec<u8>, CommandError> {
+/// Reads standard input to its end, of which at most so many bytes may come. `what` is what it is to the user.
+pub(crate) fn read(what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     #[cfg(unix)]
     if is_piped() && !comes_within(SILENCE) {
         Progress::new().notice(
             "waiting for the end of standard input; add `< /dev/null` if there is nothing to read",
         );
     }
-    bounded(io::stdin().lock(), most)
+    bounded(io::stdin().lock(), what, most)
 }
 
 /// Reads to the end, of which at most so many bytes may come.
-pub(crate) fn bounded(input: impl Read, most: usize) -> Result<Vec<u8>, CommandError> {
+pub(crate) fn bounded(input: impl Read, what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX);
     let read = input.take(limit.saturating_add(1)).read_to_end(&mut bytes);
@@ -41,7 +41,7 @@ pub(crate) fn bounded(input: impl Read, most: usize) -> Result<Vec<u8>, CommandE
         CommandError::usage(anyhow!(error).context("cannot read standard input"))
     })?;
     if bytes.len() > most {
-        let error = anyhow!("standard input has more than {most} bytes");
+        let error = anyhow!("{what} has more than {most} bytes");
         return Err(CommandError::usage(error).hint("shorten it, or let a tool read the file"));
     }
     Ok(bytes)

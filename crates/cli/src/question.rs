@@ -73,7 +73,7 @@ mod tests {
         for (line, kind) in [
             (&["sesions", "list"][..], ErrorKind::InvalidSubcommand),
             (&["doctr"], ErrorKind::InvalidSubcommand),
-            (&["Hi", "--chanel", "chat"], ErrorKind::UnknownArgument),
+            (&["Hi", "--chanel", "code"], ErrorKind::UnknownArgument),
             (&["-m", "gpt", "chat"], ErrorKind::UnknownArgument),
         ] {
             assert_eq!(parsed(line).unwrap_err(), kind, "{line:?}");

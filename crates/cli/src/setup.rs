@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use neuraxis_app::{
-    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, tool_names,
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, nowhere_to_keep,
+    tool_names,
 };
 
 use crate::arguments::ConfigurationArguments;
@@ -143,6 +144,9 @@ impl Loaded {
     /// Opens the store, for what needs no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
         self.say_what_is_ignored();
+        if let Some(notice) = nowhere_to_keep(&self.config, &self.environment) {
+            Progress::new().notice(&notice);
+        }
         Ok(OpenStore::open(&self.config).await?)
     }
 

@@ -24,7 +24,7 @@ fn leave_waiting(machine: &Machine) -> (String, String) {
         machine,
         &["ask", "--wait", "--session", "s", "What time is it?"],
     );
-    let complaint = complaint.complaint(1);
+    let complaint = complaint.complaint(5);
     let complaint = complaint.strip_prefix(NOTE).unwrap().to_owned();
     let run = complaint.split("run ").nth(1).unwrap();
     let run = run.split(' ').next().unwrap().to_owned();
@@ -65,7 +65,7 @@ fn nobody_answers_a_question_that_was_not_seen() {
         let command = command.args(SETTINGS).env("MY_KEY", "k");
         command.output().unwrap().into()
     };
-    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(1);
+    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(5);
     let asked = || -> (String, String) {
         let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
         let list: Vec<Value> = serde_json::from_str(&list).unwrap();
@@ -136,7 +136,7 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
     ]
     .concat();
     let ask = ["ask", "--wait", "--session", "s", "What time is it?"];
-    let complaint = machine.run([&ask, &brief[..]].concat()).complaint(1);
+    let complaint = machine.run([&ask, &brief[..]].concat()).complaint(5);
     let id = regex::Regex::new("run ([0-9a-f-]{36})").unwrap();
     let id = id.captures(&complaint).unwrap()[1].to_owned();
 
@@ -277,7 +277,7 @@ fn each_of_several_questions_has_a_name_of_its_own_although_all_ask_the_same() {
         let command = command.args(SETTINGS).env("MY_KEY", "k");
         command.output().unwrap().into()
     };
-    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(1);
+    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(5);
     let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     let id = list[0]["run_id"].as_str().unwrap();

@@ -39,9 +39,10 @@ fn a_question_comes_from_standard_input_where_there_is_none_on_the_command_line(
 }
 
 #[test]
-fn a_question_on_the_command_line_leaves_standard_input_alone() {
+fn what_cannot_go_with_a_question_is_refused_instead_of_being_left_out() {
     let done = Machine::new().run_with_input(["ask", "What time is it?"], [0xff; 10]);
-    assert!(done.stdout_of(0).starts_with("It is "));
+    let complaint = done.complaint(2);
+    assert!(complaint.contains("standard input"), "{complaint}");
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn a_file_that_is_not_there_is_reported_by_the_model_and_the_run_goes_on() {
 fn where_nobody_can_answer_an_ask_is_denied_with_a_warning() {
     let read_only_asks = "modes.moderate.tools.read_only=ask";
     let done = Machine::new().run(["ask", "--set", read_only_asks, "What time is it?"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, Some(4), "{done:?}");
     insta::assert_snapshot!(done.stderr.strip_prefix(NOTE).unwrap());
 }
 

@@ -65,7 +65,7 @@ fn a_plan_limits_what_the_runs_of_a_session_use_together() {
         let arguments = ["ask", "--format", "json", "--plan", "small", "--set", limit];
         let question = ["--session", session, "What time is it?"];
         let done = machine.run(arguments.iter().chain(&question));
-        serde_json::from_str::<Value>(&done.stdout_of(0)).unwrap()
+        serde_json::from_str::<Value>(&done.stdout).unwrap()
     };
     assert_eq!(ask("one")["finish_reason"], "stop");
     // The second run uses what is left, the third begins with nothing.

@@ -17,7 +17,7 @@ const DOCUMENTS: [&str; 5] = [
 
 /// What commands begin with that are not run here, and why: a person talks, a package is fetched, a key is needed, something
 /// else was run before than these documents say, or it is no command of ours.
-const ELSEWHERE: [&str; 14] = [
+const ELSEWHERE: [&str; 13] = [
     "neuraxis chat",                                     // a person types
     "neuraxis mcp",                                      // npx fetches a server
     "neuraxis -m gpt",                                   // a key
@@ -30,7 +30,6 @@ const ELSEWHERE: [&str; 14] = [
     "neuraxis runs show 0199f3a2", // an id of somebody's machine
     "neuraxis runs fork RUN --at-turn 0 --model coding", // a model for the role
     "neuraxis runs fork RUN --at-turn 1", // goes on where another answer follows
-    "neuraxis sessions import", // the session is there still
     "neuraxis() {",
 ];
 

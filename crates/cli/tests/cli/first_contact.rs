@@ -114,11 +114,12 @@ fn every_document_is_in_the_binary_and_so_is_the_help_of_every_command() {
 }
 
 #[test]
-fn a_new_configuration_is_written_also_where_its_folder_is_missing() {
+fn a_new_configuration_is_written_also_where_the_folder_for_it_is_missing() {
     let machine = Machine::new();
-    let init = ["config", "init", "--config", "deep/down/neuraxis.toml"];
+    let file = machine.home().join("config/neuraxis/neuraxis.toml");
+    let init = ["config", "init", "--config", file.to_str().unwrap()];
     machine.run(init).stdout_of(0);
-    assert!(machine.path("deep/down/neuraxis.toml").is_file());
+    assert!(file.is_file());
 }
 
 #[test]

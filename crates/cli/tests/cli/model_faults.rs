@@ -57,8 +57,11 @@ fn check(model: &FaultyModelServer, case: &Case<'_>) -> String {
 #[track_caller]
 fn assert_told(done: &Done, told: &str) {
     assert_eq!(done.code, Some(1), "{done:?}");
-    let end = done.stdout.trim_end().lines().last().unwrap_or_default();
-    assert!(end.contains(told), "{done:?}");
+    let mut lines = done.stderr.lines();
+    let error = lines.find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains(told), "{done:?}");
+    // What stands on standard output is the beginning of an answer at the most.
+    assert!(!done.stdout.contains(told), "{done:?}");
     for theirs in [FaultyModelServer::WORDS, FaultyModelServer::ELSEWHERE] {
         assert!(!done.stdout.contains(theirs), "{done:?}");
     }

@@ -226,7 +226,7 @@ fn whoever_is_asked_reads_that_nothing_confines_the_command_and_it_runs_once_app
     let unconfined = ["--set", "tools.commands=unconfined"];
     let ask = ["ask", "Build it.", "--channel", "code_task", "--wait"];
     let waits = run(&machine, &[&ask[..], &unconfined].concat());
-    assert_eq!(waits.code, Some(1), "{waits:?}");
+    assert_eq!(waits.code, Some(5), "{waits:?}");
     let list = run(&machine, &["approvals", "list", "--format", "json"]);
     let list: Value = serde_json::from_str(&list.stdout_of(0)).unwrap();
     let (id, question) = (list[0]["run_id"].as_str(), list[0]["question"].as_str());

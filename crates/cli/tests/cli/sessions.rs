@@ -414,12 +414,12 @@ fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
     for arguments in [&["ask", "What time is it?"][..], &["sessions", "list"]] {
         let mut command = machine.command(arguments);
         command.env("XDG_DATA_HOME", machine.path("file"));
-        let complaint = Done::from(command.output().unwrap()).complaint(2);
-        assert!(complaint.contains("work/file/neuraxis"), "{complaint}");
-        assert!(
-            complaint.contains("name another place, or memory:"),
-            "{complaint}"
-        );
+        let done = Done::from(command.output().unwrap());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let told = "work/file/neuraxis cannot be written";
+        assert!(done.stderr.contains(told), "{done:?}");
+        let what_to_do = "--set store.url=sqlite://FILE";
+        assert!(done.stderr.contains(what_to_do), "{done:?}");
     }
     let mut command = machine.command(["tools", "list"]);
     command.env("XDG_DATA_HOME", machine.path("file"));

@@ -21,10 +21,7 @@ fn an_empty_answer_is_no_answer() {
         assert_eq!(done.code, Some(1), "{done:?}");
         let told = "the model ended without an answer: its reply is empty";
         assert!(done.stderr.contains(told), "{done:?}");
-        assert!(
-            done.stderr.contains("--set models.ROLE.model=NAME"),
-            "{done:?}"
-        );
+        assert!(done.stderr.contains("-m MODEL"), "{done:?}");
     }
 }
 
@@ -127,7 +124,10 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
 fn a_conversation_proposes_no_option_that_it_does_not_have() {
     let chat = ["chat", "--set", "modes.moderate.tools.read_only=ask"];
     let done = Machine::new().run_with_input(chat, "What time is it?\n");
-    assert!(done.stderr.contains("`neuraxis ask --wait`"), "{done:?}");
+    assert!(
+        done.stderr.contains("ask --wait` to decide later"),
+        "{done:?}"
+    );
     assert!(!done.stderr.contains("add --wait"), "{done:?}");
 }
 
@@ -136,7 +136,7 @@ fn a_session_that_waits_for_a_person_is_not_called_busy_when_it_is_to_go() {
     let machine = Machine::new();
     let asks = ["--set", "modes.moderate.tools.read_only=ask"];
     let ask = ["ask", "--wait", "--session", "s", "What time is it?"];
-    machine.run([&ask[..], &STORE, &asks].concat()).complaint(1);
+    machine.run([&ask[..], &STORE, &asks].concat()).complaint(5);
     let delete = ["sessions", "delete", "--yes", "s"];
     let told = machine.run([&delete[..], &STORE].concat()).complaint(1);
     assert!(told.contains("waits for your approval of a call"), "{told}");

@@ -189,7 +189,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
     assert_eq!(busy.code, Some(1), "{busy:?}");
     assert!(!wrote(&machine));
 
-    let asked = run(&machine, &["runs", "resume", &id, "--yes"]).complaint(1);
+    let asked = run(&machine, &["runs", "resume", &id, "--yes"]).complaint(5);
     assert!(asked.contains("waits for your approval"), "{asked}");
     assert!(!wrote(&machine), "nobody approved it here");
 }
@@ -218,7 +218,7 @@ fn an_approval_that_was_written_into_the_database_is_asked_for_again() {
     let forged = Forged::new(Governed::Yes, folder_of(&machine));
     let asks = Vetting::ask(ToolClass::Idempotent, "it writes");
     let id = forged.vetted(asks).approved().into_database(&machine);
-    let asked = run(&machine, &["runs", "resume", &id]).complaint(1);
+    let asked = run(&machine, &["runs", "resume", &id]).complaint(5);
     assert!(asked.contains("waits for your approval"), "{asked}");
     assert!(!wrote(&machine));
 }

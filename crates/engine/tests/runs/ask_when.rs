@@ -53,8 +53,7 @@ fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
         asking(builder(ScriptedModel::new()).tool(refund), tool).build()
     };
     let error = of("refnd").unwrap_err().to_string();
-    let expected =
-        "a person is to be asked about tool refnd, which there is not; the tools are: refund";
+    let expected = "a person is to be asked about the unknown tool refnd; the tools are: refund";
     assert!(error.starts_with(expected), "{error}");
     // The tools of servers come and go.
     assert!(of("shop__refund").is_ok());

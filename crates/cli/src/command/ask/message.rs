@@ -35,7 +35,7 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
         words => Ok(Question {
             text: words.join(" "),
             piped: match piped::is_piped() {
-                true => data(&piped::read(MAX_MEDIA_BYTES)?)?,
+                true => data(&piped::read(PIPED, MAX_MEDIA_BYTES)?)?,
                 false => None,
             },
         }),
@@ -43,7 +43,7 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
 }
 
 fn of_input() -> Result<Question, CommandError> {
-    let bytes = piped::read(MAX_BYTES)?;
+    let bytes = piped::read("the question on standard input", MAX_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let error = anyhow!(error).context("the question on standard input is not text");
         CommandError::usage(error).hint(
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn a_question_of_the_largest_size_is_read_and_a_larger_one_is_refused() {
         let largest = "x".repeat(MAX_BYTES);
-        let read = |text: &str| piped::bounded(text.as_bytes(), MAX_BYTES);
+        let read = |text: &str| piped::bounded(text.as_bytes(), PIPED, MAX_BYTES);
         assert_eq!(read(&largest).unwrap(), largest.as_bytes());
-        assert!(piped::bounded(io::repeat(b'x'), MAX_BYTES).is_err());
+        assert!(piped::bounded(io::repeat(b'x'), PIPED, MAX_BYTES).is_err());
     }
 
     #[test]

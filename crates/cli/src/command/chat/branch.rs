@@ -2,6 +2,7 @@
 //! from it.
 
 use anyhow::anyhow;
+use neuraxis::core::log::RunView;
 use neuraxis::core::{RunId, Seq, Turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::ports::RunSummary;
@@ -13,20 +14,20 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress::Progress;
 
+/// How many times the same message may have been asked again for what was before it to be found.
+const MAX_BRANCHES: usize = 64;
+
 /// How many characters of a message are shown where it is named.
 const MAX_SHOWN: usize = 60;
 
 impl Conversation {
     /// Takes the last message and its answer back: the next message goes on from what was before them.
     pub(super) async fn undo(&mut self) -> Result<(), CommandError> {
-        let (before, last) = self.last_runs().await?;
+        let last = self.last_run().await?;
         let about = shown(&last);
-        match before {
-            Some(before) => self.goes_on_from = Some(before.run_id),
-            None => {
-                self.goes_on_from = None;
-                self.session = new_session()?;
-            }
+        self.goes_on_from = self.before(last.run_id).await?;
+        if self.goes_on_from.is_none() {
+            self.session = new_session()?;
         }
         let line = format!(
             "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n",
@@ -37,22 +38,21 @@ impl Conversation {
 
     /// Asks the last message again, in a new session that branches off before its answer.
     pub(super) async fn retry(&mut self) -> Result<(), CommandError> {
-        let (_, last) = self.last_runs().await?;
-        let (run, turn) = (last.run_id, Turn(0));
-        self.fork(run, turn, None).await
+        let last = self.last_run().await?;
+        self.fork(last.run_id, Turn(0), None).await
     }
 
-    /// Goes on from the end of a run with a message.
+    /// Goes on from the end of a turn with a message.
     pub(super) async fn say_after(
         &mut self,
-        run: RunId,
+        (run, turn): (RunId, Turn),
         message: String,
     ) -> Result<(), CommandError> {
         if !self.attachments.is_empty() {
             let error = anyhow!("files cannot go with the first message after /undo");
             return Err(CommandError::usage(error).hint("send a message without them first"));
         }
-        self.fork(run, Turn(u32::MAX), Some(message)).await
+        self.fork(run, turn, Some(message)).await
     }
 
     async fn fork(
@@ -84,17 +84,18 @@ impl Conversation {
         options
     }
 
-    /// Returns the run before the last one, and the last one, of what the conversation goes on from.
-    async fn last_runs(&self) -> Result<(Option<RunSummary>, RunSummary), CommandError> {
+    /// Returns the last run that was not taken back.
+    async fn last_run(&self) -> Result<RunSummary, CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        let runs = sessions.runs(&self.session).await?.unwrap_or_default();
-        let upto = self.goes_on_from;
-        let upto = upto.and_then(|upto| runs.iter().position(|run| run.run_id == upto));
-        let mut runs = match upto {
-            Some(place) => runs.into_iter().take(place + 1).collect(),
-            None => runs,
+        let last = match self.goes_on_from {
+            Some((run, _)) => Some(sessions.run(run).await?),
+            None => sessions
+                .runs(&self.session)
+                .await?
+                .unwrap_or_default()
+                .pop(),
         };
-        let Some(last) = runs.pop() else {
+        let Some(last) = last else {
             let error = anyhow!("nothing was said in this session yet");
             return Err(CommandError::usage(error).hint("/sessions lists those that there are"));
         };
@@ -102,7 +103,30 @@ impl Conversation {
             let error = anyhow!("the last message is not answered yet");
             return Err(CommandError::usage(error).hint("/resume goes on with it"));
         }
-        Ok((runs.pop(), last))
+        Ok(last)
+    }
+
+    /// Returns the turn before a run, also where the run is the first one of a session that branched off from another;
+    /// nothing where the conversation began with it.
+    async fn before(&self, mut run: RunId) -> Result<Option<(RunId, Turn)>, CommandError> {
+        let sessions = self.app.orchestrator.sessions();
+        for _ in 0..MAX_BRANCHES {
+            let session = sessions.run(run).await?.session;
+            let runs = sessions.runs(&session).await?.unwrap_or_default();
+            let mut earlier = runs.iter().take_while(|it| it.run_id != run);
+            if let Some(before) = earlier.by_ref().last() {
+                return Ok(Some((before.run_id, Turn(u32::MAX))));
+            }
+            let records = sessions.records(run).await?;
+            let view = RunView::of(&records);
+            match view.spec().and_then(|spec| spec.forked_from.as_ref()) {
+                None => return Ok(None),
+                // It asked the same message again.
+                Some(point) if point.turn == Turn(0) => run = point.run_id,
+                Some(point) => return Ok(Some((point.run_id, point.turn))),
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq};
+use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, RequestError, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
@@ -36,9 +36,8 @@ pub(super) struct Conversation {
     pub(super) attachments: Vec<(String, Part)>,
     /// The role that has to serve; the one that policy chooses if `None`.
     pub(super) role: Option<Role>,
-    /// Where the next message goes on from, if that is not the end of the session: the last of the runs that were not taken
-    /// back.
-    pub(super) goes_on_from: Option<RunId>,
+    /// Where the next message goes on from, if that is not the end of the session: the end of this turn of a run.
+    pub(super) goes_on_from: Option<(RunId, Turn)>,
     /// What the project's own files tell the agent.
     pub(super) instructions: Option<String>,
     /// How the configuration is loaded, for another model.
@@ -184,8 +183,8 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
-        if let Some(run) = self.goes_on_from {
-            return self.say_after(run, message).await;
+        if let Some(turn) = self.goes_on_from {
+            return self.say_after(turn, message).await;
         }
         let (message, named) = files_in(message)?;
         self.attachments.extend(named);
@@ -249,7 +248,11 @@ impl Conversation {
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
-        ask::unless_turned_away(&self.attended, &run)
+        if let Err(denied) = ask::unless_turned_away(&self.attended, &run) {
+            // Whoever cannot be told still has the answer.
+            let _ = denied.write(&mut anstream::stderr());
+        }
+        Ok(())
     }
 
     /// Returns the run of the session that has not ended, if there is one.

@@ -2,11 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use neuraxis::core::Message;
+use neuraxis::core::{Message, forked_history};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::SessionFilter;
 
@@ -41,7 +42,7 @@ impl Conversation {
         let Ok(messages) = self.messages().await else {
             return;
         };
-        let is_said = |message: &std::sync::Arc<Message>| matches!(**message, Message::User { .. });
+        let is_said = |message: &Arc<Message>| matches!(**message, Message::User { .. });
         let Some(last) = messages.iter().rposition(is_said) else {
             return;
         };
@@ -161,17 +162,14 @@ impl Conversation {
     }
 
     /// Returns the messages of the session, up to where the conversation goes on.
-    async fn messages(&self) -> Result<Vec<std::sync::Arc<Message>>, CommandError> {
+    async fn messages(&self) -> Result<Vec<Arc<Message>>, CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        let Some(runs) = sessions.runs(&self.session).await? else {
-            return Ok(Vec::new());
-        };
-        let after = self.goes_on_from.and_then(|run| {
-            let place = runs.iter().position(|it| it.run_id == run)?;
-            runs.get(place + 1)
-        });
-        let history = match after {
-            Some(undone) => sessions.history_before(undone.run_id).await?,
+        let history = match self.goes_on_from {
+            Some((run, turn)) => {
+                let before = sessions.history_before(run).await?;
+                forked_history(&before, &sessions.records(run).await?, turn)
+            }
+            None if sessions.runs(&self.session).await?.is_none() => return Ok(Vec::new()),
             None => sessions.history(&self.session).await?,
         };
         Ok(history.messages().to_vec())

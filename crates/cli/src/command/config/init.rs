@@ -27,11 +27,12 @@ pub(crate) struct Init {}
 impl Init {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let path = setup.file().unwrap_or(Path::new("neuraxis.toml"));
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let made = match folder.as_os_str().is_empty() {
-            true => Ok(()),
-            false => fs::create_dir_all(folder),
-        };
+        let own = setup.environment()?;
+        let folder = path
+            .parent()
+            .filter(|folder| own.config_dir() == Some(folder));
+        // Another one that is not there may be a slip.
+        let made = folder.map_or(Ok(()), fs::create_dir_all);
         let file = made.and_then(|()| File::options().write(true).create_new(true).open(path));
         let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));
         written.map_err(|error| refused(path, error))?;
