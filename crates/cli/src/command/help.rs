@@ -156,7 +156,7 @@ fn listed() -> String {
 }
 
 fn show(output: &mut Output, text: &str) -> std::io::Result<()> {
-    if !output.shows_styles() {
+    if !output.lays_out() {
         return output.text(text);
     }
     let mut markdown = Markdown::default();
