@@ -43,10 +43,17 @@ fn names_command(said: &[OsString]) -> bool {
         return true;
     }
     let first = words.find(|word| !word.starts_with('-'));
-    first.is_some_and(|word| {
-        let mut names = names.iter();
-        names.any(|name| strsim::jaro_winkler(name, word) >= LIKENESS)
-    })
+    first.is_some_and(|word| names.iter().any(|name| is_slip(word, name)))
+}
+
+/// Tells whether a word was most likely meant as this name: nearly the same, or the same letters in another order.
+fn is_slip(word: &str, name: &str) -> bool {
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    strsim::jaro_winkler(name, word) >= LIKENESS || letters(word) == letters(name)
 }
 
 #[cfg(test)]
@@ -73,6 +80,7 @@ mod tests {
         for (line, kind) in [
             (&["sesions", "list"][..], ErrorKind::InvalidSubcommand),
             (&["doctr"], ErrorKind::InvalidSubcommand),
+            (&["aks", "Hi"], ErrorKind::InvalidSubcommand),
             (&["Hi", "--chanel", "code"], ErrorKind::UnknownArgument),
             (&["-m", "gpt", "chat"], ErrorKind::UnknownArgument),
         ] {

@@ -368,6 +368,7 @@ fn the_template_explains_every_key_there_is() {
                 format!("\n#{key} = "),
                 format!("\n#{key}."),
                 format!("{key}, "),
+                format!(" {key}: "),
             ]
             .iter()
             .any(|text| template.contains(text.as_str()));

@@ -55,7 +55,7 @@ impl SetUp {
             [only] => only,
             several => self.choose(several)?,
         };
-        eprintln!("Using {}.", one_line(&chosen.about));
+        anstream::eprintln!("Using {}.", one_line(&chosen.about));
         let offered = offered(setup, chosen).await;
         if let Err(error) = &offered {
             progress.warn(&format!("it does not say which models it has: {error}"));
@@ -80,9 +80,9 @@ impl SetUp {
     /// Asks which of several is meant.
     fn choose<'a>(&self, several: &'a [Candidate]) -> Result<&'a Candidate, CommandError> {
         if !self.yes {
-            eprintln!("These could answer:");
+            anstream::eprintln!("These could answer:");
             for (place, candidate) in several.iter().enumerate() {
-                eprintln!("  {}  {}", place + 1, one_line(&candidate.about));
+                anstream::eprintln!("  {}  {}", place + 1, one_line(&candidate.about));
             }
         }
         let number = match self.yes {
@@ -108,13 +108,13 @@ impl SetUp {
             true => usual.to_owned(),
             false => {
                 if !offered.is_empty() {
-                    eprintln!("It has these models:");
+                    anstream::eprintln!("It has these models:");
                 }
                 for name in offered.iter().take(MAX_LISTED) {
-                    eprintln!("  {}", one_line(name));
+                    anstream::eprintln!("  {}", one_line(name));
                 }
                 if let Some(more @ 1..) = offered.len().checked_sub(MAX_LISTED) {
-                    eprintln!("  … and {more} more");
+                    anstream::eprintln!("  … and {more} more");
                 }
                 asked("Which model?", usual)?
             }

@@ -171,7 +171,7 @@ fn at_a_terminal_a_projects_instructions_are_asked_about_once() {
         spawn_command(command, Some(60_000)).unwrap()
     };
     let mut person = sit();
-    person.exp_string("│ Always answer in verse.").unwrap();
+    person.exp_string("Always answer in verse.").unwrap();
     person.exp_string("Follow it?").unwrap();
     person.send_line("y").unwrap();
     person.exp_string("following ").unwrap();
