@@ -2,7 +2,6 @@
 //! loopback that takes everything. A run is three turns with two tool calls each, and an answer.
 #![expect(
     clippy::expect_used,
-    missing_docs,
     reason = "a benchmark that cannot set up its world has to fail"
 )]
 

@@ -66,7 +66,7 @@ async fn by_restate(restate: &Restate, name: &str, at_once: usize, store: &Arc<d
 
 fn builder(store: &Arc<dyn SessionStore>) -> OrchestratorBuilder {
     let model = ScriptedModel::answering(|request| {
-        let results = request.messages.iter();
+        let results = request.messages.messages().iter();
         let results = results.filter(|message| matches!(***message, Message::Tool(_)));
         match results.count() {
             TURNS.. => reply::text("done"),
