@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn money_is_told_to_the_millionth_and_says_how_sure_it_is() {
+    fn small_amounts_of_money_are_told_to_the_millionth_and_how_sure_each_is() {
         let told = |amount, label| {
             let amount = neuraxis::core::MicroUsd(amount);
             money(Cost { amount, label })
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(told(1_234_567, CountLabel::Measured), some("$1.234567"));
+        assert_eq!(told(1_234_567, CountLabel::Measured), some("$1.2345"));
         assert_eq!(told(42, CountLabel::Estimated), some("~$0.000042"));
         assert_eq!(told(42, CountLabel::Unknown), some("$0.000042+"));
         assert_eq!(told(0, CountLabel::Unknown), None);

@@ -14,7 +14,7 @@ const DAY = 86_400_000;
 export class StatsPage {
   constructor() {
     this.title = "Statistics";
-    this.span = el("select", { "aria-label": "Time", on: { change: () => this.load() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
+    this.span = el("select", { class: "field", "aria-label": "Time", on: { change: () => this.load() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
     this.body = el("div", { class: "stats", "aria-live": "polite" });
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("div", { class: "stats-head" }, el("h1", { text: "Statistics" }), this.span), this.body));
   }

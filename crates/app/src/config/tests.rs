@@ -299,7 +299,9 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
         _ => line,
     });
     let text: Vec<&str> = lines.collect();
-    let machine = Machine::new().with_file("user/neuraxis.toml", &text.join("\n"));
+    let machine = Machine::new()
+        .with_file("user/neuraxis.toml", &text.join("\n"))
+        .with_file("user/prices.toml", prices::LIST);
     let config = machine.load().unwrap();
     for key in [
         "models.reasoning.provider",
@@ -318,7 +320,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
 }
 
 /// Every section there is, with what its table has to hold anyway.
-const SECTIONS: [(&str, &str); 30] = [
+const SECTIONS: [(&str, &str); 36] = [
     ("models.x", "provider = 'openai'"),
     ("models.x", "provider = 'llama'"),
     ("models.x", "provider = 'anthropic'"),
@@ -349,6 +351,12 @@ const SECTIONS: [(&str, &str); 30] = [
     ("taint", ""),
     ("health", ""),
     ("prices.x", ""),
+    ("price_list", ""),
+    ("driver", ""),
+    ("driver.restate", ""),
+    ("telemetry", ""),
+    ("telemetry.otlp", ""),
+    ("telemetry.json_lines", ""),
 ];
 
 /// What a message lists as the keys of a section is all of them, so that no list has to be kept here.

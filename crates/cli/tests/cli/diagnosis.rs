@@ -186,6 +186,7 @@ fn the_doctor_of_what_works_is_content() {
         "sandbox",
         "terminal",
         "search",
+        "telemetry",
         "models",
         "key",
         "reachable",

@@ -294,8 +294,8 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
     let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "e");
-    person.exp_string("which you edited:").unwrap();
     person.exp_string("Asia/Seoul").unwrap();
+    person.exp_string("which you edited").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
     person.exp_string("Done.").unwrap();
@@ -344,7 +344,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
         &[&["chat", "--session", "s"], &settings[..]].concat(),
     );
     person
-        .exp_string("which waits for your approval of a call: /resume goes on with it")
+        .exp_string("your approval of a call: /resume goes on with it")
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/approvals");
@@ -393,7 +393,7 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     assert_eq!(note.code, Some(0), "{note:?}");
     assert!(note.stderr.contains("the decision is kept"), "{note:?}");
     person
-        .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer from here would come")
+        .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer")
         .unwrap();
     person.exp_string("not now").unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -426,11 +426,11 @@ fn an_answer_that_comes_too_late_is_told_so() {
     let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "e");
-    person.exp_string("which you edited:").unwrap();
     person
-        .exp_string(
-            "denied by tester, at the terminal (not now); an answer from here would come too late",
-        )
+        .exp_string("with arguments which you edited")
+        .unwrap();
+    person
+        .exp_string("denied by tester, at the terminal (not now); an answer")
         .unwrap();
     assert_eq!(leave(&mut person), 0);
 }
@@ -585,6 +585,9 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
         let machine = Machine::new().with_untrusted(text);
         let mut person = sit(&machine, &["ask", "What time is it?"]);
         let told = person.exp_string("It is ").unwrap();
+        // The lines are as wide as the terminal.
+        let told: Vec<&str> = told.split_whitespace().collect();
+        let told = told.join(" ");
         assert!(
             told.contains("`neuraxis trust add --yes` trusts it"),
             "{told}"

@@ -4,7 +4,7 @@ use neuraxis_core::{Cost, CountLabel, MicroUsd, ModelRef, TokenCount, Usage};
 
 use super::*;
 
-const LIST: &str = "checked = \"2031-01-01\"\n[prices.\"openai/gpt-9\"]\nprompt = 3.0\ncompletion = 9.0\nsource = \"https://example.com\"\n";
+pub(super) const LIST: &str = "checked = \"2031-01-01\"\n[prices.\"openai/gpt-9\"]\nprompt = 3.0\ncompletion = 9.0\nsource = \"https://example.com\"\n";
 
 fn cost(config: &Config, model: &str) -> Option<Cost> {
     let usage = Usage {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use neuraxis::cassette::{CassetteConfig, ToolResults};
 use neuraxis::evals::{Case, EvalFile, Evals, Source, judge};
-use neuraxis_app::{App, OpenStore, Tape};
+use neuraxis_app::{App, OpenStore, Tape, Telemetry};
 
 use crate::error::CommandError;
 use crate::progress::Progress;
@@ -19,6 +19,8 @@ pub(super) struct Engines {
     /// With a recording that a case names.
     cassettes: Vec<(PathBuf, App)>,
     store: OpenStore,
+    /// Where the traces of all of them go, if there is any engine.
+    telemetry: Option<Telemetry>,
     is_replay: bool,
 }
 
@@ -34,11 +36,14 @@ impl Engines {
         let is_asked = file.cases.iter().any(asks);
         let store = OpenStore::open(&loaded.config).await?;
         let models = match is_asked {
-            true => Some(app(loaded, tape, &store).await?),
+            true => Some(app(loaded, tape, &store, None).await?),
             false => None,
         };
+        // One way out for the traces of all engines.
+        let mut telemetry = None;
         match &models {
             Some(app) => {
+                telemetry = Some(app.telemetry());
                 for notice in &app.notices {
                     Progress::new().notice(notice);
                 }
@@ -49,13 +54,15 @@ impl Engines {
         for file in file.cassettes() {
             let mut config = CassetteConfig::new(&file);
             config.tool_results = ToolResults::Ignore;
-            let app = app(loaded, Tape::Replay(config), &store).await?;
+            let app = app(loaded, Tape::Replay(config), &store, telemetry.clone()).await?;
+            telemetry = Some(app.telemetry());
             cassettes.push((file, app));
         }
         Ok(Self {
             models,
             cassettes,
             store,
+            telemetry,
             is_replay,
         })
     }
@@ -87,6 +94,11 @@ impl Engines {
             app.stop_servers().await;
             finished = app.tapes.finish();
         }
+        if let Some(telemetry) = &self.telemetry {
+            for notice in telemetry.close().await {
+                Progress::new().warn(&notice);
+            }
+        }
         self.store.close().await;
         for notice in finished.map_err(CommandError::failed)? {
             Progress::new().warn(&notice);
@@ -95,8 +107,16 @@ impl Engines {
     }
 }
 
-async fn app(loaded: &Loaded, tape: Tape, store: &OpenStore) -> Result<App, CommandError> {
+async fn app(
+    loaded: &Loaded,
+    tape: Tape,
+    store: &OpenStore,
+    telemetry: Option<Telemetry>,
+) -> Result<App, CommandError> {
     let judge = judge().map_err(CommandError::failed)?;
-    let app = loaded.app().tape(tape).store(store.clone());
+    let mut app = loaded.app().tape(tape).store(store.clone());
+    if let Some(telemetry) = telemetry {
+        app = app.telemetry(telemetry);
+    }
     Ok(app.extend(|builder| builder.agent(judge)).build().await?)
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use neuraxis::core::MicroUsd;
 use neuraxis::core::log::describe::counted;
 use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift};
 use unicode_width::UnicodeWidthStr;
 
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
-use crate::quantities::brief;
+use crate::quantities::{brief, dollars};
 
 /// The most columns of a case's name before the next column begins.
 const MAX_NAME: usize = 40;
@@ -73,7 +74,7 @@ fn line(case: &CaseReport, width: usize) -> String {
     {
         parts.push(counted(attempt.turns.into(), "turn"));
         parts.push(brief(Duration::from_millis(attempt.active_ms)));
-        parts.extend(dollars(attempt.cost_micro_usd));
+        parts.extend(cost(attempt.cost_micro_usd));
     }
     let line = format!(
         "{style}{word:<7}{style:#} {name}{room}  {}",
@@ -127,14 +128,14 @@ fn summary(report: &Report) -> String {
         let at_least = if totals.tokens_measured { "" } else { "about " };
         parts.push(format!("{at_least}{}", counted(totals.tokens, "token")));
     }
-    parts.extend(dollars(totals.cost_micro_usd));
+    parts.extend(cost(totals.cost_micro_usd));
     parts.join(" · ")
 }
 
 /// Says what something cost, where that is known and not nothing.
-fn dollars(micro_usd: Option<u64>) -> Option<String> {
+fn cost(micro_usd: Option<u64>) -> Option<String> {
     let cost = micro_usd.filter(|cost| *cost > 0)?;
-    Some(format!("${}.{:06}", cost / 1_000_000, cost % 1_000_000))
+    Some(dollars(MicroUsd(cost)))
 }
 
 const fn style_of(status: CaseStatus) -> Style {

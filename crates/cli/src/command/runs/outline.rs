@@ -18,7 +18,7 @@ use crate::tree::{Branches, Node};
 const MAX_DEPTH: usize = 32;
 
 /// The fewest columns of a terminal in which there is room for bars.
-const LEAST_FOR_BARS: usize = 40;
+const LEAST_FOR_BARS: usize = 50;
 
 /// The fewest and the most columns of a bar.
 const BAR: (usize, usize) = (8, 24);
