@@ -66,10 +66,14 @@ pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
 
 /// Returns the session that is meant by its id, the beginning or the end of it, or `last`.
 pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId, CommandError> {
-    match existing(sessions, text).await? {
-        Some(session) => Ok(session),
-        None => Err(FindError::NoSession(text.to_owned()).into()),
-    }
+    let missing = match sessions.find(text).await {
+        Err(missing @ FindError::NoSession(_)) => missing,
+        found => return Ok(found?),
+    };
+    // Here nothing is begun, so that a beginning of any length was looked for.
+    existing(sessions, text)
+        .await?
+        .ok_or_else(|| missing.into())
 }
 
 /// Returns the run that is meant by its id, the beginning or the end of it, or `last`.
