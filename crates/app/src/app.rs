@@ -228,13 +228,7 @@ impl<'a> AppBuilder<'a> {
         let mut builder = servers.offered_by(Orchestrator::builder());
         // Where what is allowed ends with the process, so may the key.
         if opened.outlives_the_process() {
-            let key = approval_key::read(config, environment).map_err(|source| {
-                let at = config.origin("store.approval_key_file");
-                BuildError::ApprovalKey { at, source }
-            })?;
-            builder = key
-                .into_iter()
-                .fold(builder, OrchestratorBuilder::approval_key);
+            builder = with_key(builder, config, environment)?;
         }
         builder = builder
             .policy(config.policy().clone())
@@ -295,6 +289,20 @@ impl<'a> AppBuilder<'a> {
             telemetry,
         })
     }
+}
+
+/// Gives an engine the key by which its approvals are known, if there is one.
+fn with_key(
+    builder: OrchestratorBuilder,
+    config: &Config,
+    environment: &Environment,
+) -> Result<OrchestratorBuilder, BuildError> {
+    let key = approval_key::read(config, environment).map_err(|source| {
+        let at = config.origin("store.approval_key_file");
+        BuildError::ApprovalKey { at, source }
+    })?;
+    let key = key.into_iter();
+    Ok(key.fold(builder, OrchestratorBuilder::approval_key))
 }
 
 /// Has the runs of an engine driven elsewhere, if the configuration says so.

@@ -94,12 +94,13 @@ impl PriceList {
         let written: Written =
             toml::from_str(text).map_err(|error| PolicyError::syntax(text, &error))?;
         let prices = written.prices.into_iter().map(|(name, written)| {
-            let mut price = PriceConfig::default();
-            price.prompt = written.prompt;
-            price.cached = written.cached;
-            price.cache_written = written.cache_written;
-            price.completion = written.completion;
-            price.reasoning = written.reasoning;
+            let price = PriceConfig {
+                prompt: written.prompt,
+                cached: written.cached,
+                cache_written: written.cache_written,
+                completion: written.completion,
+                reasoning: written.reasoning,
+            };
             (name, price)
         });
         Ok(Self {

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         return code;
     }
     completion::answer();
-    match question::parse(std::env::args_os().collect()) {
+    match question::parse(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(arguments) => match run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => error.report(),

@@ -44,7 +44,7 @@ pub(crate) fn dollars(cost: MicroUsd) -> String {
     let micros = cost.0;
     match micros {
         0 => "$0".to_owned(),
-        ..10_000 => format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000),
+        1..10_000 => format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000),
         micros => format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100),
     }
 }

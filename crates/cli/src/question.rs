@@ -14,8 +14,8 @@ const ASK: &str = "ask";
 const LIKENESS: f64 = 0.9;
 
 /// Reads the arguments. Where they name no command, they are those of `ask`.
-pub(crate) fn parse(given: Vec<OsString>) -> Result<Arguments, clap::Error> {
-    let error = match Arguments::try_parse_from(&given) {
+pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
+    let error = match Arguments::try_parse_from(given) {
         Ok(arguments) => return Ok(arguments),
         Err(error) => error,
     };
@@ -37,7 +37,10 @@ pub(crate) fn parse(given: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Tells whether a word is a command, or most likely meant as one.
 fn names_command(said: &[OsString]) -> bool {
     let command = Arguments::command();
-    let names: Vec<&str> = command.get_subcommands().map(|it| it.get_name()).collect();
+    let names: Vec<&str> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
     let mut words = said.iter().filter_map(|word| word.to_str());
     if words.clone().any(|word| names.contains(&word)) {
         return true;
@@ -62,7 +65,8 @@ mod tests {
 
     fn parsed(line: &[&str]) -> Result<Arguments, ErrorKind> {
         let given = std::iter::once("neuraxis").chain(line.iter().copied());
-        parse(given.map(OsString::from).collect()).map_err(|error| error.kind())
+        let given: Vec<_> = given.map(OsString::from).collect();
+        parse(&given).map_err(|error| error.kind())
     }
 
     #[test]

@@ -28,6 +28,7 @@ export class Chat {
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
     this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
+    this.joined = 0;
     this.isAtEnd = true;
     this.top = 0;
     this.height = 0;
@@ -117,7 +118,7 @@ export class Chat {
   view(more) {
     const view = new TurnView({ ...more, hooks: {
       retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
-      changed: (turn, node) => this.changed(turn, node), steered: () => this.pending?.remove(), isLive: () => true,
+      changed: (turn, node) => this.changed(turn, node), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => true,
     } });
     view.sessionId = this.sessionId;
     return view;
@@ -189,12 +190,15 @@ export class Chat {
       return this.complain({ title: "Files begin a turn", message: "They cannot join a run at work: send them when it is over, or leave them out." });
     }
     if (!view.runId) return this.composer.restore(text);
+    const { joined } = this;
     try {
       await post(path`/runs/${view.runId}/steer`, { message: text });
+      announce("Your message joins the run");
+      // The run may have taken it in before the answer to this came.
+      if (this.joined > joined) return undefined;
       this.pending?.remove();
       this.pending = el("p", { class: "line-note", text: `Joins the run: ${text}` });
       view.state.before(this.pending);
-      announce("Your message joins the run");
     } catch (problem) {
       this.composer.restore(text);
       this.complain(problem);

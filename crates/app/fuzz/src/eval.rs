@@ -34,7 +34,7 @@ fn refused(text: &str, fault: &FileFault) {
     assert!(told.len() < MAX_ERROR_BYTES, "{told}");
     match fault {
         FileFault::Line { line, .. } => {
-            assert!((1..=text.lines().count() + 1).contains(line), "{told}")
+            assert!((1..=text.lines().count() + 1).contains(line), "{told}");
         }
         FileFault::Empty => {}
         other => panic!("a text is read from no file: {other}"),

@@ -196,6 +196,10 @@ mod tests {
 
     use super::*;
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers make the value for it"
+    )]
     fn result(value: Value, metadata: Option<Value>) -> ToolResult {
         let mut record = json!({
             "tool_call_id": "call_1", "name": "tool", "index": 0, "status": "done", "value": value,

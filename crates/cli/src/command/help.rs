@@ -147,7 +147,7 @@ fn listed() -> String {
     let topics = topics.map(|(name, about, _)| format!("  {name:<13} {about}\n"));
     let topics: String = topics.collect();
     let command = Arguments::command();
-    let commands = command.get_subcommands().map(|command| command.get_name());
+    let commands = command.get_subcommands().map(clap::Command::get_name);
     let commands: Vec<&str> = commands.collect();
     format!(
         "Documents, shown by `neuraxis help TOPIC`:\n{topics}\nCommands, with options that `neuraxis help COMMAND` explains:\n  {}\n",
@@ -171,7 +171,7 @@ fn unknown(word: &str) -> CommandError {
         one_line(word)
     );
     let command = Arguments::command();
-    let commands = command.get_subcommands().map(|command| command.get_name());
+    let commands = command.get_subcommands().map(clap::Command::get_name);
     let known = TOPICS.iter().map(|(name, ..)| *name).chain(commands);
     match nearest(word, known) {
         Some(near) => CommandError::usage(error).hint(format!("`neuraxis help {near}` is one")),

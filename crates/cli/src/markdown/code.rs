@@ -187,7 +187,7 @@ mod tests {
         let again: Vec<String> = lines.iter().map(|line| code.line(line)).collect();
         assert_eq!(again, shown);
         code.begin("rust");
-        assert_eq!(code.line("fn other() {}").is_empty(), false);
+        assert!(!code.line("fn other() {}").is_empty());
         code.begin("nolanguage");
         assert_eq!(code.line("x"), "\u{1b}[36mx\u{1b}[0m");
     }

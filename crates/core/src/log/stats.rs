@@ -213,13 +213,13 @@ fn whole(run: &LogSummary) -> Tallied {
     if run.ended_at.is_some() {
         latencies.add(used.worked);
     }
-    let mut whole = Tallied::default();
-    whole.calls = used.llm_calls;
-    whole.failures = u64::from(run.status == RunStatus::Failed);
-    whole.usage = used.usage.total;
-    whole.cost = used.paid();
-    whole.latencies = latencies;
-    whole
+    Tallied {
+        calls: used.llm_calls,
+        failures: u64::from(run.status == RunStatus::Failed),
+        usage: used.usage.total,
+        cost: used.paid(),
+        latencies,
+    }
 }
 
 fn add_named(sums: &mut BTreeMap<String, Sum>, named: &Named) {

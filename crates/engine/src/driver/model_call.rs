@@ -163,7 +163,7 @@ impl Driver {
             return Input::TimePassed;
         }
         self.loading.is_over(effect_id);
-        let engine = &self.engine;
+        let (engine, health) = (&self.engine, &self.engine.health);
         let clock = engine.clock.as_ref();
         let error = match result {
             Ok(reply) => {
@@ -182,9 +182,7 @@ impl Driver {
             }
             Err(error) => error,
         };
-        let degraded = engine
-            .health
-            .failed(&engine.policy, &served_by, &error.kind, clock);
+        let degraded = health.failed(&engine.policy, &served_by, &error.kind, clock);
         let model = engine.model(&served_by, None);
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());

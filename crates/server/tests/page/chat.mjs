@@ -112,7 +112,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await sees(page, ".reply .md", "word3");
   await page.keyboard.type("and this");
   await page.keyboard.press("Enter");
-  await sees(page, ".line-note", "Joins the run: and this");
+  await sees(page, ".steered .bubble", "and this");
   await page.click("[aria-label='Stop the run']");
   await sees(page, ".line-note", "stopped on the page");
   await over(page, 1);

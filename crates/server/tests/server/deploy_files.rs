@@ -44,7 +44,7 @@ fn the_configuration_for_kubernetes_is_one() {
     let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
     let (_, rest) = text.split_once("neuraxis.toml: |\n").unwrap();
     let lines = rest.lines().take_while(|line| *line != "---");
-    let lines: Vec<_> = lines.map(|line| line.trim_start()).collect();
+    let lines: Vec<_> = lines.map(str::trim_start).collect();
     let config = loaded(&lines.join("\n"), &[]);
     assert_eq!(config.driver().kind, DriverKind::Restate);
     config.driver().restate.check().unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Not for what they used by the time of their records, which `usage` tells.
 
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::{LogSummary, Stats};
 use neuraxis_ports::StatsFilter;
 use sqlx::AssertSqlSafe;
@@ -26,7 +27,7 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
          ORDER BY runs.started_at, runs.key LIMIT {PAGE}"
     );
     let mut stats = Stats::default();
-    let since = filter.since.map(|since| since.as_microsecond());
+    let since = filter.since.map(Timestamp::as_microsecond);
     let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
     loop {
         // The place of the last run that was counted.

@@ -105,7 +105,7 @@ async fn a_newer_schema_on_a_server_is_refused_with_both_versions() {
             error,
             OpenError::Newer {
                 found: 99,
-                known: 6,
+                known: 7,
                 ..
             }
         ),

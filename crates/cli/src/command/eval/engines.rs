@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use neuraxis::cassette::{CassetteConfig, ToolResults};
 use neuraxis::evals::{Case, EvalFile, Evals, Source, judge};
-use neuraxis_app::{App, OpenStore, Tape, Telemetry};
+use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry};
 
 use crate::error::CommandError;
 use crate::progress::Progress;
@@ -19,8 +19,8 @@ pub(super) struct Engines {
     /// With a recording that a case names.
     cassettes: Vec<(PathBuf, App)>,
     store: OpenStore,
-    /// Where the traces of all of them go, if there is any engine.
-    telemetry: Option<Telemetry>,
+    /// Where the traces of all of them go.
+    telemetry: Telemetry,
     is_replay: bool,
 }
 
@@ -35,15 +35,15 @@ impl Engines {
         let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
         let is_asked = file.cases.iter().any(asks);
         let store = OpenStore::open(&loaded.config).await?;
+        // One way out for the traces of all engines.
+        let telemetry = Telemetry::start(&loaded.config, &loaded.environment);
+        let telemetry = telemetry.map_err(BuildError::from)?;
         let models = match is_asked {
-            true => Some(app(loaded, tape, &store, None).await?),
+            true => Some(app(loaded, tape, &store, &telemetry).await?),
             false => None,
         };
-        // One way out for the traces of all engines.
-        let mut telemetry = None;
         match &models {
             Some(app) => {
-                telemetry = Some(app.telemetry());
                 for notice in &app.notices {
                     Progress::new().notice(notice);
                 }
@@ -54,8 +54,7 @@ impl Engines {
         for file in file.cassettes() {
             let mut config = CassetteConfig::new(&file);
             config.tool_results = ToolResults::Ignore;
-            let app = app(loaded, Tape::Replay(config), &store, telemetry.clone()).await?;
-            telemetry = Some(app.telemetry());
+            let app = app(loaded, Tape::Replay(config), &store, &telemetry).await?;
             cassettes.push((file, app));
         }
         Ok(Self {
@@ -94,10 +93,8 @@ impl Engines {
             app.stop_servers().await;
             finished = app.tapes.finish();
         }
-        if let Some(telemetry) = &self.telemetry {
-            for notice in telemetry.close().await {
-                Progress::new().warn(&notice);
-            }
+        for notice in self.telemetry.close().await {
+            Progress::new().warn(&notice);
         }
         self.store.close().await;
         for notice in finished.map_err(CommandError::failed)? {
@@ -111,12 +108,10 @@ async fn app(
     loaded: &Loaded,
     tape: Tape,
     store: &OpenStore,
-    telemetry: Option<Telemetry>,
+    telemetry: &Telemetry,
 ) -> Result<App, CommandError> {
     let judge = judge().map_err(CommandError::failed)?;
-    let mut app = loaded.app().tape(tape).store(store.clone());
-    if let Some(telemetry) = telemetry {
-        app = app.telemetry(telemetry);
-    }
+    let app = loaded.app().tape(tape).store(store.clone());
+    let app = app.telemetry(telemetry.clone());
     Ok(app.extend(|builder| builder.agent(judge)).build().await?)
 }

@@ -55,7 +55,7 @@ impl Cassette {
         sessions: &Sessions,
         redactor: cassette::Redactor,
     ) -> Result<(), CommandError> {
-        let run = lookup::run(&sessions, &self.id).await?.run_id;
+        let run = lookup::run(sessions, &self.id).await?.run_id;
         let records = sessions.records(run).await?;
         let history = sessions.history_before(run).await?;
         let made = cassette::Cassette::from_records(history, &records, redactor.clone());
