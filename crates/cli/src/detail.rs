@@ -35,3 +35,19 @@ impl DetailArguments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_says_how_much_is_told() {
+        for (quiet, verbose, expected) in [
+            (false, false, Detail::Usual),
+            (true, false, Detail::Quiet),
+            (false, true, Detail::Verbose),
+        ] {
+            assert_eq!(DetailArguments { quiet, verbose }.detail(), expected);
+        }
+    }
+}

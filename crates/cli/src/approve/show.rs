@@ -179,7 +179,7 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
 enum Below {
     /// Those that the lines do not show.
     Rest,
-    /// All of them.
+    /// The exact arguments, every one.
     Exact,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct SessionChoice {
     goes_on: bool,
 }
 
-/// Which model answers.
+/// The option that names the model.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ModelArgument {
     /// The model that answers: a role that is configured, a model of the provider in use, or PROVIDER/MODEL. As policy

@@ -58,7 +58,7 @@ pub struct StatsRow {
     pub failures: u64,
     /// The tokens of its model calls; none of a tool.
     pub usage: Usage,
-    /// What those cost.
+    /// Money for those tokens, and how sure the amount is.
     #[serde(flatten)]
     pub cost: Cost,
     /// How long runs that ended were active; of a model or role, how long calls took that gave a reply; of a tool, calls that
@@ -140,7 +140,7 @@ impl Stats {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Stats"))]
 struct Shown {
-    /// All runs.
+    /// Of all runs together, whichever day they began.
     total: StatsRow,
     /// By day, the oldest first; days without runs are left out.
     days: Vec<StatsRow>,

@@ -64,7 +64,7 @@ pub struct Tallied {
     /// The tokens of its model calls, failed attempts included as far as known; nothing for tools.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: Usage,
-    /// What those cost.
+    /// Money for those tokens, and how sure the amount is.
     #[serde(skip_serializing_if = "is_default")]
     pub cost: Cost,
     /// How long model calls that gave a reply, tool calls that ran, or agents that ended took.
