@@ -13,7 +13,7 @@ use crate::markdown::Markdown;
 use crate::output::Output;
 
 /// The documents: what they are called, what they are about, and their text.
-const TOPICS: [(&str, &str, &str); 15] = [
+const TOPICS: [(&str, &str, &str); 18] = [
     (
         "models",
         "which model answers, and what to do where it does not",
@@ -88,6 +88,21 @@ const TOPICS: [(&str, &str, &str); 15] = [
         "server",
         "neuraxis-server and its HTTP API",
         include_str!("../../../../docs/server.md"),
+    ),
+    (
+        "evals",
+        "whether agents still do what they should",
+        include_str!("../../../../docs/evals.md"),
+    ),
+    (
+        "observability",
+        "traces, metrics and where they go",
+        include_str!("../../../../docs/observability.md"),
+    ),
+    (
+        "scale",
+        "many servers, and runs that workers drive",
+        include_str!("../../../../docs/scale.md"),
     ),
 ];
 
