@@ -85,6 +85,47 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
+    /// The names that [`name`](Self::name) can return, in the order of the variants.
+    pub const NAMES: [&'static str; 15] = [
+        "stop",
+        "max_turns",
+        "length",
+        "content_filter",
+        "refused",
+        "unknown_tool",
+        "tool_error",
+        "budget",
+        "deadline",
+        "invalid_answer",
+        "cancelled",
+        "clarify",
+        "client_tools",
+        "failed",
+        "interrupted",
+    ];
+
+    /// Returns the name that records have for it, without what it holds beside: fit for a label or a filter.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::MaxTurns => "max_turns",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+            Self::Refused => "refused",
+            Self::UnknownTool(_) => "unknown_tool",
+            Self::ToolError => "tool_error",
+            Self::Budget(_) => "budget",
+            Self::Deadline => "deadline",
+            Self::InvalidAnswer(_) => "invalid_answer",
+            Self::Cancelled => "cancelled",
+            Self::Clarify => "clarify",
+            Self::ClientTools => "client_tools",
+            Self::Failed(_) => "failed",
+            Self::Interrupted(_) => "interrupted",
+        }
+    }
+
     /// Tells whether a limit ended the run, so that its answer was asked for as the last one.
     #[must_use]
     pub const fn ends_at_a_limit(&self) -> bool {
@@ -207,6 +248,39 @@ impl RunOutcome {
             | FinishReason::InvalidAnswer(_) => RunStatus::Failed,
             FinishReason::Cancelled | FinishReason::Interrupted(_) => RunStatus::Interrupted,
             _ => RunStatus::Done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_the_name_that_records_have_for_it() {
+        let text = || "x".to_owned();
+        let reasons = [
+            FinishReason::Stop,
+            FinishReason::MaxTurns,
+            FinishReason::Length,
+            FinishReason::ContentFilter,
+            FinishReason::Refused,
+            FinishReason::UnknownTool(text()),
+            FinishReason::ToolError,
+            FinishReason::Budget(BudgetKind::Cost),
+            FinishReason::Deadline,
+            FinishReason::InvalidAnswer(text()),
+            FinishReason::Cancelled,
+            FinishReason::Clarify,
+            FinishReason::ClientTools,
+            FinishReason::Failed(text()),
+            FinishReason::Interrupted(text()),
+        ];
+        for (reason, expected) in reasons.iter().zip(FinishReason::NAMES) {
+            let written = serde_json::to_value(reason).unwrap();
+            let object = written.as_object().and_then(|object| object.keys().next());
+            let recorded = written.as_str().or(object.map(String::as_str));
+            assert_eq!((reason.name(), recorded), (expected, Some(expected)));
         }
     }
 }

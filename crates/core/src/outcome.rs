@@ -170,6 +170,26 @@ pub enum ToolFailure {
 }
 
 impl ToolFailure {
+    /// Returns the name that records have for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Temporary => "temporary",
+            Self::Permanent => "permanent",
+            Self::Timeout => "timeout",
+            Self::Panic => "panic",
+            Self::Cancelled => "cancelled",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::UnknownTool => "unknown_tool",
+            Self::NotEnabled => "not_enabled",
+            Self::Denied => "denied",
+            Self::ApprovalExpired => "approval_expired",
+            Self::LimitReached => "limit_reached",
+        }
+    }
+
     /// Tells whether the same call may succeed when it is made again at once: the tool failed and did not say that it would
     /// again. Not after a timeout: it has taken as long as it may already, and a tool that hangs would hang twice.
     #[must_use]

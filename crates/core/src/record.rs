@@ -65,6 +65,15 @@ struct Envelope {
 }
 
 impl Record {
+    /// Returns how its run began, if this is the record that says so: the first of each log.
+    #[must_use]
+    pub fn run_started(&self) -> Option<&RunStarted> {
+        match &self.body {
+            RecordBody::RunStarted(started) => Some(started),
+            _ => None,
+        }
+    }
+
     /// Returns the record as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -103,7 +103,7 @@ impl AgentSpec {
 /// again.
 pub fn offered_tools<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<ToolName> {
     let mut records = records.into_iter();
-    let Some(RecordBody::RunStarted(started)) = records.next().map(|record| &record.body) else {
+    let Some(started) = records.next().and_then(Record::run_started) else {
         return Vec::new();
     };
     let root = &started.spec.root;

@@ -11,8 +11,8 @@ mod fault;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, RecordBody, ReplyFormat, RunOutcome,
-    RunStatus, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, without_fence,
+    AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, ReplyFormat, RunOutcome, RunStatus,
+    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, without_fence,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -215,10 +215,7 @@ pub(crate) fn of_run(
 
 /// Returns how the agent was started that answers the user.
 fn root_of(records: &[Arc<Record>]) -> Option<&AgentSpec> {
-    match &records.first()?.body {
-        RecordBody::RunStarted(started) => Some(&started.spec.root),
-        _ => None,
-    }
+    Some(&records.first()?.run_started()?.spec.root)
 }
 
 /// Makes a name of a title: what a name may not hold becomes `_`.

@@ -115,8 +115,7 @@ impl Orchestrator {
     ///
     /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
-        // Boxed, so that what beginning needs is free while the run is waited for.
-        let handle = Box::pin(self.runs().start(request)).await?;
+        let handle = self.runs().start(request).await?;
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
         let end = handle.link.end().await;
         drop(guard);

@@ -1,6 +1,5 @@
 //! A check: one thing that has to be true of a run.
 
-mod finish;
 mod table;
 mod verdict;
 
@@ -16,7 +15,6 @@ use serde_json_path::JsonPath;
 
 use crate::matching::CallPattern;
 
-pub(crate) use finish::name as finish_name;
 pub(crate) use table::{CheckTable, json_of, toml_of};
 
 /// One thing that has to be true of a run.
@@ -225,7 +223,7 @@ impl Check {
     /// The run ended for this reason, whatever text or kind it has beside.
     #[must_use]
     pub fn finish_reason(reason: &FinishReason) -> Self {
-        Self(Kind::Finish(finish::name(reason).to_owned()))
+        Self(Kind::Finish(reason.name().to_owned()))
     }
 
     /// No more turns counted.

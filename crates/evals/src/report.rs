@@ -9,7 +9,6 @@ use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::check::finish_name;
 use crate::seen::{Seen, clip};
 
 /// The form in which reports are written. A report of another one is not read.
@@ -312,10 +311,7 @@ impl Attempt {
             error: None,
             run_id: seen.view.run_id(),
             answer: Some(clip(seen.answer(), MAX_ANSWER_CHARS)).filter(|text| !text.is_empty()),
-            finish_reason: seen
-                .view
-                .finish()
-                .map(|reason| finish_name(reason).to_owned()),
+            finish_reason: seen.view.finish().map(|reason| reason.name().to_owned()),
             turns: seen.view.turns(),
             tool_calls: seen.calls.len() as u64,
             tokens,

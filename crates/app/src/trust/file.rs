@@ -1,6 +1,6 @@
 //! Reads and writes the file of the answers: nobody else's, no link, and never half.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
 pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
     let written = (|| {
         let folder = file.parent().unwrap_or(Path::new("."));
-        make_folder(folder)?;
+        crate::approval_key::make_folder(folder)?;
         // Of several processes each has its own draft; the last one to rename counts.
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let draft = folder.join(format!(".{name}.{}", std::process::id()));
@@ -101,14 +101,6 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
         file: file.to_owned(),
         source,
     })
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 /// What becomes of a name that is a symlink.

@@ -133,10 +133,7 @@ impl RunView {
     /// Returns the first record's content: the loop's version, the session, the spec.
     #[must_use]
     pub fn started(&self) -> Option<&RunStarted> {
-        match &self.started.as_ref()?.body {
-            RecordBody::RunStarted(started) => Some(started),
-            _ => None,
-        }
+        self.started.as_ref()?.run_started()
     }
 
     /// Returns the run's id; `None` before its first record.

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
     AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
-    ToolFailure, ToolFinished, ToolKind, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+    ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
     HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
@@ -33,10 +33,11 @@ impl Driver {
     pub(super) fn is_brought(&self, agent: AgentId, tool: &str) -> bool {
         let of_client = |spec: &ToolSpec| spec.kind == ToolKind::Client;
         let mut offered = self.tree.tools(agent).iter();
-        let is_offered = offered.any(|spec| spec.name.as_str() == tool && of_client(spec));
-        let name: Option<ToolName> = tool.parse().ok();
-        let known = name.and_then(|name| self.catalog.tool(&name));
-        is_offered && !known.is_some_and(|known| of_client(known.spec()))
+        let offered = offered.find(|spec| spec.name.as_str() == tool && of_client(spec));
+        offered.is_some_and(|spec| {
+            let known = self.catalog.tool(&spec.name);
+            !known.is_some_and(|known| of_client(known.spec()))
+        })
     }
 
     /// Tells whether a call finds other tools of its agent.

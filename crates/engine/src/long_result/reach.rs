@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{RecordBody, RunId, Seq, SessionId, ToolCallId, uuid::Uuid};
+use neuraxis_core::{RunId, Seq, SessionId, ToolCallId, uuid::Uuid};
 use neuraxis_ports::{OutputPage, OutputPlace, SessionStore, StoreError, ToolError};
 
 /// How many forks may lie between a session and the one whose output it reads.
@@ -64,11 +64,8 @@ impl Reach {
             return Ok(None);
         };
         let records = self.store.records(first.run_id, Seq(0)).await?;
-        let fork = match records.first().map(|record| &record.body) {
-            Some(RecordBody::RunStarted(started)) => started.spec.forked_from,
-            _ => None,
-        };
-        let Some(fork) = fork else {
+        let started = records.first().and_then(|first| first.run_started());
+        let Some(fork) = started.and_then(|started| started.spec.forked_from) else {
             return Ok(None);
         };
         match self.store.run(fork.run_id).await {

@@ -7,8 +7,8 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     Attempt, CallStage, DataPolicy, Effect, EffectId, InboxEntry, Input, InputError, InputId,
-    Limits, OpenCall, Record, RecordBody, Resumed, RunStatus, RunTree, Seq, Stamp, Step,
-    ToolCallId, ToolFinished, ToolKind, TraceContext, Transcript,
+    Limits, OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId,
+    ToolFinished, ToolKind, TraceContext, Transcript,
 };
 
 use super::{Answer, ResumeError};
@@ -174,10 +174,7 @@ fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError>
 
 /// Returns the trace that a run is part of, as it was recorded when the run began.
 pub(crate) fn recorded_trace(records: &[Arc<Record>]) -> Option<TraceContext> {
-    match &records.first()?.body {
-        RecordBody::RunStarted(started) => started.spec.trace.clone(),
-        _ => None,
-    }
+    records.first()?.run_started()?.spec.trace.clone()
 }
 
 /// Returns the effect that waits for a client's result of this call.

@@ -31,7 +31,12 @@ impl Runs {
     /// # Cancel safety
     ///
     /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free.
-    pub async fn start(&self, mut request: UserRequest) -> Result<RunHandle, RequestError> {
+    pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
+        // Boxed: a caller's own future keeps room for what beginning takes (8 KiB) for as long as it lives.
+        Box::pin(self.start_governed(request)).await
+    }
+
+    async fn start_governed(&self, mut request: UserRequest) -> Result<RunHandle, RequestError> {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }

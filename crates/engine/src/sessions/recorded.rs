@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
-use neuraxis_core::{
-    LOOP_VERSION, Record, RecordBody, RunId, SessionId, Transcript, continued_history,
-};
+use neuraxis_core::{LOOP_VERSION, Record, RunId, SessionId, Transcript, continued_history};
 use neuraxis_ports::StoreError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -95,9 +93,7 @@ impl Sessions {
 
 /// Says why a log cannot be replayed whatever it holds, if that is so.
 fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
-    let RecordBody::RunStarted(started) = &records.first()?.body else {
-        return None;
-    };
+    let started = records.first()?.run_started()?;
     if started.loop_version != LOOP_VERSION {
         let found = started.loop_version;
         return Some(format!(
@@ -249,7 +245,7 @@ impl Logs {
     fn finish(self) -> Vec<RecordedRun> {
         let mut histories = self.seeds;
         let runs = self.runs.into_iter().map(|records| {
-            let Some(RecordBody::RunStarted(started)) = records.first().map(|it| &it.body) else {
+            let Some(started) = records.first().and_then(|first| first.run_started()) else {
                 let history = Ok(Transcript::default());
                 return RecordedRun { records, history };
             };

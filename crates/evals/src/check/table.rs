@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use neuraxis_core::{MicroUsd, duration_text};
+use neuraxis_core::{FinishReason, MicroUsd, duration_text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Called, Check, CheckFault, Kind, finish};
+use super::{Called, Check, CheckFault, Kind};
 use crate::matching::CallPattern;
 
 /// The keys that say what is looked at.
@@ -92,8 +92,8 @@ impl CheckTable {
         } else if let Some(tool) = self.tool_not_called {
             Kind::NotCalled(pattern(tool))
         } else if let Some(given) = self.finish_reason {
-            if !finish::NAMES.contains(&given.as_str()) {
-                let known = finish::NAMES.join(", ");
+            if !FinishReason::NAMES.contains(&given.as_str()) {
+                let known = FinishReason::NAMES.join(", ");
                 return Err(CheckFault::Finish { given, known });
             }
             Kind::Finish(given)

@@ -4,7 +4,6 @@ use neuraxis_core::{CountLabel, duration_text};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::finish;
 use super::{Called, Check, Kind, Schema};
 use crate::matching::{CallPattern, holds};
 use crate::seen::{Seen, clip};
@@ -31,7 +30,7 @@ impl Check {
             Kind::Called(called) => was_called(called, seen),
             Kind::NotCalled(pattern) => was_not_called(pattern, seen),
             Kind::Finish(name) => match seen.view.finish() {
-                Some(reason) if finish::name(reason) == name => Ok(()),
+                Some(reason) if reason.name() == name => Ok(()),
                 Some(reason) => Err(format!("it finished with {reason}")),
                 None => Err("it has not finished".to_owned()),
             },

@@ -174,7 +174,7 @@ impl RunMetrics {
     fn tool_ended(&self, result: &ToolResult) {
         let known = self.state().tools.get(&*result.name).cloned();
         let tool = known.as_deref().unwrap_or(OTHER).to_owned();
-        let outcome = result.failure.map_or("done", failure_name);
+        let outcome = result.failure.map_or("done", ToolFailure::name);
         if let Some(took) = result.duration {
             let took: Duration = took;
             let tool = tool.clone();
@@ -217,7 +217,7 @@ impl TraceSink for RunMetrics {
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
                 if record.ends_the_run() =>
             {
-                let reason = reason_name(&outcome.finish_reason);
+                let reason = outcome.finish_reason.name();
                 self.ended.get_or_create(&Ended { reason }).inc();
             }
             _ => {}
@@ -237,46 +237,5 @@ impl RunMetrics {
         self.tool_seconds.get_or_create(&took).observe(0.0);
         let ended = ToolEnded { tool, outcome };
         self.tool_calls.get_or_create(&ended).inc();
-    }
-}
-
-/// Returns the name of a reason, without what a model or a provider said of it.
-const fn reason_name(reason: &FinishReason) -> &'static str {
-    match reason {
-        FinishReason::Stop => "stop",
-        FinishReason::MaxTurns => "max_turns",
-        FinishReason::Length => "length",
-        FinishReason::ContentFilter => "content_filter",
-        FinishReason::Refused => "refused",
-        FinishReason::UnknownTool(_) => "unknown_tool",
-        FinishReason::ToolError => "tool_error",
-        FinishReason::Budget(_) => "budget",
-        FinishReason::Deadline => "deadline",
-        FinishReason::InvalidAnswer(_) => "invalid_answer",
-        FinishReason::Cancelled => "cancelled",
-        FinishReason::Clarify => "clarify",
-        FinishReason::ClientTools => "client_tools",
-        FinishReason::Failed(_) => "failed",
-        FinishReason::Interrupted(_) => "interrupted",
-        _ => OTHER,
-    }
-}
-
-const fn failure_name(failure: ToolFailure) -> &'static str {
-    match failure {
-        ToolFailure::Error => "error",
-        ToolFailure::Temporary => "temporary",
-        ToolFailure::Permanent => "permanent",
-        ToolFailure::Timeout => "timeout",
-        ToolFailure::Panic => "panic",
-        ToolFailure::Cancelled => "cancelled",
-        ToolFailure::OutcomeUnknown => "outcome_unknown",
-        ToolFailure::InvalidArguments => "invalid_arguments",
-        ToolFailure::UnknownTool => "unknown_tool",
-        ToolFailure::NotEnabled => "not_enabled",
-        ToolFailure::Denied => "denied",
-        ToolFailure::ApprovalExpired => "approval_expired",
-        ToolFailure::LimitReached => "limit_reached",
-        _ => OTHER,
     }
 }

@@ -43,9 +43,8 @@ pub(super) fn exchanges(
 }
 
 fn follow(history: Transcript, records: &[Arc<Record>]) -> Result<Vec<Exchange>, RestoreError> {
-    let Some((first, RecordBody::RunStarted(started))) =
-        records.first().map(|record| (record, &record.body))
-    else {
+    let first = records.first();
+    let Some((first, started)) = first.and_then(|first| Some((first, first.run_started()?))) else {
         return Err(RestoreError::NoStart);
     };
     let mut spec = (*started.spec).clone();
