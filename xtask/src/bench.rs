@@ -2,7 +2,8 @@
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
 //! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
 //! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
-//! a second on each store, kept in `target/bench-turns.md`.
+//! a second on each store, kept in `target/bench-turns.md`. `cargo xtask bench fleet`: what a step costs with each driver, kept in
+//! `docs/scale.md`.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -27,6 +28,12 @@ pub(crate) struct Options {
     /// Measure turns a second on each store instead of streams (server).
     #[arg(long, requires = "what", conflicts_with = "streams")]
     turns: bool,
+    /// Measure how long it takes until runs go on after a kill (fleet).
+    #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns"])]
+    kills: bool,
+    /// Measure how the cost of a Postgres store grows with the sessions in it, up to a million (fleet).
+    #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns", "kills"])]
+    sessions: bool,
     /// Build without optimizations, to try the program out: what it measures then means little.
     #[arg(long, requires = "what")]
     dev: bool,
@@ -46,6 +53,9 @@ pub(crate) struct Options {
 enum What {
     /// What the server adds to a stream.
     Server,
+    /// What a step costs with each driver: one process, several on a Postgres, workers of Restate. With `--kills`: how long it
+    /// takes until runs go on after a kill. Needs what `cargo xtask test` has provisioned.
+    Fleet,
 }
 
 impl Options {
@@ -67,9 +77,32 @@ impl Options {
         command
     }
 
+    fn fleet(&self) -> Command {
+        let profile = if self.dev { "dev" } else { "bench" };
+        let mut command = match (self.kills, self.sessions) {
+            (true, _) => cargo("test --package neuraxis-server --test survival"),
+            (_, true) => cargo("bench --package neuraxis-sql --bench sessions"),
+            _ => cargo("bench --package neuraxis-restate --bench steps"),
+        };
+        command.args(["--profile", profile]);
+        if self.kills {
+            command.args([
+                "--",
+                "--ignored",
+                "--exact",
+                "fleet_figures::figures",
+                "--nocapture",
+            ]);
+        }
+        command.envs(provided());
+        command
+    }
+
     fn command(&self) -> Command {
-        if let Some(What::Server) = self.what {
-            return self.server();
+        match self.what {
+            Some(What::Server) => return self.server(),
+            Some(What::Fleet) => return self.fleet(),
+            None => {}
         }
         if self.turn_loop {
             return cargo("bench --package neuraxis --bench loop");

@@ -31,8 +31,10 @@ struct Provision {
     install: fn(&Path) -> anyhow::Result<()>,
     /// The variables through which tests find it, with the paths they hold as seen from that folder.
     variables: &'static [(&'static str, &'static str)],
-    /// What the names of its tests hold, if these alone are left out where it cannot be had, on CI, too.
+    /// What the names of its tests hold, if these alone are left out where it cannot be had.
     optional: Option<&'static str>,
+    /// Tells whether it may be missing on CI, too, where nobody would notice that its tests are left out.
+    is_excused: fn() -> bool,
 }
 
 /// In the order in which they are installed; a later one may use what an earlier one brought.
@@ -46,6 +48,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_LLAMA_LIBS", llama_server::LIBRARIES),
         ],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "the scripted model",
@@ -53,6 +56,7 @@ const PROVISIONS: &[Provision] = &[
         install: scripted_model::install,
         variables: &[("TEST_NEURAXIS_GGUF", scripted_model::FILE)],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "PostgreSQL",
@@ -63,6 +67,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
         ],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "the server of Restate",
@@ -70,6 +75,7 @@ const PROVISIONS: &[Provision] = &[
         install: restate::install,
         variables: &[("TEST_NEURAXIS_RESTATE", restate::PROGRAM)],
         optional: Some("real_restate"),
+        is_excused: npm::is_absent,
     },
     Provision {
         name: "MCP servers",
@@ -80,6 +86,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_MCP_PYTHON", "mcp/python/bin"),
         ],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "the TypeScript client of MCP",
@@ -87,6 +94,7 @@ const PROVISIONS: &[Provision] = &[
         install: mcp_client::install,
         variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "SearXNG",
@@ -94,6 +102,7 @@ const PROVISIONS: &[Provision] = &[
         install: searxng::install,
         variables: &[("TEST_NEURAXIS_SEARXNG", searxng::PROGRAM)],
         optional: Some("real_searxng"),
+        is_excused: || true,
     },
     Provision {
         name: "the client of AG-UI",
@@ -101,6 +110,7 @@ const PROVISIONS: &[Provision] = &[
         install: agui_client::install,
         variables: &[("TEST_NEURAXIS_AGUI_CLIENT", agui_client::PACKAGES)],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "clients of OpenAI's API",
@@ -111,6 +121,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_OPENAI_PYTHON", "openai/python/bin/python"),
         ],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "schemathesis",
@@ -121,6 +132,7 @@ const PROVISIONS: &[Provision] = &[
             "schemathesis/bin/schemathesis",
         )],
         optional: None,
+        is_excused: || false,
     },
     Provision {
         name: "linters of deployments",
@@ -128,6 +140,7 @@ const PROVISIONS: &[Provision] = &[
         install: |folder| registries::install(&registries::DEPLOY_LINTERS, folder),
         variables: &[("TEST_NEURAXIS_DEPLOY_LINTERS", "deploy-linters/bin")],
         optional: Some("deploy_files::lint"),
+        is_excused: || true,
     },
     Provision {
         name: "a browser",
@@ -138,6 +151,7 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_CHROMIUM", page_driver::CHROMIUM),
         ],
         optional: None,
+        is_excused: || false,
     },
 ];
 
@@ -148,8 +162,10 @@ pub(crate) struct Missing {
     pub(crate) name: &'static str,
     /// Why it is missing: what it takes, and what happened.
     pub(crate) reason: anyhow::Error,
-    /// What the names of its tests hold, if these alone are left out without it, on CI, too.
+    /// What the names of its tests hold, if these alone are left out without it.
     pub(crate) optional: Option<&'static str>,
+    /// Whether it may be missing on CI, too.
+    pub(crate) is_excused: bool,
 }
 
 /// Installs what is not there yet, and returns what could not be installed.
@@ -198,6 +214,7 @@ fn provide(provisions: &[Provision], folder: &Path) -> Vec<Missing> {
                 name: provision.name,
                 reason,
                 optional: provision.optional,
+                is_excused: (provision.is_excused)(),
             });
         }
     }
@@ -253,6 +270,7 @@ mod tests {
         install: |_| anyhow::bail!("installed twice"),
         variables: &[],
         optional: None,
+        is_excused: || false,
     };
 
     #[test]

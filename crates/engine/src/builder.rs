@@ -23,7 +23,7 @@ use crate::long_result::ResultBounds;
 use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
-use crate::runs::{ActiveRuns, Governed, LostRuns, Redispatched, VerifiedSessions};
+use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
 
 pub(crate) use agents::alone;
 use agents::{Use, agent_set};
@@ -352,7 +352,7 @@ impl OrchestratorBuilder {
             active: ActiveRuns::default(),
             lost: LostRuns::default(),
             dispatcher,
-            redispatched: Redispatched::default(),
+            dispatches: Arc::default(),
         })))
     }
 

@@ -426,6 +426,10 @@ impl Driver {
                 return Ok(self.look_at_result(*input));
             }
             work = self.work.next() => return self.work_over(work),
+            () = self.journal.is_posted_to() => {
+                self.read_inbox().await;
+                return Ok(Input::TimePassed);
+            }
             () = self.alarm.rings_at(due) => {}
         }
         if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {

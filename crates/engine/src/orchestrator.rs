@@ -16,7 +16,7 @@ use crate::event::Events;
 use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
-use crate::runs::{ActiveRuns, Governed, LostRuns, Redispatched, Runs, VerifiedSessions};
+use crate::runs::{ActiveRuns, Dispatches, Governed, LostRuns, Runs, VerifiedSessions};
 use crate::sessions::Sessions;
 use crate::tool_search::ToolOffer;
 use crate::warnings::ToolWarning;
@@ -47,8 +47,8 @@ pub(crate) struct Parts {
     pub(crate) lost: LostRuns,
     /// Who has runs driven by other processes; `None` where they are driven here.
     pub(crate) dispatcher: Option<Arc<dyn RunDispatcher>>,
-    /// The runs that were dispatched once more.
-    pub(crate) redispatched: Redispatched,
+    /// The runs that are being dispatched, and those that were once more.
+    pub(crate) dispatches: Arc<Dispatches>,
 }
 
 impl Orchestrator {

@@ -7,7 +7,8 @@
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
 //!   runs to the next process.
-//! - *Elsewhere*: `elsewhere` has runs driven by other processes and follows them; `steps_taken` is a run that is driven step by
+//! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them; `hearing`
+//!   has those at work here hear of what other processes post to them; `steps_taken` is a run that is driven step by
 //!   step, by whoever holds it.
 //! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
 //!
@@ -17,10 +18,12 @@
 mod attach;
 mod attachments;
 mod close;
+mod dispatching;
 mod elsewhere;
 mod fork;
 mod govern;
 mod governed;
+mod hearing;
 mod lease_wait;
 mod lost;
 mod outcome;
@@ -43,7 +46,7 @@ use neuraxis_ports::RequestContext;
 use crate::approvals::Approvals;
 use crate::orchestrator::Parts;
 
-pub(crate) use elsewhere::Redispatched;
+pub(crate) use dispatching::Dispatches;
 pub use fork::{ForkError, ForkOptions};
 pub(crate) use governed::Governed;
 pub(crate) use lease_wait::LeaseWait;

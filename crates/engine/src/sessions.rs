@@ -184,6 +184,15 @@ impl Sessions {
         Ok(idle)
     }
 
+    /// Returns some of these sessions, at most so many, the oldest first: a store finds them by their age, whatever their number.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.store.idle(before, most).await
+    }
+
     /// Removes the sessions in which nothing has happened since a time, and returns how many. One with a run that has not
     /// ended stays.
     ///

@@ -57,6 +57,7 @@ mod rate;
 mod refusal;
 mod reload;
 mod request_id;
+mod retention;
 mod routes;
 mod said;
 mod server;

@@ -20,6 +20,7 @@ use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
 use crate::refusal::with_causes;
 use crate::reload::{self, Duty, Wiring};
+use crate::retention::Retention;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
@@ -138,6 +139,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => server,
     };
     reload::recover_in_the_background(&app);
+    // Until the server has stopped.
+    let _retention = Retention::start(app.orchestrator.sessions(), config.store());
     announce(&server.url(), address.as_deref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);

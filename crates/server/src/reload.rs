@@ -17,7 +17,10 @@ use crate::stop::Hangups;
 use crate::token::DecisionToken;
 
 /// How often a server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY: Duration = Duration::from_secs(2);
+
+/// How often a server looks whether another one posted something to the runs at work here.
+const HEARING: Duration = Duration::from_secs(1);
 
 /// What engines are wired with.
 #[derive(Debug, Clone)]
@@ -153,10 +156,13 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
     current.clone()
 }
 
-/// Lets runs go on that nobody drives, for as long as the engine takes new ones.
+/// Lets runs go on that nobody drives, and has those at work hear of what other processes post to them, for as long as the engine
+/// takes new ones.
 pub(crate) fn recover_in_the_background(app: &App) {
     let runs = app.orchestrator.runs();
-    tokio::spawn(async move { runs.keep_recovering(RECOVERY).await });
+    tokio::spawn(async move {
+        tokio::join!(runs.keep_recovering(RECOVERY), runs.keep_hearing(HEARING))
+    });
 }
 
 /// Says which changes need a new start.

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use neuraxis::core::Limits;
 use neuraxis_app::{
-    BuildError, Config, DriverKind, Environment, Origin, Sources, Worker, WorkerError,
+    App, BuildError, Config, DriverKind, Environment, Origin, Sources, Worker, WorkerError,
 };
 
 use crate::keys::Keys;
@@ -33,6 +34,20 @@ pub enum WorkFailure {
     NothingShared {
         /// Where it says so.
         at: Origin,
+    },
+    /// Restate would give up calls of a tool that may last as long as they do.
+    #[error(
+        "{at:#}: driver.restate: Restate gives a step up after {longest_step:?} (inactivity_ms and abort_ms), and {tool} may take {may_take:?}: make abort_ms longer"
+    )]
+    TooShort {
+        /// Where it says so.
+        at: Origin,
+        /// How long a step may last.
+        longest_step: Duration,
+        /// The name of the tool.
+        tool: String,
+        /// How long a call of it may last.
+        may_take: Duration,
     },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]
@@ -84,6 +99,16 @@ pub(crate) async fn run(
     let told = stop::signal()?;
     let runs = app.orchestrator.runs();
     let restate = &config.driver().restate;
+    let longest_step = restate.longest_step();
+    if let Some((tool, may_take)) = slowest_tool(&app).filter(|slowest| slowest.1 >= longest_step) {
+        let at = config.origin("driver.restate.abort_ms");
+        return Err(WorkFailure::TooShort {
+            at,
+            longest_step,
+            tool,
+            may_take,
+        });
+    }
     let worker = Worker::bind(restate, runs).await?;
     let address = worker.address();
     if !address.ip().is_loopback() && restate.identity_key.is_none() {
@@ -104,4 +129,14 @@ pub(crate) async fn run(
     app.stop_servers().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Returns the tool whose calls may take longest, and how long that is.
+fn slowest_tool(app: &App) -> Option<(String, Duration)> {
+    let tools = app.orchestrator.tools();
+    let times = tools.specs().map(|spec| {
+        let time = spec.timeout.unwrap_or_else(|| Limits::NONE.tool_timeout);
+        (spec.name.to_string(), time)
+    });
+    times.max_by_key(|(_, time)| *time)
 }

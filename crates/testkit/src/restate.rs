@@ -69,6 +69,32 @@ impl Restate {
         }
     }
 
+    /// Lets it do nothing at all, with SIGSTOP.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
+    pub fn stall(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on that was stalled.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().expect("it is alive");
+        // What gives up the program to be run is that program from then on.
+        let id = process.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("kill can be started").success());
+    }
+
     /// Starts it again, on the same ports and what it kept.
     pub fn restart(&mut self) {
         self.run();
@@ -78,6 +104,7 @@ impl Restate {
         let config = format!(
             "base-dir = {:?}\nnode-name = \"one\"\ndisable-telemetry = true\ndefault-num-partitions = 2\n\
              rocksdb-total-memory-size = \"64MB\"\nbind-address = \"127.0.0.1:{}\"\n\
+             [worker.invoker]\nhttp2-keep-alive-interval = \"1s\"\nhttp2-keep-alive-timeout = \"1s\"\n\
              [admin]\nbind-address = \"127.0.0.1:{}\"\n[ingress]\nbind-address = \"127.0.0.1:{}\"\n",
             self.folder.join("data"),
             self.nodes,

@@ -289,6 +289,21 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
             .await
     }
 
+    async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.idle(before, most))
+            .await
+    }
+
+    async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
+        self.pass(StoreOperation::Unfinished, self.inner.due())
+            .await
+    }
+
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
+        self.pass(StoreOperation::Unfinished, self.inner.mailed())
+            .await
+    }
+
     async fn probe(&self) -> Result<(), StoreError> {
         self.pass(StoreOperation::Probe, self.inner.probe()).await
     }

@@ -20,6 +20,11 @@ pub(super) struct Packages {
 /// What says that all of them are there.
 const DONE: &str = "installed-package-lock.json";
 
+/// Tells whether there is no npm here, so that nothing of it can be had.
+pub(super) fn is_absent() -> bool {
+    !succeeds(program("npm", "--version"))
+}
+
 impl Packages {
     /// Tells whether the pinned versions are there, and what runs them.
     pub(super) fn are_ready(&self, folder: &Path) -> bool {

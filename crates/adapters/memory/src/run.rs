@@ -297,6 +297,11 @@ impl Run {
         })
     }
 
+    /// Tells whether something waits in its inbox.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.inbox.iter().any(|posted| posted.entry.is_some())
+    }
+
     pub(crate) fn summary(&self) -> RunSummary {
         let mut summary = RunSummary::new(self.id, self.session.clone());
         summary.log = LogSummary::of(&self.records);
@@ -307,7 +312,7 @@ impl Run {
         summary.released = self.lease.is_none() && summary.ended_at.is_none();
         summary.imported = self.imported && summary.ended_at.is_none();
         summary.leased_until = held.map(|lease| lease.told);
-        summary.has_mail = self.inbox.iter().any(|posted| posted.entry.is_some());
+        summary.has_mail = self.has_mail();
         summary
     }
 

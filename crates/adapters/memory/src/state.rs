@@ -111,16 +111,26 @@ impl State {
 
     /// Removes the sessions in which nothing has happened since, and returns the runs of each, for the caller to free.
     pub(crate) fn prune(&mut self, before: Timestamp) -> Vec<Vec<Run>> {
+        let old = self.idle(before, usize::MAX);
+        old.iter()
+            .filter_map(|id| self.delete_session(id).ok())
+            .collect()
+    }
+
+    /// Returns the sessions in which nothing has happened since a time, the oldest first.
+    pub(crate) fn idle(&self, before: Timestamp, most: usize) -> Vec<SessionId> {
         let is_old = |conversation: &Conversation| {
             let mut runs = self.runs_of(conversation);
             conversation.session.created_at < before
                 && conversation.holder.is_none()
                 && runs.all(|run| run.ended_before(before))
         };
-        let old: Vec<_> = self.sessions.values().filter(|it| is_old(it)).collect();
-        let old: Vec<_> = old.iter().map(|old| old.session.id.clone()).collect();
-        old.iter()
-            .filter_map(|id| self.delete_session(id).ok())
+        let old = self.sessions.values().filter(|it| is_old(it));
+        let mut old: Vec<_> = old.map(|old| &old.session).collect();
+        old.sort_by_key(|session| SessionCursor::of(session));
+        old.into_iter()
+            .take(most)
+            .map(|session| session.id.clone())
             .collect()
     }
 
@@ -277,6 +287,17 @@ impl State {
         let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
         unfinished.sort_by_key(|run| run.id());
         unfinished.into_iter().map(|run| run.summary()).collect()
+    }
+
+    /// Returns runs that have not ended and have something in their inboxes.
+    pub(crate) fn mailed(&self) -> Vec<RunId> {
+        let held = self
+            .sessions
+            .values()
+            .filter_map(|conversation| conversation.holder);
+        let runs = held.filter_map(|run| self.runs.get(&run));
+        let mailed = runs.filter(|run| run.has_mail()).map(|run| run.id());
+        mailed.take(RunFilter::MAX_LIMIT).collect()
     }
 
     pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {

@@ -191,6 +191,10 @@ impl SessionIndex for MemoryStore {
         Ok(deleted.len().try_into().unwrap_or(u64::MAX))
     }
 
+    async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
+        Ok(self.state().idle(before, most))
+    }
+
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         self.state().history(id)
     }
@@ -214,6 +218,10 @@ impl SessionIndex for MemoryStore {
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         Ok(self.state().unfinished())
+    }
+
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.state().mailed())
     }
 
     async fn usage_since(

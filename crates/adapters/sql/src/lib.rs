@@ -50,4 +50,4 @@ pub use log_copy::LogCopy;
 pub use own_file::UnsafeFile;
 #[cfg(feature = "postgres")]
 pub use sqlx::PgPool;
-pub use store::{Contents, SqlStore};
+pub use store::{Connections, Contents, SqlStore};

@@ -2,6 +2,10 @@
 //!
 //! The migrations are sqlx's, in `migrations/`; which of them a database has is noted by sqlx, and as one number where
 //! every version of this program looks for it: in the header of a file, or in the table `schema_version` of a server.
+//!
+//! On a server each migration says from which version on programs can go on with what it made: servers are upgraded one after the
+//! other, so that it adds what older ones need not know (tables, columns with a default, indexes), and what they still use is
+//! removed by a later release.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +17,7 @@ use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
 use crate::database::{Database, Dialect, Header};
 use crate::error::{Failure, OpenError};
-use crate::link::{Link, values};
+use crate::link::{Link, Row, values};
 use crate::read::records;
 
 /// Marks a file as ours: the bytes `NxSt`. SQLite keeps the number in the file's header.
@@ -23,7 +27,7 @@ const APPLICATION_ID: i64 = 0x4e78_5374;
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
 /// The version that this program brings every database to.
-const LATEST: i64 = 7;
+const LATEST: i64 = 8;
 
 /// The version from which on runs are summed up as they are now.
 const SUMMED_UP: i64 = 7;
@@ -61,11 +65,12 @@ macro_rules! migrations {
             migration!(5, "summaries_and_keys", $folder),
             migration!(6, "outputs", $folder),
             migration!(7, "stats", $folder),
+            migration!(8, "due_runs", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 7] {
+fn migrations(dialect: Dialect) -> [Migration; 8] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),
@@ -100,6 +105,22 @@ fn check_version(place: impl Fn() -> String, found: i64) -> Result<(), OpenError
         }),
         false => Ok(()),
     }
+}
+
+/// Returns the version that counts: of a database that is newer, but made so that this program can use it, the one that this
+/// program knows.
+async fn usable(dialect: Dialect, link: &mut Link, found: i64) -> Result<i64, Error> {
+    if found <= LATEST || dialect == Dialect::Sqlite {
+        return Ok(found);
+    }
+    // What the newest migration says holds for all before it.
+    let sql =
+        "SELECT coalesce(reads_from, version) FROM schema_version ORDER BY version DESC LIMIT 1";
+    let reads_from = number(link, sql).await?;
+    Ok(match reads_from <= LATEST {
+        true => LATEST,
+        false => found,
+    })
 }
 
 /// Brings a database up to date.
@@ -162,6 +183,7 @@ async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), Open
 
 async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {
     let version = version(dialect, link).await?;
+    let version = usable(dialect, link, version).await?;
     Ok(match dialect {
         Dialect::Sqlite => Header {
             application: number(link, "PRAGMA application_id").await?,
@@ -182,6 +204,16 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
     let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     let found = version(dialect, link).await.map_err(not_opened)?;
+    if found > LATEST {
+        // A newer program made it so that this one can use it as it is.
+        tracing::info!(
+            database = database.place,
+            found,
+            known = LATEST,
+            "the schema is newer, and can be used"
+        );
+        return Ok(());
+    }
     // Versions before sqlx's notes were noted as a number alone.
     let migrated = link.migrate(&migrations(dialect), found).await;
     migrated.map_err(not_opened)?;
@@ -198,46 +230,68 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
 }
 
 /// Notes of each run what its records say in a few words, and of each session what it carries: older versions than the one
-/// that was found kept that in other forms, and what they used not at all.
+/// that was found kept that in other forms, and what they used not at all. Runs are read a page at a time, so that it takes no
+/// more memory for a million of them.
 async fn sum_up(link: &mut Link, found: i64) -> Result<(), Failure> {
-    let sql = "SELECT key, id, session, records, ended_at, summary FROM runs WHERE records > 0 ORDER BY key";
+    let sql = "SELECT key, id, session, records, ended_at, summary FROM runs WHERE records > 0 AND key > $1 ORDER BY key LIMIT 200";
     let mut sessions = BTreeMap::<i64, Carried>::new();
-    for row in link.rows(sql, &[]).await? {
-        let (key, run) = (row.int(0)?, row.run_id(1)?);
-        let summary = match records::of_run(link, key, run, 0).await {
-            Ok(records) => {
+    let mut last = i64::MIN;
+    loop {
+        let page = link.rows(sql, values![last]).await?;
+        let Some(end) = page.last() else { break };
+        last = end.int(0)?;
+        for row in &page {
+            let carries = match found < CARRIED {
+                true => Some(&mut sessions),
+                false => None,
+            };
+            sum_up_run(link, row, carries).await?;
+        }
+        sessions.retain(|_, carried| *carried != Carried::default());
+    }
+    for (session, carried) in sessions {
+        let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
+        link.run(sql, values![json(&carried)?.as_str(), session])
+            .await?;
+    }
+    Ok(())
+}
+
+/// Notes of one run what its records say, and in `sessions` what its session carries from it.
+async fn sum_up_run(
+    link: &mut Link,
+    row: &Row,
+    sessions: Option<&mut BTreeMap<i64, Carried>>,
+) -> Result<(), Failure> {
+    let (key, run) = (row.int(0)?, row.run_id(1)?);
+    let summary = match records::of_run(link, key, run, 0).await {
+        Ok(records) => {
+            if let Some(sessions) = sessions {
                 let carried = sessions.entry(row.int(2)?).or_default();
                 for record in &records {
                     carried.apply(record);
                 }
-                LogSummary::of(&records)
             }
-            // Whoever goes on from it is told, not whoever opens the database.
-            Err(Failure::Refused(StoreError::Damaged(_))) if row.maybe_text(5)?.is_some() => {
-                continue;
-            }
-            Err(Failure::Refused(StoreError::Damaged(_))) => {
-                let mut summary = LogSummary::default();
-                summary.records = row.int(3)?.cast_unsigned();
-                summary.ended_at = row.maybe_time(4)?;
-                if summary.ended_at.is_some() {
-                    summary.status = RunStatus::Failed;
-                }
-                summary
-            }
-            Err(failure) => return Err(failure),
-        };
-        let sql = "UPDATE runs SET summary = $1 WHERE key = $2";
-        link.run(sql, values![json(&summary)?.as_str(), key])
-            .await?;
-    }
-    for (session, carried) in sessions {
-        if found < CARRIED && carried != Carried::default() {
-            let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
-            link.run(sql, values![json(&carried)?.as_str(), session])
-                .await?;
+            LogSummary::of(&records)
         }
-    }
+        // Whoever goes on from it is told, not whoever opens the database.
+        Err(Failure::Refused(StoreError::Damaged(_))) if row.maybe_text(5)?.is_some() => {
+            return Ok(());
+        }
+        Err(Failure::Refused(StoreError::Damaged(_))) => {
+            let mut summary = LogSummary::default();
+            summary.records = row.int(3)?.cast_unsigned();
+            summary.ended_at = row.maybe_time(4)?;
+            if summary.ended_at.is_some() {
+                summary.status = RunStatus::Failed;
+            }
+            summary
+        }
+        Err(failure) => return Err(failure),
+    };
+    let sql = "UPDATE runs SET summary = $1 WHERE key = $2";
+    link.run(sql, values![json(&summary)?.as_str(), key])
+        .await?;
     Ok(())
 }
 

@@ -34,6 +34,18 @@ pub struct Contents {
     pub sessions: u64,
     /// How many runs, over all sessions.
     pub runs: u64,
+    /// The connections of the server; `None` for a file, which needs none.
+    pub connections: Option<Connections>,
+}
+
+/// The connections of a Postgres server, over all of its databases and programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Connections {
+    /// How many there may be of users who are not the server's own.
+    pub most: u64,
+    /// How many there are, this one included.
+    pub in_use: u64,
 }
 
 /// Keeps sessions in a database.
@@ -280,6 +292,12 @@ impl SessionIndex for SqlStore {
         }
     }
 
+    async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
+        let before = before.as_microsecond();
+        let found = read::sessions::idle(&mut self.link().await?, before, most).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         let mut link = self.link().await?;
         let found = read::history::of_session(&mut link, &self.0.histories, id).await;
@@ -313,6 +331,17 @@ impl SessionIndex for SqlStore {
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
         let found = read::runs::unfinished(&mut self.link().await?, database).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
+        let database = &self.0.database;
+        let found = read::runs::due(&mut self.link().await?, database).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
+        let found = read::runs::mailed(&mut self.link().await?).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use neuraxis_core::jiff::{Span, SpanRelativeTo};
 use neuraxis_sql::{Durability, LogCopy, SqlConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -19,6 +20,9 @@ const FILE_NAME: &str = "sessions.db";
 /// The shortest lease in milliseconds: whoever holds one says three times within it that it is alive, and a busy machine
 /// may take a while to do so.
 const MIN_LEASE_MS: u64 = 1_000;
+
+/// The shortest time that sessions are kept in which nothing happens: whoever means minutes would lose what is still looked at.
+const MIN_KEEP: Duration = Duration::from_secs(3_600);
 
 /// `[store]`: where sessions and records are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -40,6 +44,13 @@ pub struct StoreConfig {
     /// The file with the key by which approvals count, 64 hexadecimal digits; it has to be there. Servers that share a
     /// database need the same one. The file `approval.key` in the user's data folder, which is made if it is missing.
     pub approval_key_file: Option<PathBuf>,
+    /// How long a session is kept in which nothing happens, such as `90d`; servers delete it then, and with it all of its runs.
+    /// For good if it is left out.
+    #[serde(deserialize_with = "age")]
+    pub keep: Option<Duration>,
+    /// The folder to which servers write a session as JSON Lines before they delete it for its age, as `neuraxis sessions export`
+    /// does. Nowhere if it is left out.
+    pub archive: Option<PathBuf>,
     /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out.
     pub log: Option<LogCopy>,
 }
@@ -54,6 +65,8 @@ impl Default for StoreConfig {
             max_connections: database.max_connections,
             patience_ms: whole_millis(database.patience),
             approval_key_file: None,
+            keep: None,
+            archive: None,
             log: None,
         }
     }
@@ -119,7 +132,14 @@ impl StoreConfig {
                 ("log.files", number(log.files.into())),
             ]
         });
-        let keys = keys.into_iter().chain(log);
+        let keep = self.keep.map(|keep| format!("{}s", keep.as_secs()));
+        let archive = self.archive.as_ref();
+        let archive = archive.map(|folder| folder.display().to_string());
+        let retention = [("keep", keep), ("archive", archive)];
+        let retention = retention
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, Value::String(value?))));
+        let keys = keys.into_iter().chain(retention).chain(log);
         keys.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
@@ -134,6 +154,17 @@ fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         return Err(D::Error::custom("expected at least 1000 milliseconds"));
     }
     Ok(millis)
+}
+
+/// Reads an age with its unit: days are of 24 hours.
+fn age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = || D::Error::custom("expected an age of at least an hour, such as \"90d\"");
+    let span: Span = text.parse().map_err(|_| wrong())?;
+    let age = span.to_duration(SpanRelativeTo::days_are_24_hours());
+    let age = age.ok().and_then(|age| Duration::try_from(age).ok());
+    let age = age.filter(|age| *age >= MIN_KEEP).ok_or_else(wrong)?;
+    Ok(Some(age))
 }
 
 #[cfg(test)]
@@ -166,6 +197,19 @@ mod tests {
         assert_eq!(database.lease, Duration::from_secs(1));
         assert_eq!(database.max_connections, 2);
         assert_eq!(database.patience, Duration::from_millis(7));
+    }
+
+    #[test]
+    fn an_age_has_a_unit_and_is_no_trifle() {
+        let store: StoreConfig = toml::from_str("keep = '90d'\narchive = 'old'").unwrap();
+        assert_eq!(store.keep, Some(Duration::from_secs(90 * 86_400)));
+        let table = store.table();
+        assert_eq!(table["keep"].as_str(), Some("7776000s"));
+        let again: StoreConfig = toml::from_str(&table.to_string()).unwrap();
+        assert_eq!((again.keep, again.archive), (store.keep, store.archive));
+        for wrong in ["keep = '90'", "keep = '5m'", "keep = '-90d'", "keep = 90"] {
+            assert!(toml::from_str::<StoreConfig>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

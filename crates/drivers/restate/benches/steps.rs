@@ -1,20 +1,27 @@
-//! What a step of a run takes with each driver, in one go: driven where it begins, and by workers of a real Restate, with the
-//! store in memory and on a real Postgres. With the variables of `cargo xtask env` set:
-//! `cargo bench --package neuraxis-restate`. The table is kept in `docs/scale.md`.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
+//! What a step of a run takes with each driver, in one go: driven where it begins, by one of three servers on a Postgres, and by
+//! workers of a real Restate, with the store in memory and on a real Postgres. `cargo xtask bench fleet`; the table is kept in
+//! `docs/scale.md`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a benchmark"
+)]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
-use neuraxis_core::{Message, Mode, Role};
-use neuraxis_engine::{ApprovalKey, Orchestrator, OrchestratorBuilder, UserRequest};
+use neuraxis_core::{Message, Mode, Role, RunStatus};
+use neuraxis_engine::{ApprovalKey, DecideLater, Orchestrator, OrchestratorBuilder, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
 use neuraxis_restate::{RestateConfig, RestateDispatcher, Worker};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Act, Postgres, Restate, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::task::JoinHandle;
 
 /// Tool calls of a run, each with the model call that asks for it.
 const TURNS: usize = 25;
@@ -23,7 +30,13 @@ const TURNS: usize = 25;
 const STEPS: usize = 2 * TURNS + 1;
 
 /// Runs that are at work at the same time.
-const AT_ONCE: [usize; 2] = [1, 20];
+const AT_ONCE: [usize; 3] = [1, 20, 100];
+
+/// Runs that wait for a person.
+const WAITING: [usize; 3] = [0, 1_000, 10_000];
+
+/// How many ticks of the processor's time there are in a second: what Linux has always told programs.
+const TICKS: f64 = 100.0;
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -31,8 +44,10 @@ fn main() {
 }
 
 async fn measure() {
-    println!("| driver | store | runs at once | p50 of a run | p99 of a run | steps/s |");
-    println!("| --- | --- | ---: | ---: | ---: | ---: |");
+    println!(
+        "| driver | store | runs at once | p50 of a step | p99 of a step | CPU of a step | of that ours | steps/s |"
+    );
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     let restate = Restate::start();
     let postgres = Postgres::start();
     for at_once in AT_ONCE {
@@ -41,27 +56,105 @@ async fn measure() {
         let sql: Arc<dyn SessionStore> = Arc::new(sql.unwrap());
         for (name, store) in [("memory", memory), ("Postgres", sql)] {
             let local = builder(&store).build().unwrap();
-            runs("local", name, at_once, &local).await;
+            runs("local", name, at_once, &[local]).await;
+            if name == "Postgres" {
+                let mut servers = Vec::new();
+                for _ in 0..3 {
+                    let sql = SqlStore::open(&SqlConfig::new(postgres.url())).await;
+                    let sql: Arc<dyn SessionStore> = Arc::new(sql.unwrap());
+                    servers.push(builder(&sql).build().unwrap());
+                }
+                runs("three servers", name, at_once, &servers).await;
+            }
             by_restate(&restate, name, at_once, &store).await;
         }
     }
+    waiting(&restate, &postgres).await;
 }
 
 async fn by_restate(restate: &Restate, name: &str, at_once: usize, store: &Arc<dyn SessionStore>) {
+    let (server, working) = fleet(restate, || builder(store)).await;
+    runs("Restate", name, at_once, &[server]).await;
+    working.abort();
+}
+
+/// Starts a worker, and makes a server that hands its runs over.
+async fn fleet(
+    restate: &Restate,
+    builder: impl Fn() -> OrchestratorBuilder,
+) -> (Orchestrator, JoinHandle<()>) {
     let mut config = RestateConfig::default();
     config.ingress = restate.ingress();
     config.admin = restate.admin();
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let worker = builder(store).build().unwrap();
+    let worker = builder().build().unwrap();
     let worker = Worker::bind(&config, worker.runs()).await.unwrap();
-    let uri = format!("http://{}", worker.address());
+    let address = format!("http://{}", worker.address());
     let working = tokio::spawn(worker.serve(std::future::pending()));
     let admin = neuraxis_restate::Restate::new(&config).unwrap();
-    admin.register(&uri).await.unwrap();
+    admin.register(&address).await.unwrap();
     let dispatcher = RestateDispatcher::new(&config).unwrap();
-    let server = builder(store).dispatcher(Arc::new(dispatcher));
-    runs("Restate", name, at_once, &server.build().unwrap()).await;
+    let server = builder().dispatcher(Arc::new(dispatcher));
+    (server.build().unwrap(), working)
+}
+
+/// Has many runs wait for a person, and prints what memory that takes.
+async fn waiting(restate: &Restate, postgres: &Postgres) {
+    let store = SqlStore::open(&SqlConfig::new(postgres.url())).await;
+    let store: Arc<dyn SessionStore> = Arc::new(store.unwrap());
+    let asking = || {
+        let model = ScriptedModel::answering(|_| reply::calls([("pay", "{}")]));
+        let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
+        Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .tool(Arc::new(pay))
+            .approver(Arc::new(DecideLater))
+            .store(Arc::clone(&store))
+            .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
+    };
+    println!("\n| runs that wait for approval | servers and workers | Restate |");
+    println!("| ---: | ---: | ---: |");
+    let (server, working) = fleet(restate, asking).await;
+    let mut made = 0;
+    for many in WAITING {
+        let lanes = (0..20).map(|lane| {
+            let server = server.clone();
+            tokio::spawn(async move {
+                for number in (made..many).skip(lane).step_by(20) {
+                    let session = format!("waits-{number}").parse().unwrap();
+                    let request = UserRequest::new(session, "go").mode(Mode::MODERATE);
+                    let result = server.handle(request).await.unwrap();
+                    assert_eq!(result.status, RunStatus::Waiting);
+                }
+            })
+        });
+        for lane in lanes.collect::<Vec<_>>() {
+            lane.await.unwrap();
+        }
+        made = many;
+        let (ours, restate) = (resident("steps"), resident("restate-server"));
+        println!("| {many} | {ours:.0} MiB | {restate:.0} MiB |");
+    }
     working.abort();
+}
+
+/// Returns the memory of the processes of a name, in mebibytes.
+fn resident(name: &str) -> f64 {
+    let mut pages = 0;
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let read =
+            |what: &str| std::fs::read_to_string(entry.path().join(what)).unwrap_or_default();
+        if read("comm").starts_with(name) {
+            let statm = read("statm");
+            pages += statm
+                .split(' ')
+                .nth(1)
+                .unwrap_or_default()
+                .parse()
+                .unwrap_or(0_u32);
+        }
+    }
+    f64::from(pages) * 4096.0 / 1_048_576.0
 }
 
 fn builder(store: &Arc<dyn SessionStore>) -> OrchestratorBuilder {
@@ -85,12 +178,20 @@ fn builder(store: &Arc<dyn SessionStore>) -> OrchestratorBuilder {
 }
 
 /// Makes runs, so many at once, and prints what they took.
-async fn runs(driver: &str, store: &str, at_once: usize, orchestrator: &Orchestrator) {
-    let began = Instant::now();
-    let rounds = if at_once == 1 { 10 } else { 5 };
+async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator]) {
+    let rounds = match at_once {
+        1 => 10,
+        20 => 5,
+        _ => 1,
+    };
+    let (began, ours, all) = (
+        Instant::now(),
+        processor_time(Whose::Ours),
+        processor_time(Whose::All),
+    );
     let lanes = (0..at_once).map(|lane| {
-        let orchestrator = orchestrator.clone();
-        let name = format!("{driver}-{store}-{at_once}-{lane}");
+        let orchestrator = servers[lane % servers.len()].clone();
+        let name = format!("{}-{store}-{at_once}-{lane}", driver.replace(' ', "-"));
         tokio::spawn(async move { lane_of(&orchestrator, &name, rounds).await })
     });
     let lanes: Vec<_> = lanes.collect();
@@ -98,16 +199,72 @@ async fn runs(driver: &str, store: &str, at_once: usize, orchestrator: &Orchestr
     for lane in lanes {
         took.extend(lane.await.unwrap());
     }
-    let all = began.elapsed();
+    let whole = began.elapsed();
+    let (ours, all) = (
+        processor_time(Whose::Ours) - ours,
+        processor_time(Whose::All) - all,
+    );
     took.sort_unstable();
     let at = |part: usize| {
         let place = took.len() * part / 100;
-        took.get(place).copied().unwrap_or_default()
+        let run = took.get(place).copied().unwrap_or_default();
+        run.as_secs_f64() * 1e3 / f64::from(u32::try_from(STEPS).unwrap())
     };
-    let steps = u32::try_from(took.len() * STEPS).unwrap();
-    let per_second = f64::from(steps) / all.as_secs_f64();
-    let (half, most) = (at(50), at(99));
-    println!("| {driver} | {store} | {at_once} | {half:.1?} | {most:.1?} | {per_second:.0} |");
+    let steps = f64::from(u32::try_from(took.len() * STEPS).unwrap());
+    println!(
+        "| {driver} | {store} | {at_once} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.0} |",
+        at(50),
+        at(99),
+        all * 1e3 / steps,
+        ours * 1e3 / steps,
+        steps / whole.as_secs_f64()
+    );
+}
+
+/// Whose time it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// This program's.
+    Ours,
+    /// And that of the processes that it started, and these: Postgres and Restate. What has ended by then is not counted.
+    All,
+}
+
+/// Returns the seconds of the processor that were used until now.
+fn processor_time(whose: Whose) -> f64 {
+    let own = std::process::id();
+    let mut processes = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name of the program is in parentheses, and may hold blanks.
+        let Some((head, tail)) = stat.rsplit_once(") ") else {
+            continue;
+        };
+        let id: u32 = head.split(' ').next().unwrap().parse().unwrap_or_default();
+        let fields: Vec<u64> = tail
+            .split(' ')
+            .map(|it| it.parse().unwrap_or_default())
+            .collect();
+        if let [_, parent, ..] = fields[..] {
+            processes.insert(id, (parent, fields[11] + fields[12]));
+        }
+    }
+    let is_ours = |id: u32| {
+        let mut id = id;
+        while id != own {
+            match processes.get(&id) {
+                Some((parent, _)) if *parent > 1 => id = u32::try_from(*parent).unwrap(),
+                _ => return false,
+            }
+        }
+        true
+    };
+    let counted = processes.iter().filter(|(id, _)| match whose {
+        Whose::Ours => **id == own,
+        Whose::All => is_ours(**id),
+    });
+    let ticks: u64 = counted.map(|(_, (_, ticks))| ticks).sum();
+    f64::from(u32::try_from(ticks).unwrap()) / TICKS
 }
 
 /// Makes runs one after the other, and returns what each took.

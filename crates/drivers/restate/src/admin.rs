@@ -1,15 +1,24 @@
-//! Restate as its admin API shows it: where workers are registered.
+//! Restate as its admin API shows it: which workers are registered, where new runs go, and which invocations are cancelled.
 
 use std::time::Duration;
 
-use reqwest::{Client, Response, StatusCode, Url};
-use serde::{Deserialize, Serialize};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::config::{ConfigFault, RestateConfig, client};
+use crate::deployment::{Deployment, Deployments, Discovered, FIRST, Service};
 use crate::object::OBJECT;
 
 /// How long a request may take. Registering has Restate ask the worker.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long workers may take until they are asked what they offer. One that stalls never answers.
+const ALIVE_WITHIN: Duration = Duration::from_secs(3);
+
+/// The key of the configuration that says where the admin API is.
+const ADMIN: &str = "driver.restate.admin";
 
 /// A Restate, as seen by who runs it.
 #[derive(Debug, Clone)]
@@ -20,14 +29,17 @@ pub struct Restate {
 }
 
 /// The workers that new runs go to.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registered {
     /// By which Restate knows their address.
-    #[serde(rename = "deployment_id")]
     pub deployment: String,
     /// How often what workers offer was registered anew.
     pub revision: u64,
+    /// Where Restate reaches them.
+    pub address: String,
+    /// Of which build they said they are, when Restate asked; empty for builds that did not say so.
+    pub build: String,
 }
 
 /// Why Restate cannot be used.
@@ -58,11 +70,24 @@ pub enum AdminError {
     /// No worker was ever registered.
     #[error("no worker is registered with Restate: start `neuraxis-server worker`")]
     NoWorker,
+    /// New runs go to workers that Restate does not reach.
+    #[error("new runs go to workers at {address}, and none answers Restate there")]
+    NoneAnswers {
+        /// Where they should be.
+        address: String,
+    },
 }
 
-#[derive(Debug, Serialize)]
-struct Deployment<'a> {
-    uri: &'a str,
+#[derive(Debug, Deserialize)]
+struct Rows {
+    rows: Vec<Cancelled>,
+}
+
+/// How often an invocation was cancelled.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Cancelled {
+    pub(crate) id: String,
+    pub(crate) times: u64,
 }
 
 impl Restate {
@@ -79,44 +104,118 @@ impl Restate {
         })
     }
 
-    /// Makes workers known that Restate reaches at an address. New runs go there from then on; those that began elsewhere go
-    /// on there. An address that is known already stays as it is.
+    /// Makes workers known that Restate reaches at an address, and has it ask what they offer, though it may have done so before.
+    /// New runs go there from then on; those that began elsewhere go on there. Returns the build that answered.
     ///
     /// # Errors
     ///
     /// An [`AdminError`] if Restate does not answer, or cannot reach the address.
-    pub async fn register(&self, uri: &str) -> Result<(), AdminError> {
+    pub async fn register(&self, address: &str) -> Result<String, AdminError> {
+        let known = self.deployments().await?;
+        let known = known.into_iter().find(|known| known.is_at(address));
+        // What was registered first stays so, since who is the youngest is decided by it.
+        let metadata = match known {
+            Some(known) => json!({ FIRST: known.first() }),
+            None => json!({}),
+        };
+        let asked = json!({ "uri": address, "force": true, "metadata": metadata });
         let url = at(&self.admin, &["deployments"]);
-        let asked = self.client.post(url.clone()).json(&Deployment { uri });
-        let answer = asked.timeout(PATIENCE).send().await;
-        accepted(answer, &url, "driver.restate.admin").await?;
-        Ok(())
+        let asked = self.client.post(url.clone()).json(&asked);
+        let found: Discovered = read(asked.timeout(PATIENCE), &url).await?;
+        let ours = found.services.iter().find(|service| service.name == OBJECT);
+        Ok(ours.map(Service::build).unwrap_or_default())
     }
 
-    /// Looks whether runs can be handed over, and to whom they go.
+    /// Has Restate ask workers at an address what they offer, without changing anything. False if it does not reach them.
     ///
     /// # Errors
     ///
-    /// An [`AdminError`] if Restate does not answer, or no worker is registered.
+    /// An [`AdminError`] if Restate itself does not answer.
+    pub async fn reaches(&self, address: &str) -> Result<bool, AdminError> {
+        let asked = json!({ "uri": address, "force": true, "dry_run": true });
+        let url = at(&self.admin, &["deployments"]);
+        let asked = self.client.post(url.clone()).json(&asked);
+        match accepted(asked.timeout(ALIVE_WITHIN).send().await, &url, ADMIN).await {
+            Ok(_) => Ok(true),
+            Err(AdminError::Refused { .. }) => Ok(false),
+            // Restate waits for longer than this for somebody who stalls; if it is Restate that does, this says so.
+            Err(AdminError::Unreachable { source, .. }) if source.is_timeout() => {
+                let url = at(&self.admin, &["health"]);
+                let asked = self.client.get(url.clone()).timeout(PATIENCE);
+                accepted(asked.send().await, &url, ADMIN).await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks whether runs can be handed over, and to whom they go: workers that live.
+    ///
+    /// # Errors
+    ///
+    /// An [`AdminError`] if Restate does not answer, no worker is registered, or none answers where new runs go.
     pub async fn check(&self) -> Result<Registered, AdminError> {
         let url = at(&self.ingress, &["restate", "health"]);
         let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
         accepted(answer, &url, "driver.restate.ingress").await?;
+        let registered = self.registered().await?.ok_or(AdminError::NoWorker)?;
+        match self.reaches(&registered.address).await? {
+            true => Ok(registered),
+            false => Err(AdminError::NoneAnswers {
+                address: registered.address,
+            }),
+        }
+    }
+
+    /// Returns where new runs go, `None` if no worker was ever registered.
+    pub(crate) async fn registered(&self) -> Result<Option<Registered>, AdminError> {
         let url = at(&self.admin, &["services", OBJECT]);
-        let key = "driver.restate.admin";
         let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
         if matches!(&answer, Ok(answer) if answer.status() == StatusCode::NOT_FOUND) {
-            return Err(AdminError::NoWorker);
+            return Ok(None);
         }
-        let answer = accepted(answer, &url, key).await?;
-        answer
-            .json()
-            .await
-            .map_err(|source| AdminError::Unreachable {
-                url: url.into(),
-                key,
-                source,
-            })
+        let service: Service = understood(accepted(answer, &url, ADMIN).await?, &url).await?;
+        let deployments = self.deployments().await?.into_iter();
+        let mut latest = deployments.filter(|it| it.id == service.deployment_id);
+        // One that was removed in between is as one that was never there.
+        Ok(latest.next().map(|latest| Registered {
+            build: service.build(),
+            deployment: service.deployment_id,
+            revision: service.revision,
+            address: latest.uri,
+        }))
+    }
+
+    /// Returns the addresses of workers that Restate knows.
+    pub(crate) async fn deployments(&self) -> Result<Vec<Deployment>, AdminError> {
+        let url = at(&self.admin, &["deployments"]);
+        let asked = self.client.get(url.clone()).timeout(PATIENCE);
+        let found: Deployments = read(asked, &url).await?;
+        Ok(found.deployments)
+    }
+
+    /// Returns which of these invocations somebody cancelled, and how often.
+    pub(crate) async fn cancelled(&self, ids: &[String]) -> Result<Vec<Cancelled>, AdminError> {
+        // They are Restate's own, of letters and digits; anything else would be another query.
+        let is_id = |id: &&String| id.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+        let ids: Vec<_> = ids
+            .iter()
+            .filter(is_id)
+            .map(|id| format!("'{id}'"))
+            .collect();
+        let query = format!(
+            "SELECT id, count(*) AS times FROM sys_journal WHERE id IN ({}) \
+             AND entry_type = 'Notification: Signal' AND entry_lite_json LIKE '%\"SignalIndex\":1}}%' GROUP BY id",
+            ids.join(", ")
+        );
+        let url = at(&self.admin, &["query"]);
+        let asked = self
+            .client
+            .post(url.clone())
+            .json(&json!({ "query": query }));
+        let asked = asked.header("accept", "application/json").timeout(PATIENCE);
+        let found: Rows = read(asked, &url).await?;
+        Ok(found.rows)
     }
 }
 
@@ -127,6 +226,21 @@ fn at(base: &Url, path: &[&str]) -> Url {
         segments.pop_if_empty().extend(path);
     }
     url
+}
+
+/// Asks the admin API, and reads its answer.
+async fn read<T: DeserializeOwned>(asked: RequestBuilder, url: &Url) -> Result<T, AdminError> {
+    let answer = accepted(asked.send().await, url, ADMIN).await?;
+    understood(answer, url).await
+}
+
+async fn understood<T: DeserializeOwned>(answer: Response, url: &Url) -> Result<T, AdminError> {
+    let read = answer.json().await;
+    read.map_err(|source| AdminError::Unreachable {
+        url: url.to_string(),
+        key: ADMIN,
+        source,
+    })
 }
 
 async fn accepted(

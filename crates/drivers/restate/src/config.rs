@@ -1,9 +1,13 @@
 //! The section `[driver.restate]`: where Restate is, and where it finds workers.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use reqwest::{Client, Url};
 use serde::{Deserialize, Serialize};
+
+/// The least that a time after which Restate gives something up may be, in milliseconds.
+const LEAST_MS: u64 = 100;
 
 /// `[driver.restate]`: where Restate is, and where it finds workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,16 @@ pub struct RestateConfig {
     pub advertise: Option<String>,
     /// The public key of the Restate that may call workers, `publickeyv1_…`; whoever reaches the port if it is left out.
     pub identity_key: Option<String>,
+    /// How long an invocation that waits for somebody keeps its connection to a worker, in milliseconds. A worker that is told to
+    /// stop, or dies, loses nothing by it. 60,000.
+    pub inactivity_ms: u64,
+    /// How long a step (a model call, the calls of a batch, a hook) may last after `inactivity_ms`, in milliseconds, before Restate
+    /// gives its attempt up and has it repeated, by the class of the calls in it. To be longer than the longest time limit of a
+    /// tool and of a model. 86,400,000, a day.
+    pub abort_ms: u64,
+    /// How long workers refuse a run whose tools work in another folder than theirs, in milliseconds, so that one with that folder
+    /// may take it; after that it is ended as interrupted, of which its client hears. 60,000.
+    pub refuse_ms: u64,
 }
 
 impl Default for RestateConfig {
@@ -33,6 +47,9 @@ impl Default for RestateConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9080)),
             advertise: None,
             identity_key: None,
+            inactivity_ms: 60_000,
+            abort_ms: 86_400_000,
+            refuse_ms: 60_000,
         }
     }
 }
@@ -51,13 +68,23 @@ pub enum ConfigFault {
         /// What it could say.
         example: &'static str,
     },
+    /// A time is so short that steps would be given up which go well.
+    #[error("driver.restate.{key}: {value} milliseconds are too few: expected at least {least}")]
+    TooShort {
+        /// The key, such as `abort_ms`.
+        key: &'static str,
+        /// The value that is configured.
+        value: u64,
+        /// The least that it may say.
+        least: u64,
+    },
     /// This machine cannot speak HTTP: its certificates cannot be read, for instance.
     #[error("no HTTP client can be made here")]
     Client(#[source] reqwest::Error),
 }
 
 impl RestateConfig {
-    /// Makes sure that the addresses are ones.
+    /// Makes sure that the addresses are ones, and that times are long enough.
     ///
     /// # Errors
     ///
@@ -68,7 +95,30 @@ impl RestateConfig {
         if let Some(advertise) = &self.advertise {
             address("advertise", advertise, "http://workers.internal:9080")?;
         }
+        for (key, value) in [
+            ("inactivity_ms", self.inactivity_ms),
+            ("abort_ms", self.abort_ms),
+        ] {
+            if value < LEAST_MS {
+                let least = LEAST_MS;
+                return Err(ConfigFault::TooShort { key, value, least });
+            }
+        }
         Ok(())
+    }
+
+    /// Returns how long one step of a run may last before Restate has it repeated.
+    #[must_use]
+    pub const fn longest_step(&self) -> Duration {
+        Duration::from_millis(self.inactivity_ms.saturating_add(self.abort_ms))
+    }
+
+    /// Returns the address at which Restate is told to reach workers that are configured so; `None` if their port is chosen by the
+    /// operating system.
+    #[must_use]
+    pub fn advertised(&self) -> Option<String> {
+        let own = || (self.listen.port() != 0).then(|| format!("http://{}", self.listen));
+        self.advertise.clone().or_else(own)
     }
 
     pub(crate) fn ingress_url(&self) -> Result<Url, ConfigFault> {
@@ -110,5 +160,28 @@ mod tests {
             fault,
             "driver.restate.admin: \"localhost:9070\" is no address: expected one such as http://127.0.0.1:9070"
         );
+    }
+
+    #[test]
+    fn a_time_that_would_have_each_step_given_up_is_refused() {
+        let config = RestateConfig {
+            abort_ms: 0,
+            ..RestateConfig::default()
+        };
+        let fault = config.check().unwrap_err().to_string();
+        assert_eq!(
+            fault,
+            "driver.restate.abort_ms: 0 milliseconds are too few: expected at least 100"
+        );
+    }
+
+    #[test]
+    fn workers_are_reached_where_they_listen_unless_they_say_otherwise() {
+        let mut config = RestateConfig::default();
+        assert_eq!(config.advertised().unwrap(), "http://127.0.0.1:9080");
+        config.listen.set_port(0);
+        assert_eq!(config.advertised(), None);
+        config.advertise = Some("http://workers:9080".to_owned());
+        assert_eq!(config.advertised().unwrap(), "http://workers:9080");
     }
 }

@@ -77,6 +77,7 @@ impl RunDispatcher for RestateDispatcher {
         if taken.status == Status::PreviouslyAccepted {
             let posted = Posted {
                 invocation: taken.invocation_id,
+                run: Some(run),
             };
             answered(self.send(session, "wake").json(&posted)).await?;
         }

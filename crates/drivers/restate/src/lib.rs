@@ -28,9 +28,13 @@
 //! ```
 
 mod admin;
+mod cancel_watch;
 mod config;
+mod deployment;
 mod dispatcher;
 mod object;
+mod refusals;
+mod registration;
 mod worker;
 
 pub use admin::{AdminError, Registered, Restate};

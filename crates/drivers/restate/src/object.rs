@@ -3,7 +3,10 @@
 //! What Restate repeats after a crash is a whole step. Nothing here decides what that means for the call that was in flight:
 //! the run is taken up from its log, whose machine does (its class, or that its outcome is unknown).
 
+use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::RunId;
 use neuraxis_engine::{ResumeError, RunProgress, Runs, SteppedRun};
@@ -12,6 +15,9 @@ use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
+
+use crate::cancel_watch::StepsUnderWay;
+use crate::refusals::Refusals;
 
 /// The name under which Restate knows sessions.
 pub(crate) const OBJECT: &str = "NeuraxisSession";
@@ -38,6 +44,9 @@ pub(crate) struct Ticket {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Posted {
     pub(crate) invocation: String,
+    /// Its run. Older builds do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<RunId>,
 }
 
 /// What a step led to, as the journal has it. Older builds replay what newer ones wrote and the other way round, so that
@@ -59,16 +68,26 @@ pub(crate) struct SessionRuns {
     runs: Runs,
     /// Cancelled once the worker is to take nothing more up, and to leave what it drives.
     stopping: CancellationToken,
+    under_way: StepsUnderWay,
+    refusals: Refusals,
 }
 
 /// A run while it is driven by one attempt of its invocation.
 type Held = Arc<Mutex<Option<SteppedRun>>>;
 
-// A step lasts as long as a model or a tool takes: it is given up after a day, and an invocation that waits for a signal leaves
-// its worker after the minute that is usual. Restate forgets an invocation's id once its run has ended, since the store knows.
+/// What a step belongs to.
+#[derive(Debug, Clone)]
+struct Place {
+    run: RunId,
+    invocation: String,
+    /// How often the invocation was cancelled until now, and its run heard of it.
+    cancelled: u64,
+}
+
+// How long a step may last, and an invocation may wait, is said where the worker is bound. Restate forgets an invocation's id once
+// its run has ended, since the store knows.
 #[restate_sdk::object(
     name = "NeuraxisSession",
-    abort_timeout = "24h",
     idempotency_retention = "1s",
     invocation_retry_policy(
         initial_interval = "100ms",
@@ -85,10 +104,15 @@ impl SessionRuns {
         let run = ticket.into_inner().run;
         let held = Held::default();
         let mut name = TAKE_UP.to_owned();
+        let mut place = Place {
+            run,
+            invocation: ctx.invocation_id().to_owned(),
+            cancelled: 0,
+        };
         loop {
-            let (worker, held) = (self.clone(), Arc::clone(&held));
+            let (worker, held, at) = (self.clone(), Arc::clone(&held), place.clone());
             let step = ctx
-                .run(move || async move { Ok(Json::from(worker.step(&held, run).await?)) })
+                .run(move || async move { Ok(Json::from(worker.step(&held, &at).await?)) })
                 .name(name)
                 .await;
             let waited = match step.map(Json::into_inner) {
@@ -105,8 +129,9 @@ impl SessionRuns {
                 Ok(()) => {}
                 // Whoever cancels an invocation means its run, which ends in its own way.
                 Err(error) if error.code() == CANCELLED => {
+                    place.cancelled += 1;
                     let worker = self.clone();
-                    let cancel = move || async move { worker.cancel(run).await };
+                    let cancel = move || async move { Ok(worker.cancel(run).await?) };
                     ctx.run(cancel).name("cancel").await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -117,28 +142,50 @@ impl SessionRuns {
     /// Has a run look into its inbox.
     #[handler]
     async fn wake(&self, ctx: SharedObjectContext<'_>, posted: Json<Posted>) -> HandlerResult<()> {
-        let invocation = posted.into_inner().invocation;
-        ctx.invocation_handle(invocation).signal(POSTED).resolve(());
+        let posted = posted.into_inner();
+        // If the run is at work in this worker it need not wait for its next look.
+        if let Some(run) = posted.run {
+            self.runs.hear(run);
+        }
+        let invocation = ctx.invocation_handle(posted.invocation);
+        invocation.signal(POSTED).resolve(());
         Ok(())
     }
 }
 
 impl SessionRuns {
-    pub(crate) const fn new(runs: Runs, stopping: CancellationToken) -> Self {
-        Self { runs, stopping }
+    /// Drives runs until it is stopped. A run that is refused for longer than a time, because it works in another folder, is
+    /// ended.
+    pub(crate) fn new(runs: Runs, stopping: CancellationToken, refused_for: Duration) -> Self {
+        Self {
+            runs,
+            stopping,
+            under_way: StepsUnderWay::default(),
+            refusals: Refusals::new(refused_for),
+        }
+    }
+
+    /// Returns the steps that it makes, as they begin and end.
+    pub(crate) fn under_way(&self) -> StepsUnderWay {
+        self.under_way.clone()
     }
 
     /// Makes one step of a run, which is taken up first if this attempt does not hold it yet.
-    async fn step(&self, held: &Held, run: RunId) -> HandlerResult<Stepped> {
+    async fn step(&self, held: &Held, place: &Place) -> HandlerResult<Stepped> {
+        let run = place.run;
         let mut held = held.lock().await;
         let mut stepped = match held.take() {
             Some(stepped) => stepped,
             None => match self.until_stopping(self.runs.take_up(run)).await? {
-                Ok(stepped) => stepped,
-                Err(error) => return not_taken_up(error),
+                Ok(stepped) => {
+                    self.refusals.forget(run);
+                    stepped
+                }
+                Err(error) => return self.not_taken_up(run, error).await,
             },
         };
-        let progress = match self.until_stopping(stepped.step()).await {
+        let gone_on = self.go_on(&mut stepped, place);
+        let progress = match self.until_stopping(gone_on).await {
             Ok(progress) => progress,
             Err(stopping) => {
                 stepped.leave().await;
@@ -160,33 +207,68 @@ impl SessionRuns {
         }
     }
 
+    /// Goes on by one step; a run whose invocation is cancelled meanwhile hears of it, and ends what is under way.
+    async fn go_on(&self, stepped: &mut SteppedRun, place: &Place) -> RunProgress {
+        let watched = self.under_way.begin(&place.invocation, place.cancelled);
+        let mut step = pin!(stepped.step());
+        tokio::select! {
+            biased;
+            progress = &mut step => return progress,
+            () = watched.cancelled() => {}
+        }
+        if let Err(error) = self.cancel(place.run).await {
+            let error: Box<dyn Error> = error.into();
+            tracing::warn!(run = %place.run, error = %error, "a run whose invocation is cancelled did not hear of it yet");
+        }
+        step.await
+    }
+
     async fn until_stopping<T>(&self, work: impl Future<Output = T>) -> HandlerResult<T> {
         let done = self.stopping.run_until_cancelled(work).await;
         done.ok_or_else(|| "this worker stops: another one goes on".into())
     }
 
-    async fn cancel(&self, run: RunId) -> HandlerResult<()> {
+    async fn cancel(&self, run: RunId) -> Result<(), ResumeError> {
         match self.runs.cancel(run, "its invocation was cancelled").await {
             Ok(()) | Err(ResumeError::Ended(_)) => Ok(()),
-            Err(ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(ResumeError::Store(StoreError::NoSuchRun(_) | StoreError::RunEnded(_))) => Ok(()),
+            Err(error) => Err(error),
         }
     }
-}
 
-/// Says what it means for the invocation that its run was not taken up. What can go well another time is tried again.
-fn not_taken_up(error: ResumeError) -> HandlerResult<Stepped> {
-    match error {
-        ResumeError::Ended(_) | ResumeError::Closed { .. } => Ok(Stepped::Ended),
-        ResumeError::Store(StoreError::NoSuchRun(_)) => Ok(Stepped::Ended),
-        ResumeError::NothingToDo => Ok(Stepped::Waits),
-        ResumeError::Store(_)
-        | ResumeError::AtWork(_)
-        | ResumeError::Alive(_)
-        | ResumeError::ShuttingDown => Err(error.into()),
-        refused => {
-            tracing::warn!(error = %refused, "a run cannot go on by itself");
-            Err(TerminalError::new_with_code(REFUSED, refused.to_string()).into())
+    /// Says what it means for the invocation that its run was not taken up. What can go well another time, or at another
+    /// worker, is tried again.
+    async fn not_taken_up(&self, run: RunId, error: ResumeError) -> HandlerResult<Stepped> {
+        match error {
+            ResumeError::Ended(_) | ResumeError::Closed { .. } => Ok(Stepped::Ended),
+            ResumeError::Store(StoreError::NoSuchRun(_)) => Ok(Stepped::Ended),
+            ResumeError::NothingToDo => Ok(Stepped::Waits),
+            ResumeError::Store(_)
+            | ResumeError::AtWork(_)
+            | ResumeError::Alive(_)
+            | ResumeError::ShuttingDown => Err(error.into()),
+            ResumeError::Elsewhere { .. } | ResumeError::NoFolder(_) => {
+                if !self.refusals.is_over(run) {
+                    return Err(error.into());
+                }
+                self.give_up(run, &error.to_string()).await
+            }
+            refused => {
+                tracing::warn!(error = %refused, "a run cannot go on by itself");
+                Err(TerminalError::new_with_code(REFUSED, refused.to_string()).into())
+            }
+        }
+    }
+
+    /// Ends a run that no worker takes up, so that who waits for it hears why.
+    async fn give_up(&self, run: RunId, why: &str) -> HandlerResult<Stepped> {
+        let why = format!("no worker goes on with it: {why} (tools.root is another one there)");
+        match self.runs.close(run, &why).await {
+            Ok(()) | Err(ResumeError::Ended(_)) => {
+                self.refusals.forget(run);
+                Ok(Stepped::Ended)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }

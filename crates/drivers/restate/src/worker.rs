@@ -1,36 +1,36 @@
 //! A worker: the process in which Restate has runs driven.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use neuraxis_engine::Runs;
-use restate_sdk::endpoint::Endpoint;
+use restate_sdk::endpoint::{Endpoint, ServiceOptions};
 use restate_sdk::http_server::HttpServer;
+use restate_sdk::service::IntoServiceDefinition;
 use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Restate;
 use crate::config::{ConfigFault, RestateConfig};
+use crate::deployment::BUILD;
 use crate::object::SessionRuns;
+use crate::registration::Registration;
 
-/// The pause before a worker that could not be registered tries again, doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Changes with what workers offer to Restate: their handlers, and what these take and return.
+const OFFER: u32 = 2;
 
-/// The longest such pause.
-const MAX_PAUSE: Duration = Duration::from_secs(15);
+/// How often a worker looks whether something was posted to the runs that it drives.
+const HEAR_EVERY: Duration = Duration::from_secs(1);
 
 /// A worker that listens for Restate.
 #[derive(Debug)]
 pub struct Worker {
     listener: TcpListener,
     address: SocketAddr,
-    /// Where Restate is told that it reaches the worker.
-    advertised: String,
+    config: RestateConfig,
     restate: Restate,
-    identity_key: Option<String>,
     runs: Runs,
 }
 
@@ -78,13 +78,11 @@ impl Worker {
         // other side waits before it acknowledges what it was sent.
         let socket = SockRef::from(&listener);
         socket.set_tcp_nodelay(true).map_err(failed)?;
-        let advertised = config.advertise.clone();
         Ok(Self {
             listener,
             address,
-            advertised: advertised.unwrap_or_else(|| format!("http://{address}")),
+            config: config.clone(),
             restate: Restate::new(config)?,
-            identity_key: config.identity_key.clone(),
             runs,
         })
     }
@@ -98,16 +96,23 @@ impl Worker {
     /// Registers and drives runs until a future is over: then it leaves them, free for other workers.
     pub async fn serve(self, until: impl Future<Output = ()>) {
         let stopping = CancellationToken::new();
-        let sessions = SessionRuns::new(self.runs, stopping.clone());
+        let refused_for = Duration::from_millis(self.config.refuse_ms);
+        let sessions = SessionRuns::new(self.runs.clone(), stopping.clone(), refused_for);
+        let watching = sessions.under_way().watch(self.restate.clone());
         let mut endpoint = Endpoint::builder();
-        if let Some(key) = &self.identity_key {
+        if let Some(key) = &self.config.identity_key {
             // It was tried before, so that it is one.
             endpoint = match endpoint.identity_key(key) {
                 Ok(endpoint) => endpoint,
                 Err(_) => return,
             };
         }
-        let registering = keep_registering(self.restate, self.advertised);
+        let registration = self.registration();
+        let options = ServiceOptions::new()
+            .inactivity_timeout(Duration::from_millis(self.config.inactivity_ms))
+            .abort_timeout(Duration::from_millis(self.config.abort_ms))
+            .metadata(BUILD, &registration.build);
+        let sessions = sessions.into_service_definition().options(options);
         let until = async {
             until.await;
             stopping.cancel();
@@ -116,24 +121,24 @@ impl Worker {
             .serve_with_cancel(self.listener, until);
         tokio::select! {
             () = serving => {}
-            never = registering => match never {},
+            never = registration.keep() => match never {},
+            never = watching => match never {},
+            () = self.runs.keep_hearing(HEAR_EVERY) => {}
         }
     }
-}
 
-/// Registers a worker, as often as it takes, and then waits for ever.
-async fn keep_registering(restate: Restate, advertised: String) -> std::convert::Infallible {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match restate.register(&advertised).await {
-            Ok(()) => break tracing::info!(address = advertised, "registered with Restate"),
-            Err(error) => {
-                let error: &(dyn Error + 'static) = &error;
-                tracing::warn!(error, "not registered with Restate yet");
-            }
+    fn registration(&self) -> Registration {
+        let config = &self.config;
+        let advertised = config.advertise.clone();
+        Registration {
+            restate: self.restate.clone(),
+            address: advertised.unwrap_or_else(|| format!("http://{}", self.address)),
+            build: format!(
+                "{} {OFFER} {} {}",
+                env!("CARGO_PKG_VERSION"),
+                config.inactivity_ms,
+                config.abort_ms
+            ),
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
     }
-    std::future::pending().await
 }

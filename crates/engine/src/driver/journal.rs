@@ -1,6 +1,7 @@
 //! The log of one run as it is written: records go to the store first, then in front of listeners and trace sinks.
 
 use std::borrow::Cow;
+use std::future::pending;
 use std::sync::Arc;
 
 use neuraxis_core::{DataPolicy, Grant, InboxEntry, InputId, Record, RunId};
@@ -121,6 +122,14 @@ impl Journal {
             tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
             Vec::new()
         })
+    }
+
+    /// Is over once another process has posted to the run; never for one that is kept nowhere.
+    pub(super) async fn is_posted_to(&self) {
+        match &self.slot {
+            Some(slot) => slot.is_posted_to().await,
+            None => pending().await,
+        }
     }
 
     /// Takes out of the inbox what no record will name.

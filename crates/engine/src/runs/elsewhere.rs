@@ -1,9 +1,8 @@
 //! Runs that other processes drive: handed over when their first records are kept, told of what somebody posted, and followed
 //! in the store by handles like any other's.
 
-use std::collections::HashMap;
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
@@ -12,29 +11,19 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
 use super::attach::LOOK_EVERY;
 use super::restored::recorded_trace;
 use super::resume::{Answer, ResumeError};
 use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
-use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
 
 /// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
 /// is usual.
 const LOOK_SOON: Duration = Duration::from_millis(10);
-
-/// How long one attempt to dispatch a run may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The pause after a dispatch that failed, doubled with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-
-/// The longest pause between two attempts to dispatch a run.
-const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 impl Runs {
     /// Leaves a run to other processes whose first records are kept, and follows it.
@@ -53,7 +42,7 @@ impl Runs {
         } = handle;
         let records = link.feed.with_records(<[_]>::to_vec);
         let run_id = link.run_id;
-        dispatch_soon(&self.parts.engine, dispatcher, session_id.clone(), run_id);
+        self.dispatch_soon(dispatcher, session_id.clone(), run_id);
         RunHandle {
             trace,
             is_repeat,
@@ -79,7 +68,7 @@ impl Runs {
             return Err(ResumeError::NothingToDo);
         }
         if let Some(dispatcher) = &self.parts.dispatcher {
-            dispatch_soon(&self.parts.engine, dispatcher, session.clone(), run_id);
+            self.dispatch_soon(dispatcher, session.clone(), run_id);
         }
         Ok(self.follow(run_id, session, records))
     }
@@ -121,59 +110,6 @@ impl Runs {
             trace,
             is_repeat: false,
         }
-    }
-}
-
-/// Dispatches a run in a task of its own, as often as it takes while this process lives. What is to be done stands in the store:
-/// if the process dies before, whoever [recovers](Runs::recover) runs does it.
-pub(super) fn dispatch_soon(
-    engine: &Engine,
-    dispatcher: &Arc<dyn RunDispatcher>,
-    session: SessionId,
-    run: RunId,
-) {
-    let (dispatcher, closing) = (Arc::clone(dispatcher), engine.closing.clone());
-    engine.tasks.spawn(async move {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match timeout(PATIENCE, dispatcher.dispatch(&session, run)).await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => {
-                    let error: &(dyn Error + 'static) = &error;
-                    tracing::warn!(%run, error, "the run was not dispatched yet");
-                }
-                Err(_) => tracing::warn!(%run, "nobody answered who was to have the run driven"),
-            }
-            if closing.run_until_cancelled(sleep(pause)).await.is_none() {
-                return;
-            }
-            pause = (pause * 2).min(MAX_PAUSE);
-        }
-    });
-}
-
-/// How long a run that was dispatched is left alone by who recovers runs: it may stand in a queue, which asking fills.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
-
-/// How many runs are remembered before those are forgotten that need not be left alone any more.
-const MANY: usize = 10_000;
-
-/// The runs that were dispatched because nobody drove them, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Redispatched(Mutex<HashMap<RunId, Instant>>);
-
-impl Redispatched {
-    /// Tells whether a run is to be dispatched, and notes that it is.
-    pub(super) fn is_due(&self, run: RunId) -> bool {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if runs.len() > MANY {
-            runs.retain(|_, at| at.elapsed() < LEFT_ALONE);
-        }
-        let is_due = runs.get(&run).is_none_or(|at| at.elapsed() >= LEFT_ALONE);
-        if is_due {
-            runs.insert(run, Instant::now());
-        }
-        is_due
     }
 }
 

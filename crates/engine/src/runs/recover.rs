@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::time::Duration;
 
-use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
+use neuraxis_core::{RunId, Seq, SessionId};
 use neuraxis_ports::{RunSummary, StoreError};
 
-use super::elsewhere::dispatch_soon;
 use super::slot::Claim;
 use super::{ResumeError, Runs};
 use crate::run_handle::RunHandle;
@@ -40,7 +39,9 @@ impl Runs {
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
         // What expired while nobody looked is told first, so that nobody is asked about it again.
         let swept = self.approvals().sweep().await?;
-        let mut recovered = self.recover_each(|_| true).await?;
+        let mut recovered = self
+            .recover_each(self.parts.store.unfinished().await?)
+            .await?;
         recovered.left.extend(swept.left);
         Ok(recovered)
     }
@@ -57,8 +58,12 @@ impl Runs {
         let mut reported = HashSet::new();
         while sleep().await.is_some() {
             // Who was asked before about a run that waits is not asked again.
-            let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
-            match self.recover_each(is_due).await {
+            let due = self.parts.store.due().await.map_err(ResumeError::from);
+            let recovered = match due {
+                Ok(due) => self.recover_each(due).await,
+                Err(error) => Err(error),
+            };
+            match recovered {
                 Ok(recovered) => reported = report(&recovered, &reported),
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
@@ -68,14 +73,10 @@ impl Runs {
         }
     }
 
-    async fn recover_each(
-        &self,
-        is_due: impl Fn(&RunSummary) -> bool,
-    ) -> Result<Recovered, ResumeError> {
+    async fn recover_each(&self, runs: Vec<RunSummary>) -> Result<Recovered, ResumeError> {
         let mut recovered = Recovered::default();
         let lost = &self.parts.lost;
-        let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
-        for run in self.parts.store.unfinished().await?.iter().filter(is_due) {
+        for run in runs.iter().filter(|run| !lost.rests(run.run_id)) {
             match self.recover_run(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
                 // It waits, or somebody else was quicker.
@@ -95,14 +96,8 @@ impl Runs {
         }
         if let Some(dispatcher) = &self.parts.dispatcher {
             // Who was told of a run that waits hears no more of it.
-            let is_due = run.status != RunStatus::Waiting || run.has_mail;
-            if is_due && self.parts.redispatched.is_due(run.run_id) {
-                dispatch_soon(
-                    &self.parts.engine,
-                    dispatcher,
-                    run.session.clone(),
-                    run.run_id,
-                );
+            if run.is_due() && self.parts.dispatches.is_due(run.run_id) {
+                self.dispatch_soon(dispatcher, run.session.clone(), run.run_id);
             }
             return Ok(None);
         }

@@ -37,6 +37,8 @@ struct ActiveRun {
     handle: Option<RunHandle>,
     /// Stops its task, without an end of the run.
     task: Option<AbortHandle>,
+    /// Something was posted to it by another process.
+    posted: Arc<Notify>,
 }
 
 /// Whether a run can be reached in this process.
@@ -66,6 +68,13 @@ impl ActiveRuns {
     /// Tells whether a run is at work here, or just about to be.
     pub(crate) fn contains(&self, run: RunId) -> bool {
         self.lock().contains_key(&run)
+    }
+
+    /// Has a run look into its inbox soon, if it is at work here.
+    pub(crate) fn hear(&self, run: RunId) {
+        if let Some(active) = self.lock().get(&run) {
+            active.posted.notify_one();
+        }
     }
 
     /// Returns the runs at work here, in no order.
@@ -114,18 +123,20 @@ impl ActiveRuns {
 pub(crate) struct Claim {
     parts: Arc<Parts>,
     run: RunId,
+    posted: Arc<Notify>,
 }
 
 impl Claim {
     /// Takes the place of a run; `None` if it is taken.
     pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
-        match parts.active.lock().entry(run) {
-            Entry::Vacant(place) => place.insert(ActiveRun::default()),
+        let posted = match parts.active.lock().entry(run) {
+            Entry::Vacant(place) => Arc::clone(&place.insert(ActiveRun::default()).posted),
             Entry::Occupied(_) => return None,
         };
         Some(Self {
             parts: Arc::clone(parts),
             run,
+            posted,
         })
     }
 
@@ -320,6 +331,11 @@ impl RunSlot {
     /// Returns what was posted to the run and is not taken yet, the oldest first.
     pub(crate) async fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
         self.store().inbox(&self.lease.lease).await
+    }
+
+    /// Is over once another process has posted to the run, as far as somebody here has heard of it.
+    pub(crate) async fn is_posted_to(&self) {
+        self.claim.posted.notified().await;
     }
 
     /// Takes out of the inbox what no record will name.

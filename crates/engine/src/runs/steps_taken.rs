@@ -4,14 +4,21 @@
 //! Each step is the driver's own ([`Driver::go_on`]), so that a run goes the same way whoever drives it; what differs is who
 //! decides when the next one begins.
 
+use std::time::Duration;
+
 use neuraxis_core::{Effect, RunId, RunStatus, Step};
 use neuraxis_ports::StoreError;
+use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use super::lease_wait::LeaseWait;
 use super::resume::Prepared;
 use super::{HeldRun, ResumeError, Runs, Taker};
 use crate::driver::{Driver, Standing};
+
+/// The pause before it is looked again whether a run is free: all runs of a worker that died are waited for at the same time, by
+/// as many questions to the store.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A run that was taken up and goes on while somebody asks for its next step. Dropped, it is left as it is on record, free to be
 /// taken up at once.
@@ -61,12 +68,12 @@ impl Runs {
         let prepared = loop {
             match self.prepare(run_id, Vec::new(), Taker::Engine).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                    let pause = async |held: &HeldRun| {
-                        held.pause().await;
+                    let paused = async |_: &HeldRun| {
+                        sleep(LOOK_EVERY).await;
                         Ok::<_, ResumeError>(())
                     };
                     let store = self.parts.store.as_ref();
-                    wait.until_free(store, run_id, pause).await?;
+                    wait.until_free(store, run_id, paused).await?;
                 }
                 prepared => break prepared?,
             }

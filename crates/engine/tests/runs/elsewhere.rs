@@ -46,6 +46,7 @@ struct Fleet {
     store: Arc<MemoryStore>,
     server: Orchestrator,
     worker: Orchestrator,
+    dispatcher: Arc<Dispatched>,
     dispatched: mpsc::UnboundedReceiver<RunId>,
 }
 
@@ -71,11 +72,13 @@ impl Fleet {
         let names = tools.iter().map(|tool| tool.spec().clone());
         let unused = names.map(|spec| ScriptedTool::always(spec, Act::hanging()));
         let server = Self::part(&store, ScriptedModel::new(), unused.collect());
-        let server = server.dispatcher(Arc::new(Dispatched { runs, failures }));
+        let dispatcher = Arc::new(Dispatched { runs, failures });
+        let server = server.dispatcher(dispatcher.clone());
         Self {
             server: more(server).build().unwrap(),
             worker: more(Self::part(&store, model, tools)).build().unwrap(),
             store,
+            dispatcher,
             dispatched,
         }
     }
@@ -167,6 +170,51 @@ async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
     assert_eq!(fleet.dispatched.len(), 2);
     assert_eq!(fleet.work().await.1, RunProgress::Ended);
     assert_eq!(handle.result().await.unwrap().reply, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_tried_to_dispatch_by_one_task_however_long_nobody_takes_it() {
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let mut fleet = Fleet::failing(model, vec![], 1_000);
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        fleet.server.runs().recover().await.unwrap();
+    }
+    let attempts = 1_000 - fleet.dispatcher.failures.load(Ordering::Relaxed);
+    // One each ten seconds, and those with shorter pauses at the beginning.
+    assert!((60..=70).contains(&attempts), "{attempts}");
+    fleet.dispatcher.failures.store(0, Ordering::Relaxed);
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    assert_eq!(handle.result().await.unwrap().reply, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_hears_within_a_second_or_two_of_what_another_process_posts_to_it() {
+    let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
+    let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
+    let mut fleet = Fleet::new(model, vec![hanging]);
+    let hearing = fleet.worker.runs();
+    tokio::spawn(async move { hearing.keep_hearing(Duration::from_secs(1)).await });
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    let server = fleet.server.runs();
+    let cancelling = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.cancel(run, "enough").await.unwrap();
+    });
+    let began = tokio::time::Instant::now();
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    cancelling.await.unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        handle.result().await.unwrap().status,
+        RunStatus::Interrupted
+    );
 }
 
 #[tokio::test(start_paused = true)]

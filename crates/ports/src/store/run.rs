@@ -147,6 +147,12 @@ impl RunSummary {
             request: None,
         }
     }
+
+    /// Tells whether the run can go on at once, if nobody drives it: it waits for nobody, or something was posted to it.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.log.status != RunStatus::Waiting || self.has_mail
+    }
 }
 
 /// A run as a list shows it, whatever a store keeps of it.

@@ -54,6 +54,33 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Only what can befall the store itself; some may be gone by then.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
+    /// Returns sessions that [`prune`](Self::prune) would remove, at most so many, the oldest first: for whoever archives them
+    /// before. As this is, it looks at the newest [`SessionFilter::MAX_LIMIT`] alone: a store with more finds them by age.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
+        let mut idle = Vec::new();
+        let sessions = self.sessions(&SessionFilter::default()).await?;
+        for session in sessions.into_iter().rev() {
+            if idle.len() >= most {
+                break;
+            }
+            if session.created_at >= before {
+                continue;
+            }
+            let runs = self.runs(&session.id).await?;
+            if runs
+                .iter()
+                .all(|run| run.ended_at.is_some_and(|end| end < before))
+            {
+                idle.push(session.id);
+            }
+        }
+        Ok(idle)
+    }
+
     /// Returns the runs of a session, the oldest first.
     ///
     /// # Errors
@@ -86,6 +113,31 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     ///
     /// Only what can befall the store itself.
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns those of the [unfinished](Self::unfinished) runs that can go on at once: they wait for nobody, or something was
+    /// posted to them. The oldest first. Asked every two seconds, so that a store finds them without reading those that wait.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
+        let mut runs = self.unfinished().await?;
+        runs.retain(RunSummary::is_due);
+        Ok(runs)
+    }
+
+    /// Returns runs that have not ended and have not taken yet what was posted to them, whether somebody drives them or not: at
+    /// most [`RunFilter::MAX_LIMIT`], in no order. Asked every second, so that a store finds them by index.
+    ///
+    /// A store that cannot tell returns none, as this does: then a run hears what another process posts to it with the next
+    /// renewal of its lease.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Returns the messages of a session as its ended runs left them.
     ///

@@ -69,10 +69,11 @@ pub(crate) fn serve(folder: &Path) {
         let server = server.await.unwrap().with_limits(limits);
         println!("listening on {}", server.url());
         tokio::spawn(async move {
-            orchestrator
-                .runs()
-                .keep_recovering(Duration::from_millis(100))
-                .await;
+            let runs = orchestrator.runs();
+            tokio::join!(
+                runs.keep_recovering(Duration::from_millis(100)),
+                runs.keep_hearing(Duration::from_secs(1))
+            );
         });
         server.serve(std::future::pending()).await.unwrap();
     });

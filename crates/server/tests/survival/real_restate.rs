@@ -1,84 +1,18 @@
 //! Runs that a server hands over and workers drive, by a real Restate and on a real Postgres: whatever is killed, each run ends
 //! once, and what holds of runs that are driven where they begin holds of them.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
-use neuraxis::core::{RunId, RunStatus};
+use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
-use neuraxis_testkit::Restate;
-use serde_json::{Value, json};
 
 use crate::approvals::{approval, asks_first};
-use crate::model::{Hold, Said};
+use crate::fleet::Fleet;
+use crate::model::Hold;
 use crate::points::{A_MOMENT, one_reading, two_turns};
 use crate::random::mixed;
-use crate::server::{Client, Server};
-use crate::world::{Kept, Program, Terms, World, until};
-
-/// A Restate, and what servers and workers share.
-struct Fleet {
-    restate: Restate,
-    world: World,
-}
-
-impl Fleet {
-    async fn new(program: Program, script: fn(usize) -> Said) -> Self {
-        let restate = Restate::start();
-        // One address for whichever worker is alive, as behind a load balancer.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let more = format!(
-            "[driver]\nkind = \"restate\"\n[driver.restate]\ningress = {:?}\nadmin = {:?}\nlisten = \"127.0.0.1:{port}\"\n",
-            restate.ingress(),
-            restate.admin()
-        );
-        let terms = Terms {
-            store: "lease_ms = 1000",
-            more: &more,
-            ..Terms::default()
-        };
-        let world = World::on(program, Kept::OnServer, script, terms).await;
-        Self { restate, world }
-    }
-
-    /// Returns what Restate knows of the invocations of runs: their states.
-    async fn invocations(&self) -> Vec<String> {
-        let query = "SELECT status FROM sys_invocation WHERE target_handler_name = 'drive'";
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = http
-            .post(format!("{}/query", self.restate.admin()))
-            .header("accept", "application/json")
-            .header("content-type", "application/json")
-            .body(json!({"query": query}).to_string());
-        let answer = asked.send().await.unwrap().text().await.unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let rows = answer["rows"].as_array().unwrap().iter();
-        rows.map(|row| row["status"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    /// Waits for the end of a run, and checks all that must hold of it once everything of ours is dead.
-    async fn ends(&self, run: RunId, client: Client, alive: [Server; 2]) {
-        self.world.ended(run).await;
-        client.hears("final").await;
-        until("its invocation is over", async || {
-            let invocations = self.invocations().await;
-            invocations.iter().all(|status| status == "completed")
-        })
-        .await;
-        for process in alive {
-            process.kill().await;
-        }
-        self.world.check(run, &client.told().await).await;
-    }
-
-    async fn run(&self) -> RunId {
-        until("there is a run", async || self.world.run().await.is_some()).await;
-        self.world.run().await.unwrap()
-    }
-}
+use crate::server::Server;
+use crate::world::{Kept, Program, World, until};
 
 /// Where a worker is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -272,7 +206,8 @@ async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() 
     fleet.ends(run, client, [server, worker]).await;
 }
 
-/// `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` how many are tried.
+/// `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` how many are tried, each in a session of its own of one fleet:
+/// two servers, and a worker that is killed twice a round, with another one after it at the same address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn a_run_whose_worker_is_killed_at_random_ends_once() {
@@ -281,21 +216,37 @@ async fn a_run_whose_worker_is_killed_at_random_ends_once() {
         given.map_or(otherwise, |text| text.parse().unwrap())
     };
     let first = number("NEURAXIS_KILL_SEED", 1);
-    for seed in first..first + number("NEURAXIS_KILL_ROUNDS", 3) {
+    let rounds = number("NEURAXIS_KILL_ROUNDS", 3);
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let servers = [world.start().await, world.start().await];
+    let mut worker = world.start_worker().await;
+    let mut paid = 0;
+    let mut ended = Vec::new();
+    for (place, seed) in (first..first + rounds).enumerate() {
         println!("NEURAXIS_KILL_SEED={seed} NEURAXIS_KILL_ROUNDS=1");
-        let fleet = Fleet::new(Program::WithTools, two_turns).await;
-        let world = &fleet.world;
-        let (mut worker, server) = (world.start_worker().await, world.start().await);
-        let client = server.ask();
+        let session = format!("s{seed}");
+        let client = servers[place % 2].ask_in(&session);
         for draw in 0..2 {
             let micros = mixed(seed * 2 + draw) % 200_000;
             tokio::time::sleep(Duration::from_micros(micros)).await;
             worker.kill().await;
             worker = world.start_worker().await;
         }
-        let run = fleet.run().await;
-        fleet.ends(run, client, [server, worker]).await;
-        assert!(world.effects("begun", "pay").len() <= 2, "seed {seed}");
+        let run = fleet.run_of(&session).await;
+        world.ended(run).await;
+        client.hears("final").await;
+        ended.push((session, run, client.ended().await));
+        let paid_before = std::mem::replace(&mut paid, world.effects("begun", "pay").len());
+        assert!(paid - paid_before <= 2, "seed {seed}");
+    }
+    fleet.is_over().await;
+    worker.kill().await;
+    for server in servers {
+        server.kill().await;
+    }
+    for (session, run, told) in ended {
+        world.check_in(&session, run, &told).await;
     }
 }
 

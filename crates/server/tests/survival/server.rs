@@ -31,6 +31,20 @@ impl Server {
         self.listen(self.request("s", "go"))
     }
 
+    /// As [`ask`](Self::ask), in a session of its own.
+    pub(crate) fn ask_in(&self, session: &str) -> Client {
+        self.listen(self.request(session, "go"))
+    }
+
+    /// Asks for the end of a run.
+    pub(crate) async fn cancel(&self, run: RunId) {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let asked = http.post(format!("{}/api/v1/runs/{run}/cancel", self.url));
+        let asked = asked.header("content-type", "application/json").body("{}");
+        let answer = asked.send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    }
+
     /// As [`ask`](Self::ask), under a key.
     pub(crate) fn ask_keyed(&self, key: &str) -> Client {
         self.listen(self.request("s", "go").header("idempotency-key", key))

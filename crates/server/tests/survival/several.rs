@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
-use neuraxis_testkit::Aftermath;
 use serde_json::{Value, json};
 
 use crate::approvals::{approval, asks_first};
@@ -104,37 +103,35 @@ async fn of_three_servers_with_many_runs_one_may_be_killed_and_each_run_ends_onc
     world.hold_tool("note");
     let began = (0..SESSIONS).map(|number| {
         let server = &servers[number % servers.len()];
-        server.request(&format!("s{number}"), "go")
+        server.ask_in(&format!("s{number}"))
     });
-    let clients: Vec<_> = began.map(|turn| tokio::spawn(turn.send())).collect();
+    let clients: Vec<_> = began.collect();
     until("all runs are at work", async || {
         world.effects("begun", "note").len() == SESSIONS
     })
     .await;
     servers.remove(0).kill().await;
     world.let_tools_go();
+    let mut ended = Vec::new();
     for number in 0..SESSIONS {
-        let session = format!("s{number}").parse().unwrap();
+        let session = format!("s{number}");
+        let id = session.parse().unwrap();
         until("the run ends", async || {
-            let runs = world.store.runs(&session).await.unwrap();
+            let runs = world.store.runs(&id).await.unwrap();
             runs.len() == 1 && runs[0].ended_at.is_some()
         })
         .await;
-        let run = world.store.runs(&session).await.unwrap().remove(0);
-        let records = world.records(run.run_id).await;
-        Aftermath::of(&records).assert_ended();
-    }
-    for client in clients {
-        // The clients of the dead server lost their connections; the others heard the end.
-        if let Ok(answer) = client.await.unwrap() {
-            assert_eq!(answer.status(), 200);
-        }
+        ended.push((session.clone(), world.run_of(&session).await.unwrap()));
     }
     let paid = world.effects("begun", "pay");
     let once: HashSet<_> = paid.iter().collect();
     assert_eq!((paid.len(), once.len()), (2 * SESSIONS, 2 * SESSIONS));
     for server in servers {
         server.kill().await;
+    }
+    for ((session, run), client) in ended.into_iter().zip(clients) {
+        // The clients of the dead server lost their connections; the others heard the end.
+        world.check_in(&session, run, &client.told().await).await;
     }
     assert!(world.store.unfinished().await.unwrap().is_empty());
 }

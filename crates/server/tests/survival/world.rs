@@ -163,11 +163,18 @@ impl World {
 
     /// Starts a worker and waits until it listens.
     pub(crate) async fn start_worker(&self) -> Server {
+        self.start_worker_with(&[]).await
+    }
+
+    /// As [`start_worker`](Self::start_worker), with variables of its own.
+    pub(crate) async fn start_worker_with(&self, variables: &[(&str, &str)]) -> Server {
         let mut command = self.command(&[]);
         if self.program == Program::Real {
             command = self.program_command(&[], &["worker", "--config", "neuraxis.toml"]);
         }
-        command.env(child::WORKER, "1");
+        command
+            .env(child::WORKER, "1")
+            .envs(variables.iter().copied());
         self.started(command).await
     }
 
@@ -278,7 +285,12 @@ impl World {
 
     /// Returns the run of the session, if there is one with records.
     pub(crate) async fn run(&self) -> Option<RunId> {
-        let session = "s".parse().unwrap();
+        self.run_of("s").await
+    }
+
+    /// Returns the run of a session, if there is one with records.
+    pub(crate) async fn run_of(&self, session: &str) -> Option<RunId> {
+        let session = session.parse().unwrap();
         let runs = self.store.runs(&session).await.ok()?;
         runs.first()
             .filter(|run| run.records > 0)
@@ -315,6 +327,11 @@ impl World {
 
     /// Checks everything that must hold of a run that has ended, with the server dead.
     pub(crate) async fn check(&self, run: RunId, told: &[String]) {
+        self.check_in("s", run, told).await;
+    }
+
+    /// Checks what must hold of each run that has ended, however it did.
+    pub(crate) async fn check_end(&self, run: RunId, told: &[String]) {
         let records = self.records(run).await;
         let effects = self.effects("begun", "");
         Aftermath::of(&records)
@@ -323,7 +340,12 @@ impl World {
             .folder(self.folder())
             .canary(CANARY)
             .assert_ended();
-        let session = "s".parse().unwrap();
+    }
+
+    /// As [`check`](Self::check), of a run of any session.
+    pub(crate) async fn check_in(&self, session: &str, run: RunId, told: &[String]) {
+        self.check_end(run, told).await;
+        let session = session.parse().unwrap();
         assert!(self.store.verify(&session, None).await.is_ok());
         let history = self.store.history(&session).await.unwrap();
         // A history that needs repair would be repaired at the start of the next run.

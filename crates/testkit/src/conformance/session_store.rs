@@ -97,6 +97,7 @@ macro_rules! session_store_suite {
             a_lease_is_renewed_by_its_holder_alone
             a_lease_says_how_long_it_lasts
             a_run_that_somebody_drives_is_not_left
+            a_run_that_waits_is_due_once_something_was_posted_to_it
             a_run_says_until_when_it_is_held_while_it_is
             a_lease_of_an_older_holder_is_good_for_nothing
         ] }
@@ -111,6 +112,7 @@ macro_rules! session_store_suite {
             an_unknown_or_ended_run_takes_no_entries
             an_inbox_is_bounded
             a_run_says_whether_it_has_mail
+            runs_with_mail_are_found_until_they_took_it
             an_entry_that_cannot_be_kept_is_refused
         ] }
         $crate::mount_rules! { $mark session_store::outputs, $store, [

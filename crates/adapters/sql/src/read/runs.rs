@@ -126,6 +126,35 @@ pub(crate) async fn unfinished(
     Ok(runs)
 }
 
+/// Returns those of them that can go on at once. Runs that wait, which may be many, are not read: the index `runs_due` leaves them
+/// out, and `inbox_untaken` finds those of them that something was posted to.
+pub(crate) async fn due(link: &mut Link, database: &Database) -> Result<Vec<RunSummary>, Failure> {
+    let dialect = database.dialect;
+    let (select, waits_not) = (select(dialect), dialect.waits_not());
+    let sql = format!("{select} WHERE ended_at IS NULL AND ({waits_not}) ORDER BY runs.key");
+    let mut runs = summaries(link, database, sql, &[]).await?;
+    let sql = format!(
+        "{select} WHERE runs.key IN (SELECT run FROM inbox WHERE body IS NOT NULL) \
+         AND ended_at IS NULL AND NOT ({waits_not}) ORDER BY runs.key"
+    );
+    runs.extend(summaries(link, database, sql, &[]).await?);
+    runs.retain(|run| run.leased_until.is_none() && run.is_due());
+    runs.sort_by_key(|run| run.run_id);
+    Ok(runs)
+}
+
+/// Returns runs that have not ended and have not taken what was posted to them.
+pub(crate) async fn mailed(link: &mut Link) -> Result<Vec<RunId>, Failure> {
+    let sql = format!(
+        "SELECT id FROM runs WHERE key IN (SELECT run FROM inbox WHERE body IS NOT NULL) \
+         AND ended_at IS NULL LIMIT {}",
+        RunFilter::MAX_LIMIT
+    );
+    let rows = link.rows(AssertSqlSafe(sql), &[]).await?;
+    let runs = rows.iter().map(|row| row.run_id(0));
+    runs.collect()
+}
+
 fn summary(row: &Row, lease: Option<StoredLease>) -> Result<RunSummary, Failure> {
     let run = row.run_id(0)?;
     let damaged =

@@ -34,6 +34,26 @@ pub(crate) async fn find(link: &mut Link, id: &SessionId) -> Result<(i64, Sessio
     Ok((row.int(0)?, session_of(&row, 1)?))
 }
 
+/// Returns sessions in which nothing has happened since a time in microseconds, the oldest first.
+pub(crate) async fn idle(
+    link: &mut Link,
+    before: i64,
+    most: usize,
+) -> Result<Vec<SessionId>, Failure> {
+    let most = most.min(SessionFilter::MAX_LIMIT);
+    let sql = format!(
+        "SELECT id FROM sessions WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
+         WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1)) \
+         ORDER BY created_at, id LIMIT {most}"
+    );
+    let rows = link.rows(AssertSqlSafe(sql), values![before]).await?;
+    let damaged = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
+    let ids = rows
+        .iter()
+        .map(|row| Ok(row.text(0)?.parse().map_err(damaged)?));
+    ids.collect()
+}
+
 /// Returns the key of a session.
 pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure> {
     let sql = "SELECT key FROM sessions WHERE id = $1";

@@ -10,7 +10,7 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 use crate::step::{Line, lines};
-use crate::store::Contents;
+use crate::store::{Connections, Contents};
 
 /// How many faults of a file are told.
 const MOST_FAULTS: &str = "PRAGMA quick_check(3)";
@@ -33,7 +33,25 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
         "SELECT CAST(coalesce(sum(length(body)), 0) AS BIGINT) FROM steps",
     )
     .await?;
-    Ok(Contents { sessions, runs })
+    let connections = match dialect {
+        Dialect::Sqlite => None,
+        Dialect::Postgres => Some(connections(link).await?),
+    };
+    Ok(Contents {
+        sessions,
+        runs,
+        connections,
+    })
+}
+
+async fn connections(link: &mut Link) -> Result<Connections, Failure> {
+    let most = "SELECT CAST(current_setting('max_connections') AS BIGINT) \
+                - CAST(current_setting('superuser_reserved_connections') AS BIGINT)";
+    let in_use = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    Ok(Connections {
+        most: count(link, most).await?,
+        in_use: count(link, in_use).await?,
+    })
 }
 
 async fn count(link: &mut Link, sql: &'static str) -> Result<u64, Failure> {

@@ -105,10 +105,50 @@ async fn a_newer_schema_on_a_server_is_refused_with_both_versions() {
             error,
             OpenError::Newer {
                 found: 99,
-                known: 7,
+                known: 8,
                 ..
             }
         ),
         "{error:?}"
+    );
+}
+
+/// Servers are upgraded one after the other: a newer program brings what older ones need not know, and they go on beside it.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    let older = open(&config).await;
+    let mut at_work = Busy::new(&older, 1).await;
+    at_work.warn(&older, "before").await.unwrap();
+    let mut newer = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "ALTER TABLE neuraxis.runs ADD COLUMN later TEXT",
+        "ALTER TABLE neuraxis.sessions ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
+        "CREATE INDEX runs_later ON neuraxis.runs (later)",
+        "INSERT INTO neuraxis.schema_version (version, reads_from) VALUES (99, 8)",
+    ] {
+        sqlx::query(sql).execute(&mut newer).await.unwrap();
+    }
+    // One that is at work goes on, and one that starts works as well.
+    at_work.warn(&older, "after").await.unwrap();
+    let started = open(&config).await;
+    assert_eq!(records(&started, at_work.run()).await, at_work.records);
+    at_work.finish(&older).await.unwrap();
+    let mut next = Busy::new(&started, 2).await;
+    next.finish(&started).await.unwrap();
+    assert!(started.verify(&next.session, None).await.is_ok());
+    assert_eq!(older.runs(&next.session).await.unwrap().len(), 1);
+    started.close().await;
+
+    let contracted = "INSERT INTO neuraxis.schema_version (version, reads_from) VALUES (100, 99)";
+    sqlx::query(contracted).execute(&mut newer).await.unwrap();
+    let refused = SqlStore::open(&config).await.unwrap_err();
+    assert!(
+        matches!(refused, OpenError::Newer { found: 100, .. }),
+        "{refused:?}"
     );
 }

@@ -9,8 +9,8 @@ use super::surroundings::SUBJECT;
 
 const NAME: &str = "driver";
 
-/// Looks whether Restate answers and knows workers, unless nothing is to be sent. Nothing is looked at where runs are driven by
-/// the process that begins them.
+/// Looks whether Restate answers and reaches the workers that new runs go to, unless nothing is to be sent. Nothing is looked at
+/// where runs are driven by the process that begins them.
 pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
     if config.driver().kind == DriverKind::Local {
         return None;
@@ -39,14 +39,24 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
     Some(match restate.check().await {
         Ok(workers) => {
             let detail = format!(
-                "Restate answers, and has workers ({}, revision {})",
-                workers.deployment, workers.revision
+                "Restate answers, and reaches workers at {} ({}, revision {})",
+                workers.address, workers.deployment, workers.revision
             );
-            Check::new(SUBJECT, NAME, Outcome::Ok, detail)
+            match config.driver().restate.advertised() {
+                Some(own) if !is_same(&own, &workers.address) => {
+                    let detail = format!("{detail}; this configuration's would be at {own}");
+                    Check::new(SUBJECT, NAME, Outcome::Warning, detail).fix(
+                        "start neuraxis-server worker with this configuration; new runs go to the youngest address that answers",
+                    )
+                }
+                _ => Check::new(SUBJECT, NAME, Outcome::Ok, detail),
+            }
         }
         Err(error) => {
             let fix = match &error {
-                AdminError::NoWorker => "start neuraxis-server worker with this configuration",
+                AdminError::NoWorker | AdminError::NoneAnswers { .. } => {
+                    "start neuraxis-server worker with this configuration"
+                }
                 _ => "start Restate, or correct [driver.restate]; docs/scale.md says how",
             };
             let mut detail = error.to_string();
@@ -56,4 +66,9 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
             Check::new(SUBJECT, NAME, Outcome::Failed, detail).fix(fix)
         }
     })
+}
+
+/// Tells whether two addresses are one: Restate writes a slash behind those without a path.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }

@@ -136,7 +136,13 @@ async fn store(config: &Config) -> Check {
             store.close().await;
             match checked {
                 Ok(contents) => {
-                    Check::new(SUBJECT, "store", Outcome::Ok, contents_of(config, contents))
+                    let detail = contents_of(config, contents);
+                    match has_room(config, contents) {
+                        true => Check::new(SUBJECT, "store", Outcome::Ok, detail),
+                        false => Check::new(SUBJECT, "store", Outcome::Warning, detail).fix(
+                            "raise max_connections of the Postgres server, or make store.max_connections smaller",
+                        ),
+                    }
                 }
                 Err(error) => {
                     let fix = fix_of_store(&error);
@@ -210,10 +216,30 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
         Some(contents) => {
             let sessions = counted(contents.sessions, "session");
             let runs = counted(contents.runs, "run");
-            format!("{url}: whole, {sessions}, {runs}")
+            let connections = contents.connections.map(|connections| {
+                format!(
+                    ", {} of {} connections in use; a process with this configuration takes up to {}",
+                    connections.in_use,
+                    connections.most,
+                    connections_of(config)
+                )
+            });
+            let connections = connections.unwrap_or_default();
+            format!("{url}: whole, {sessions}, {runs}{connections}")
         }
         None => url,
     }
+}
+
+/// Returns how many connections a process takes at the most: those that read, and the one that writes.
+fn connections_of(config: &Config) -> u64 {
+    u64::from(config.store().max_connections.max(1)) + 1
+}
+
+/// Tells whether one more process finds room at the server of its store.
+fn has_room(config: &Config, contents: Option<Contents>) -> bool {
+    let connections = contents.and_then(|contents| contents.connections);
+    connections.is_none_or(|there| there.in_use + connections_of(config) <= there.most)
 }
 
 fn fix_of_database(error: &OpenError) -> String {

@@ -225,3 +225,28 @@ pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
     assert_eq!(store.settle(&busy.lease, &[entry.id]).await, Ok(()));
     assert_eq!(has_mail().await, Ok(false));
 }
+
+/// Processes hear by this of what others posted to the runs that they drive.
+pub async fn runs_with_mail_are_found_until_they_took_it(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let mailed = async || store.mailed().await;
+    let started = [busy.log.started("Hello?")];
+    busy.commit(&store, &started).await;
+    assert_eq!(mailed().await, Ok(Vec::new()));
+    let [first, second] = ["s1", "s2"].map(|id| steered(id, "wait"));
+    for entry in [&first, &second] {
+        assert_eq!(store.post(run, entry).await, Ok(()));
+    }
+    assert_eq!(mailed().await, Ok(vec![run]), "once, however much it is");
+    assert_eq!(store.settle(&busy.lease, &[first.id]).await, Ok(()));
+    assert_eq!(mailed().await, Ok(vec![run]));
+    assert_eq!(store.settle(&busy.lease, &[second.id]).await, Ok(()));
+    assert_eq!(mailed().await, Ok(Vec::new()));
+    // What comes too late for a run is nobody's any more.
+    let last = steered("s3", "wait");
+    assert_eq!(store.post(run, &last).await, Ok(()));
+    let end = [busy.log.finished("Hi.")];
+    busy.commit(&store, &end).await;
+    assert_eq!(mailed().await, Ok(Vec::new()));
+}

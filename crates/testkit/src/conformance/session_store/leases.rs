@@ -3,11 +3,15 @@
 
 use std::time::UNIX_EPOCH;
 
-use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
+use neuraxis_core::{
+    EffectId, InboxEntry, InboxInput, InputId, Pending, PendingKind, RecordBody, RunId, ToolCallId,
+    Waiting,
+};
 use neuraxis_ports::{RunFilter, RunStart, SessionStore, StoreError};
 
 use super::{Busy, records};
 use crate::clock::CountingIds;
+use crate::reply;
 
 async fn unfinished(store: &impl SessionStore) -> Vec<RunId> {
     let left = store.unfinished().await.expect("the store tells");
@@ -174,4 +178,42 @@ pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl Session
     let last = [busy.log.finished("Hi.")];
     busy.commit(&store, &last).await;
     assert!(!imported().await, "it has ended: nobody goes on with it");
+}
+
+/// Runs that wait may be many: whoever looks for those that can go on does not read them.
+pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl SessionStore) {
+    let due = async || {
+        let due = store.due().await.expect("the store tells");
+        due.iter().map(|run| run.run_id).collect::<Vec<RunId>>()
+    };
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    assert_eq!(due().await, [], "somebody drives it");
+    let pending = vec![Pending {
+        effect_id: EffectId { run, number: 2 },
+        tool_call_id: ToolCallId::from_text("call_1"),
+        kind: PendingKind::Approval,
+        expires_at: None,
+    }];
+    // Whatever the run is about.
+    let first = [
+        busy.log.started(r#"{"records":1,"status":"running"}"#),
+        busy.log
+            .record(RecordBody::Waiting(Box::new(Waiting { pending }))),
+    ];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    assert_eq!(unfinished(&store).await, [run]);
+    assert_eq!(due().await, [], "it waits");
+    let entry = InboxEntry::new(InboxInput::steered(InputId::new("s1".to_owned()), "go on"));
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    assert_eq!(due().await, [run]);
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    assert_eq!(due().await, [], "somebody drives it again");
+    let goes_on = [busy.log.replied(reply::text(r#","status":"waiting""#))];
+    busy.commit(&store, &goes_on).await;
+    assert_eq!(store.settle(&busy.lease, &[entry.id]).await, Ok(()));
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    assert_eq!(due().await, [run], "it waits for nobody");
 }

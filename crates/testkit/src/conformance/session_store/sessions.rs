@@ -263,6 +263,15 @@ pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore
 
     // The log of a run makes a record a second: the old session's last one came two seconds after the start.
     let after = |seconds| session_of("time", seconds).created_at;
+    let idle = async |seconds, most| {
+        let idle = store.idle(after(seconds), most).await;
+        let idle = idle.iter().flatten().map(ToString::to_string);
+        idle.collect::<Vec<_>>()
+    };
+    assert_eq!(idle(0, 10).await, Vec::<String>::new());
+    assert_eq!(idle(2, 10).await, ["empty"], "those that would go");
+    assert_eq!(idle(3, 10).await.len(), 2);
+    assert_eq!(idle(3, 1).await.len(), 1, "and no more than are asked for");
     assert_eq!(store.prune(after(0)).await, Ok(0));
     assert_eq!(store.prune(after(2)).await, Ok(1), "the empty session goes");
     assert_eq!(store.prune(after(3)).await, Ok(1), "the ended one goes");

@@ -1,0 +1,9 @@
+-- Finds the runs that nobody drives and that wait for nobody, however many wait: a summary says the status behind the number of
+-- records.
+CREATE INDEX runs_due ON runs (key) WHERE ended_at IS NULL
+    AND (summary IS NULL OR substr(summary, instr(summary, ','), 19) <> ',"status":"waiting"');
+
+-- Finds the runs that have not taken what was posted to them.
+CREATE INDEX inbox_untaken ON inbox (run) WHERE body IS NOT NULL;
+
+PRAGMA user_version = 8;

@@ -1,0 +1,137 @@
+//! Hears that somebody cancels an invocation while a step of it is under way.
+//!
+//! The SDK reads nothing of Restate while it awaits a step, so that the step would end first, be it hours later. Restate has
+//! the cancellation in the invocation's journal at once: for steps that last it is asked, once a second for all of a worker.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::Restate;
+
+/// How often Restate is asked, and how long a step lasts before it is asked about it: shorter ones end soon enough.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How many invocations one query is about.
+const PAGE: usize = 200;
+
+/// The steps that are under way in a worker, by the ids of their invocations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StepsUnderWay(Arc<Mutex<HashMap<String, UnderWay>>>);
+
+#[derive(Debug)]
+struct UnderWay {
+    since: Instant,
+    /// How often the invocation was cancelled before, and its run heard of it.
+    heard: u64,
+    cancelled: CancellationToken,
+}
+
+/// A step that is under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WatchedStep {
+    steps: StepsUnderWay,
+    invocation: String,
+    cancelled: CancellationToken,
+}
+
+impl StepsUnderWay {
+    /// Notes that a step begins whose invocation was cancelled so often before.
+    pub(crate) fn begin(&self, invocation: &str, heard: u64) -> WatchedStep {
+        let cancelled = CancellationToken::new();
+        let under_way = UnderWay {
+            since: Instant::now(),
+            heard,
+            cancelled: cancelled.clone(),
+        };
+        self.lock().insert(invocation.to_owned(), under_way);
+        WatchedStep {
+            steps: self.clone(),
+            invocation: invocation.to_owned(),
+            cancelled,
+        }
+    }
+
+    /// Asks Restate, for ever.
+    pub(crate) async fn watch(self, restate: Restate) -> Infallible {
+        loop {
+            sleep(LOOK_EVERY).await;
+            for page in self.lasting().chunks(PAGE) {
+                match restate.cancelled(page).await {
+                    Ok(cancelled) => {
+                        for one in cancelled {
+                            self.note(&one.id, one.times);
+                        }
+                    }
+                    // It is heard once the step is over, as without this.
+                    Err(error) => {
+                        let error: &(dyn Error + 'static) = &error;
+                        tracing::debug!(error, "nobody knows which invocations are cancelled");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the invocations whose steps last, and have not heard yet.
+    fn lasting(&self) -> Vec<String> {
+        let steps = self.lock();
+        let lasting = steps.iter().filter(|(_, step)| {
+            step.since.elapsed() >= LOOK_EVERY && !step.cancelled.is_cancelled()
+        });
+        lasting.map(|(invocation, _)| invocation.clone()).collect()
+    }
+
+    fn note(&self, invocation: &str, times: u64) {
+        if let Some(step) = self.lock().get(invocation)
+            && times > step.heard
+        {
+            step.cancelled.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WatchedStep {
+    /// Is over once the invocation was cancelled.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+}
+
+impl Drop for WatchedStep {
+    fn drop(&mut self) {
+        self.steps.lock().remove(&self.invocation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_that_lasts_hears_of_a_cancellation_that_its_run_did_not_hear_of() {
+        let steps = StepsUnderWay::default();
+        let first = steps.begin("inv_1", 0);
+        let second = steps.begin("inv_2", 1);
+        assert_eq!(steps.lasting(), Vec::<String>::new());
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(steps.lasting().len(), 2);
+        for invocation in ["inv_1", "inv_2", "inv_3"] {
+            steps.note(invocation, 1);
+        }
+        first.cancelled().await;
+        assert!(!second.cancelled.is_cancelled());
+        assert_eq!(steps.lasting(), ["inv_2"]);
+        drop((first, second));
+        assert!(steps.lock().is_empty());
+    }
+}

@@ -1,0 +1,215 @@
+//! Where Restate sends new runs: to the youngest address of workers that answers.
+//!
+//! Restate itself sends them to the address that was registered last, whether anybody lives there, and takes one that it knows for
+//! registered without asking what it offers. So workers look after it: each registers its address when it starts, and again when
+//! runs go to an older address, or to one where nobody answers. A rollout is an address that is new, a rollback the end of the
+//! workers at the younger one. A worker that is started again while a younger address answers changes nothing.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::admin::{AdminError, Registered, Restate};
+use crate::deployment::Deployment;
+
+/// The pause before a worker that could not be registered tries again, doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The longest such pause.
+const MAX_PAUSE: Duration = Duration::from_secs(15);
+
+/// How often a worker looks where new runs go.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How many looks in a row find nobody at the younger address before runs are taken from there: workers may be started anew.
+const LOOKS_IN_VAIN: u32 = 2;
+
+/// A worker, as Restate is to know it.
+#[derive(Debug, Clone)]
+pub(crate) struct Registration {
+    pub(crate) restate: Restate,
+    /// Where Restate reaches workers of this build.
+    pub(crate) address: String,
+    /// Says what they offer: it differs as soon as that does.
+    pub(crate) build: String,
+}
+
+/// What a look at where new runs go leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    /// They come here.
+    Here,
+    /// They come here, and Restate knows what another build offers.
+    OtherBuild,
+    /// They are to come here, and do not.
+    Due,
+    /// They go to a younger address.
+    Younger,
+}
+
+impl Registration {
+    /// Registers the worker, as often as it takes, and sees to it for ever that new runs go to workers that live.
+    pub(crate) async fn keep(self) -> Infallible {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.begin().await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::warn!(error, "not registered with Restate yet");
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+        let mut in_vain = 0;
+        loop {
+            sleep(LOOK_EVERY).await;
+            match self.look(&mut in_vain).await {
+                Ok(()) => {}
+                Err(error) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::debug!(error, "nobody knows where new runs go");
+                }
+            }
+        }
+    }
+
+    /// Registers a worker that starts. False if that has to be tried again: behind a balancer another build may have answered.
+    async fn begin(&self) -> Result<bool, AdminError> {
+        let latest = self.restate.registered().await?;
+        match self.find(latest.as_ref()).await? {
+            Finding::Here => {
+                tracing::info!(address = self.address, "registered with Restate already");
+                return Ok(true);
+            }
+            Finding::Younger => {
+                let by = latest.map(|latest| latest.address).unwrap_or_default();
+                if self.restate.reaches(&by).await? {
+                    tracing::info!(address = self.address, by, "new runs go to younger workers");
+                    return Ok(true);
+                }
+            }
+            Finding::Due | Finding::OtherBuild => {}
+        }
+        self.register().await
+    }
+
+    /// Looks once where new runs go, and takes them if nobody does.
+    async fn look(&self, in_vain: &mut u32) -> Result<(), AdminError> {
+        let latest = self.restate.registered().await?;
+        let is_due = match self.find(latest.as_ref()).await? {
+            // Who started last said what is offered here: builds that share an address would register in turn for ever.
+            Finding::Here | Finding::OtherBuild => false,
+            Finding::Due => true,
+            Finding::Younger => {
+                let by = latest.map(|latest| latest.address).unwrap_or_default();
+                match self.restate.reaches(&by).await? {
+                    true => *in_vain = 0,
+                    false => *in_vain += 1,
+                }
+                *in_vain >= LOOKS_IN_VAIN
+            }
+        };
+        if is_due {
+            *in_vain = 0;
+            self.register().await?;
+        }
+        Ok(())
+    }
+
+    async fn register(&self) -> Result<bool, AdminError> {
+        let found = self.restate.register(&self.address).await?;
+        let is_ours = found == self.build;
+        match is_ours {
+            true => tracing::info!(address = self.address, "registered with Restate"),
+            false => tracing::info!(
+                address = self.address,
+                found,
+                "registered with Restate, and a worker of another build answered it"
+            ),
+        }
+        Ok(is_ours)
+    }
+
+    async fn find(&self, latest: Option<&Registered>) -> Result<Finding, AdminError> {
+        Ok(self.finding(latest, &self.restate.deployments().await?))
+    }
+
+    fn finding(&self, latest: Option<&Registered>, known: &[Deployment]) -> Finding {
+        let deployment = |address: &str| known.iter().find(|known| known.is_at(address));
+        let Some((latest, youngest)) =
+            latest.and_then(|latest| Some((latest, deployment(&latest.address)?)))
+        else {
+            return Finding::Due;
+        };
+        if youngest.is_at(&self.address) {
+            return match latest.build == self.build {
+                true => Finding::Here,
+                false => Finding::OtherBuild,
+            };
+        }
+        match deployment(&self.address) {
+            Some(own) if own.first() < youngest.first() => Finding::Younger,
+            _ => Finding::Due,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::RestateConfig;
+
+    fn deployment(address: &str, made: &str, first: Option<&str>) -> Deployment {
+        let metadata = first.map(|first| json!({ "neuraxis-first": first }));
+        serde_json::from_value(json!({
+            "id": address, "uri": address, "created_at": made, "metadata": metadata
+        }))
+        .unwrap()
+    }
+
+    fn registered(address: &str, build: &str) -> Registered {
+        Registered {
+            deployment: address.to_owned(),
+            revision: 1,
+            address: address.to_owned(),
+            build: build.to_owned(),
+        }
+    }
+
+    #[test]
+    fn new_runs_are_to_go_to_the_youngest_address() {
+        let worker = Registration {
+            restate: Restate::new(&RestateConfig::default()).unwrap(),
+            address: "http://one:9080".to_owned(),
+            build: "1".to_owned(),
+        };
+        // Restate writes a slash behind it.
+        let one = deployment("http://one:9080/", "2026-01-01T00:00:00Z", None);
+        let two = deployment("http://two:9080/", "2026-01-02T00:00:00Z", None);
+        let find = |latest: Option<Registered>, known: &[Deployment]| {
+            worker.finding(latest.as_ref(), known)
+        };
+        assert_eq!(find(None, &[]), Finding::Due);
+        let at_one = || Some(registered("http://one:9080/", "1"));
+        assert_eq!(find(at_one(), std::slice::from_ref(&one)), Finding::Here);
+        let other = Some(registered("http://one:9080/", "0"));
+        assert_eq!(find(other, std::slice::from_ref(&one)), Finding::OtherBuild);
+        let at_two = || Some(registered("http://two:9080/", "1"));
+        let both = [one, two.clone()];
+        assert_eq!(find(at_two(), &both), Finding::Younger);
+        // Nobody knows this address yet.
+        assert_eq!(find(at_two(), std::slice::from_ref(&two)), Finding::Due);
+        // An older one took the runs while nobody lived here, which makes it no younger.
+        let first = Some("2025-01-01T00:00:00Z");
+        let old = deployment("http://two:9080/", "2026-02-01T00:00:00Z", first);
+        let one = deployment("http://one:9080/", "2026-01-01T00:00:00Z", None);
+        assert_eq!(find(at_two(), &[one, old]), Finding::Due);
+    }
+}

@@ -1,0 +1,185 @@
+//! Dispatches runs to other processes until that has gone well, each by one task however often somebody asks for it, and leaves
+//! those alone for a while that may stand in a queue.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::RunDispatcher;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Runs;
+
+/// How long one attempt to dispatch a run may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause after a dispatch that failed, doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest pause between two attempts to dispatch a run.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a run that was dispatched is left alone by who recovers runs: it may stand in a queue, which asking fills.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// How many runs are remembered before those are forgotten that need not be left alone any more.
+const MANY: usize = 10_000;
+
+/// The runs that are dispatched by this process, and those that were because nobody drove them.
+#[derive(Debug, Default)]
+pub(crate) struct Dispatches {
+    recent: Mutex<HashMap<RunId, Instant>>,
+    under_way: Mutex<HashMap<RunId, Asked>>,
+}
+
+/// Whether somebody asked for a run that is being dispatched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Not since its task began, or began anew.
+    Before,
+    /// What they posted may have come too late for the attempt under way.
+    Meanwhile,
+}
+
+impl Runs {
+    /// Dispatches a run in a task of its own, as often as it takes while this process lives. What is to be done stands in the
+    /// store: if the process dies before, whoever [recovers](Runs::recover) runs does it.
+    pub(super) fn dispatch_soon(
+        &self,
+        dispatcher: &Arc<dyn RunDispatcher>,
+        session: SessionId,
+        run: RunId,
+    ) {
+        let Some(mut dispatch) = Dispatch::begin(&self.parts.dispatches, run) else {
+            return;
+        };
+        let engine = &self.parts.engine;
+        let (dispatcher, closing) = (Arc::clone(dispatcher), engine.closing.clone());
+        engine.tasks.spawn(async move {
+            while dispatched(dispatcher.as_ref(), &session, run, &closing).await {
+                if !dispatch.is_asked_for_again() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// A run that is being dispatched, until this is dropped.
+struct Dispatch {
+    dispatches: Arc<Dispatches>,
+    run: RunId,
+    /// Whether the next one to ask begins anew.
+    is_over: bool,
+}
+
+impl Dispatch {
+    /// Begins, unless a task has begun already: then that one has it dispatched once more.
+    fn begin(dispatches: &Arc<Dispatches>, run: RunId) -> Option<Self> {
+        match dispatches.under_way().entry(run) {
+            Entry::Vacant(place) => place.insert(Asked::Before),
+            Entry::Occupied(mut asked) => {
+                asked.insert(Asked::Meanwhile);
+                return None;
+            }
+        };
+        Some(Self {
+            dispatches: Arc::clone(dispatches),
+            run,
+            is_over: false,
+        })
+    }
+
+    /// Tells whether somebody asked since this was asked last. If nobody did, the next one to ask begins anew.
+    fn is_asked_for_again(&mut self) -> bool {
+        let mut under_way = self.dispatches.under_way();
+        let asked = under_way.insert(self.run, Asked::Before);
+        let is_asked = asked == Some(Asked::Meanwhile);
+        if !is_asked {
+            under_way.remove(&self.run);
+            self.is_over = true;
+        }
+        is_asked
+    }
+}
+
+impl Drop for Dispatch {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.dispatches.under_way().remove(&self.run);
+        }
+    }
+}
+
+/// Dispatches a run, as often as it takes. False once this process shuts down.
+async fn dispatched(
+    dispatcher: &dyn RunDispatcher,
+    session: &SessionId,
+    run: RunId,
+    closing: &CancellationToken,
+) -> bool {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match timeout(PATIENCE, dispatcher.dispatch(session, run)).await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => {
+                let error: &(dyn Error + 'static) = &error;
+                tracing::warn!(%run, error, "the run was not dispatched yet");
+            }
+            Err(_) => tracing::warn!(%run, "nobody answered who was to have the run driven"),
+        }
+        if closing.run_until_cancelled(sleep(pause)).await.is_none() {
+            return false;
+        }
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+impl Dispatches {
+    /// Tells whether a run that nobody drives is to be dispatched, and notes that it is.
+    pub(super) fn is_due(&self, run: RunId) -> bool {
+        let mut runs = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.len() > MANY {
+            runs.retain(|_, at| at.elapsed() < LEFT_ALONE);
+        }
+        let is_due = runs.get(&run).is_none_or(|at| at.elapsed() >= LEFT_ALONE);
+        if is_due {
+            runs.insert(run, Instant::now());
+        }
+        is_due
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<RunId, Asked>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_run_that_is_being_dispatched_has_it_dispatched_once_more_by_the_same_task() {
+        let dispatches = Arc::<Dispatches>::default();
+        let run = RunId(Uuid::from_u128(1));
+        let begin = || Dispatch::begin(&dispatches, run);
+        let mut first = begin().unwrap();
+        assert!(begin().is_none() && begin().is_none());
+        assert!(first.is_asked_for_again());
+        assert!(!first.is_asked_for_again());
+        // The next one begins anew, and the end of the first takes nothing from it.
+        let second = begin().unwrap();
+        drop(first);
+        assert!(begin().is_none());
+        drop(second);
+        assert!(begin().is_some());
+    }
+}

@@ -1,0 +1,195 @@
+//! Deletes sessions in which nothing has happened for as long as `[store] keep` says, for as long as the server runs, and
+//! archives them before if there is a place for that.
+//!
+//! Of several servers each does it: who comes second finds nothing, or writes the same file once more.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use neuraxis::SessionId;
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::engine::{ExportError, Sessions, SystemClock};
+use neuraxis::ports::{Clock, StoreError};
+use neuraxis_app::StoreConfig;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::refusal::with_causes;
+
+/// How often it is looked for old sessions: they are days old.
+const EVERY: Duration = Duration::from_secs(3_600);
+
+/// How many sessions are archived and deleted between two questions for more.
+const PAGE: usize = 100;
+
+/// The task that looks. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Retention(JoinHandle<()>);
+
+/// Why a session stays, though it is old.
+#[derive(Debug, thiserror::Error)]
+enum Stays {
+    #[error("the store does not tell or delete it")]
+    Store(#[from] StoreError),
+    #[error("it is not archived in {}", folder.display())]
+    Archive {
+        folder: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("it cannot be read whole")]
+    Export(#[from] ExportError),
+}
+
+impl Retention {
+    /// Begins to look, if the configuration says how long sessions are kept. Needs a tokio runtime.
+    pub(crate) fn start(sessions: Sessions, config: &StoreConfig) -> Option<Self> {
+        let keep = config.keep?;
+        let archive = config.archive.clone();
+        Some(Self(tokio::spawn(async move {
+            let mut ticks = interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Ok(before) = SystemClock.now().checked_sub(keep) else {
+                    return;
+                };
+                match retire(&sessions, before, archive.as_deref()).await {
+                    Ok(0) => {}
+                    Ok(count) => tracing::info!(count, "sessions were deleted for their age"),
+                    Err(error) => {
+                        tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
+                    }
+                }
+            }
+        })))
+    }
+}
+
+impl Drop for Retention {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Deletes the sessions in which nothing has happened since a time, and returns how many.
+async fn retire(
+    sessions: &Sessions,
+    before: Timestamp,
+    archive: Option<&Path>,
+) -> Result<u64, Stays> {
+    let Some(folder) = archive else {
+        return Ok(sessions.prune(before).await?);
+    };
+    let mut count = 0;
+    loop {
+        let page = sessions.idle(before, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        let mut stays = None;
+        for session in page {
+            match archived(sessions, &session, folder).await {
+                Ok(()) => {}
+                // Another server was quicker, or somebody goes on with it.
+                Err(Stays::Store(
+                    StoreError::NoSuchSession(_) | StoreError::SessionBusy { .. },
+                )) => continue,
+                Err(Stays::Export(ExportError::Store(StoreError::NoSuchSession(_)))) => continue,
+                Err(error) => {
+                    tracing::warn!(%session, error = %with_causes(&error), "an old session stays");
+                    stays = Some(error);
+                    continue;
+                }
+            }
+            count += 1;
+        }
+        match stays {
+            // They would come again and again.
+            Some(error) => return Err(error),
+            None if is_last => return Ok(count),
+            None => {}
+        }
+    }
+}
+
+/// Writes a session into a folder, and deletes it once that is on the disk.
+async fn archived(sessions: &Sessions, id: &SessionId, folder: &Path) -> Result<(), Stays> {
+    let mut text = Vec::new();
+    let exported = sessions.export(id, &mut text).await?;
+    // A session that is begun again under the same id gets a file of its own.
+    let head = exported.head.hash.to_string();
+    let head: String = head
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(16)
+        .collect();
+    let name = format!("{}-{head}.jsonl", id.as_str().replace(':', "_"));
+    let place = folder.to_owned();
+    let written = tokio::task::spawn_blocking(move || write(&place, &name, &text)).await;
+    let written = written.map_err(io::Error::other).flatten();
+    written.map_err(|source| Stays::Archive {
+        folder: folder.to_owned(),
+        source,
+    })?;
+    Ok(sessions.delete(id).await?)
+}
+
+/// Writes a file whole or not at all.
+fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let part = folder.join(format!(".{name}.{}", std::process::id()));
+    let mut file = File::create(&part)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(part, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use neuraxis::memory::MemoryStore;
+    use neuraxis::ports::{Session, SessionIndex as _};
+    use neuraxis::{Orchestrator, Role, offline::OfflineModel};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_old_session_is_archived_before_it_is_deleted_and_stays_if_that_fails() {
+        let store = Arc::new(MemoryStore::default());
+        for (id, made) in [("old:1", 0), ("old.2", 1), ("new", 100)] {
+            let made = Timestamp::from_second(made).unwrap();
+            let session = Session::new(id.parse().unwrap(), made);
+            store.create_session(&session).await.unwrap();
+        }
+        let engine = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(OfflineModel))
+            .store(store);
+        let sessions = engine.build().unwrap().sessions();
+        let before = Timestamp::from_second(50).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        fs::write(&taken, "a file").unwrap();
+        let failed = retire(&sessions, before, Some(&taken)).await;
+        assert!(matches!(failed, Err(Stays::Archive { .. })), "{failed:?}");
+        assert_eq!(sessions.idle(before, 10).await.unwrap().len(), 2);
+
+        let archive = folder.path().join("archive");
+        assert_eq!(retire(&sessions, before, Some(&archive)).await.unwrap(), 2);
+        let names = fs::read_dir(&archive).unwrap();
+        let mut names: Vec<_> = names.map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        let texts: Vec<_> = names.iter().map(|it| it.to_string_lossy()).collect();
+        assert!(
+            texts[0].starts_with("old.2-") && texts[1].starts_with("old_1-"),
+            "{texts:?}"
+        );
+        let text = fs::read_to_string(archive.join(&names[1])).unwrap();
+        assert!(text.contains("old:1") && text.ends_with('\n'), "{text}");
+        let left = Timestamp::from_second(200).unwrap();
+        assert_eq!(sessions.idle(left, 10).await.unwrap().len(), 1);
+        assert_eq!(retire(&sessions, left, None).await.unwrap(), 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! Which workers Restate gives runs to: those of a new build, of an old one again, and none that is dead.
+
+use neuraxis_app::{AdminError, Config, Environment, Restate, Sources};
+use serde_json::Value;
+
+use crate::fleet::{Fleet, free_port};
+use crate::points::two_turns;
+use crate::server::Server;
+use crate::world::{Program, until};
+
+/// Starts a worker at an address of its own.
+async fn worker_at(fleet: &Fleet, port: u16) -> Server {
+    let listen = format!("127.0.0.1:{port}");
+    let variables = [("NEURAXIS_DRIVER__RESTATE__LISTEN", &*listen)];
+    fleet.world.start_worker_with(&variables).await
+}
+
+/// Returns what `doctor` looks at.
+fn restate(fleet: &Fleet) -> Restate {
+    let folder = fleet.world.folder();
+    let file = folder.join("neuraxis.toml");
+    let environment = Environment::new(folder).with_variable("MODEL_KEY", "unused");
+    let config = Config::load(&environment, &Sources::default().with_file(file)).unwrap();
+    Restate::new(&config.driver().restate).unwrap()
+}
+
+/// Waits until new runs go to a port.
+async fn runs_go_to(fleet: &Fleet, port: u16) {
+    let restate = restate(fleet);
+    let expected = format!("http://127.0.0.1:{port}/");
+    until("runs go there", async || {
+        restate
+            .check()
+            .await
+            .is_ok_and(|found| found.address == expected)
+    })
+    .await;
+}
+
+/// Returns where the run of a session is driven.
+async fn driven_at(fleet: &Fleet, session: &str) -> String {
+    let query = format!(
+        "SELECT d.endpoint AS place FROM sys_invocation i JOIN sys_deployment d ON d.id = i.pinned_deployment_id \
+         WHERE i.target_handler_name = 'drive' AND i.target_service_key = '{session}'"
+    );
+    let rows = fleet.query(&query).await;
+    rows.first().map_or_else(String::new, |row| {
+        row["place"].as_str().unwrap_or_default().to_owned()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back_once_it_is_gone() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let [old, new] = [free_port(), free_port()];
+    let (first, server) = (worker_at(&fleet, old).await, world.start().await);
+    runs_go_to(&fleet, old).await;
+    world.hold_tool("note");
+    let client = server.ask();
+    let begun = async || !world.effects("begun", "note").is_empty();
+    until("the tool begins", begun).await;
+
+    // A rollout, with a run in flight.
+    let second = worker_at(&fleet, new).await;
+    runs_go_to(&fleet, new).await;
+    let later = server.ask_in("later");
+    until("both are at work", async || {
+        world.effects("begun", "note").len() == 2
+    })
+    .await;
+    assert!(driven_at(&fleet, "s").await.contains(&old.to_string()));
+    assert!(driven_at(&fleet, "later").await.contains(&new.to_string()));
+    world.let_tools_go();
+    client.hears("final").await;
+    later.hears("final").await;
+
+    // An old worker that is started again takes nothing from younger ones that live.
+    first.kill().await;
+    let first = worker_at(&fleet, old).await;
+    runs_go_to(&fleet, new).await;
+
+    // A rollback: nobody is at the younger address any more.
+    second.kill().await;
+    first.kill().await;
+    let first = worker_at(&fleet, old).await;
+    runs_go_to(&fleet, old).await;
+    let last = server.ask_in("last");
+    last.hears("final").await;
+
+    // The younger build comes back, and the older one lives.
+    let second = worker_at(&fleet, new).await;
+    runs_go_to(&fleet, new).await;
+    for process in [first, second, server] {
+        process.kill().await;
+    }
+    for (session, client) in [("s", client), ("later", later), ("last", last)] {
+        let run = fleet.run_of(session).await;
+        world.check_in(session, run, &client.told().await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let [old, new] = [free_port(), free_port()];
+    let (first, server) = (worker_at(&fleet, old).await, fleet.world.start().await);
+    runs_go_to(&fleet, old).await;
+    let second = worker_at(&fleet, new).await;
+    runs_go_to(&fleet, new).await;
+    second.kill().await;
+    // Nobody starts anything.
+    runs_go_to(&fleet, old).await;
+    let client = server.ask();
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, first]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let port = free_port();
+    let first = worker_at(&fleet, port).await;
+    runs_go_to(&fleet, port).await;
+    let offered = async || -> Value {
+        let url = format!("{}/services/NeuraxisSession", fleet.restate.admin());
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let text = http.get(url).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let before = offered().await;
+    assert_eq!(before["abort_timeout"], "1d");
+    // The same once more changes nothing.
+    first.kill().await;
+    let first = worker_at(&fleet, port).await;
+    runs_go_to(&fleet, port).await;
+    assert_eq!(offered().await["revision"], before["revision"]);
+    first.kill().await;
+    let listen = format!("127.0.0.1:{port}");
+    let variables = [
+        ("NEURAXIS_DRIVER__RESTATE__LISTEN", &*listen),
+        ("NEURAXIS_DRIVER__RESTATE__ABORT_MS", "7200000"),
+    ];
+    let _second = fleet.world.start_worker_with(&variables).await;
+    until("it is asked anew", async || {
+        offered().await["abort_timeout"] == "2h"
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn workers_that_are_registered_and_dead_are_none() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let restate = restate(&fleet);
+    let none = restate.check().await.unwrap_err();
+    assert!(matches!(none, AdminError::NoWorker), "{none}");
+    let port = free_port();
+    let worker = worker_at(&fleet, port).await;
+    runs_go_to(&fleet, port).await;
+    worker.signal(rustix::process::Signal::STOP);
+    let stalled = restate.check().await.unwrap_err();
+    assert!(
+        matches!(stalled, AdminError::NoneAnswers { .. }),
+        "{stalled}"
+    );
+    worker.kill().await;
+    let dead = restate.check().await.unwrap_err().to_string();
+    assert_eq!(
+        dead,
+        format!(
+            "new runs go to workers at http://127.0.0.1:{port}/, and none answers Restate there"
+        )
+    );
+}

@@ -1,0 +1,253 @@
+//! What befalls workers, Restate and Postgres while runs are driven, and what people do to these runs meanwhile.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use neuraxis::core::{InboxEntry, InboxInput, RunStatus};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::approvals::{approval, asks_first};
+use crate::fleet::{Balancer, Fleet};
+use crate::model::Hold;
+use crate::points::two_turns;
+use crate::server::{Client, Server};
+use crate::world::{Program, until};
+
+/// Starts a worker whose tools work in another folder, and a server whose runs may read the files of its own.
+async fn of_other_folders(fleet: &Fleet, elsewhere: &Path) -> (Server, Server) {
+    let root = elsewhere.to_str().unwrap();
+    let variables = [("NEURAXIS_TOOLS__ROOT", root)];
+    let worker = fleet.world.start_worker_with(&variables).await;
+    let mut server = fleet.world.start().await;
+    server.channel = "code_task";
+    (worker, server)
+}
+
+/// Has a run come to a tool that is held up.
+async fn held(fleet: &Fleet, server: &Server, tool: &'static str) -> Client {
+    fleet.world.hold_tool(tool);
+    let client = server.ask();
+    let begun = async || !fleet.world.effects("begun", tool).is_empty();
+    until("the tool begins", begun).await;
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_whose_worker_stalls_goes_on_elsewhere_in_seconds_and_the_worker_writes_nothing_more()
+{
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let balancer = Balancer::start().await;
+    let (stalled, server) = (balancer.start_worker(world).await, world.start().await);
+    let client = held(&fleet, &server, "note").await;
+    stalled.signal(Signal::STOP);
+    let began = Instant::now();
+    let next = balancer.start_worker(world).await;
+    world.let_tools_go();
+    let run = fleet.run().await;
+    world.ended(run).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    stalled.signal(Signal::CONT);
+    fleet.ends(run, client, [server, next, stalled]).await;
+    assert_eq!(world.effects("begun", "pay").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    // It is held until the test is over.
+    let client = held(&fleet, &server, "note").await;
+    let run = fleet.run().await;
+    let query = "SELECT id FROM sys_invocation WHERE target_handler_name = 'drive'";
+    let invocation = fleet.query(query).await.remove(0);
+    let id = invocation["id"].as_str().unwrap().to_owned();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("{}/invocations/{id}/cancel", fleet.restate.admin());
+    let answer = http.patch(url).send().await.unwrap();
+    assert!(answer.status().is_success(), "{}", answer.status());
+    let began = Instant::now();
+    world.ended(run).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert_eq!(
+        world.store.run(run).await.unwrap().status,
+        RunStatus::Interrupted
+    );
+    fleet.is_over().await;
+    let told = client.ended().await;
+    for process in [server, worker] {
+        process.kill().await;
+    }
+    world.check_end(run, &told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_at_a_worker_hears_of_its_end_at_the_server_long_before_it_renews_its_lease() {
+    // A third of it is how long a run would be deaf.
+    let fleet = Fleet::on(Program::WithTools, two_turns, "lease_ms = 60000", "").await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = held(&fleet, &server, "note").await;
+    let run = fleet.run().await;
+    let began = Instant::now();
+    server.cancel(run).await;
+    world.ended(run).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let told = client.ended().await;
+    for process in [server, worker] {
+        process.kill().await;
+    }
+    world.check_end(run, &told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_every_worker_refuses_ends_and_its_client_hears_why() {
+    let fleet = Fleet::with(Program::WithTools, two_turns, "refuse_ms = 1000").await;
+    let world = &fleet.world;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (worker, server) = of_other_folders(&fleet, elsewhere.path()).await;
+    let client = server.ask();
+    let run = fleet.run().await;
+    world.ended(run).await;
+    let told = client.ended().await;
+    let last = told.last().unwrap();
+    assert!(last.contains("no worker goes on with it"), "{last}");
+    fleet.is_over().await;
+    for process in [server, worker] {
+        process.kill().await;
+    }
+    world.check_end(run, &told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_one_worker_refuses_is_taken_up_by_another() {
+    let fleet = Fleet::with(Program::WithTools, two_turns, "refuse_ms = 60000").await;
+    let world = &fleet.world;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (other, server) = of_other_folders(&fleet, elsewhere.path()).await;
+    let client = server.ask();
+    let run = fleet.run().await;
+    until("it is refused", async || {
+        fleet
+            .invocations()
+            .await
+            .iter()
+            .any(|it| it == "backing-off")
+    })
+    .await;
+    other.kill().await;
+    let worker = world.start_worker().await;
+    fleet.ends(run, client, [server, worker]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_step_that_outlives_its_time_is_given_up_and_its_call_is_told_as_unknown() {
+    let times = "inactivity_ms = 500\nabort_ms = 500";
+    let fleet = Fleet::with(Program::WithTools, two_turns, times).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = held(&fleet, &server, "pay").await;
+    let run = fleet.run().await;
+    until("the step is given up", async || {
+        let records = world.records(run).await;
+        records.iter().any(|record| record.body.kind() == "resumed")
+    })
+    .await;
+    world.let_tools_go();
+    fleet.ends(run, client, [server, worker]).await;
+    assert_eq!(world.effects("begun", "pay").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_outlives_the_crash_of_its_database() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    world.model.hold(3, Hold::Before);
+    let client = server.ask();
+    world.model.was_asked(3).await;
+    let run = fleet.run().await;
+    world.database_crashes();
+    world.model.let_go();
+    fleet.ends(run, client, [server, worker]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
+    let mut fleet = Fleet::new(Program::WithTools, asks_first).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = server.ask();
+    client.hears("waiting").await;
+    let run = fleet.run().await;
+    until("the run is put aside", async || {
+        let run = world.store.run(run).await.unwrap();
+        run.status == RunStatus::Waiting && run.leased_until.is_none()
+    })
+    .await;
+    worker.kill().await;
+    server.kill().await;
+    let told = client.told().await;
+    fleet.restate.kill();
+    let world = &fleet.world;
+    let approved = world.sign(run, approval(world, run, "approved").await);
+    let entry = InboxEntry::new(InboxInput::ApprovalDecided(approved));
+    world.store.post(run, &entry).await.unwrap();
+    fleet.restate.restart();
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    world.ended(run).await;
+    fleet.is_over().await;
+    for process in [server, worker] {
+        process.kill().await;
+    }
+    world.check(run, &told).await;
+    assert_eq!(world.effects("begun", "pay_asked").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_is_handed_over_again_and_woken_for_nothing_ends_once() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = held(&fleet, &server, "note").await;
+    let run = fleet.run().await;
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let send = async |session: &str, handler: &str, key: &str, body: serde_json::Value| {
+        let ingress = fleet.restate.ingress();
+        let url = format!("{ingress}/restate/send/NeuraxisSession/{session}/{handler}");
+        let asked = http
+            .post(url)
+            .header("content-type", "application/json")
+            .header("idempotency-key", key);
+        let answer = asked.body(body.to_string()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    };
+    // Twice as what it is, which the session's object does one after the other, and once as that of another session.
+    send("s", "drive", "other", json!({ "run": run })).await;
+    send("elsewhere", "drive", "another", json!({ "run": run })).await;
+    let query = "SELECT id FROM sys_invocation WHERE target_service_key = 's'";
+    for invocation in fleet.query(query).await {
+        let woken = json!({ "invocation": invocation["id"] });
+        send("s", "wake", &invocation["id"].to_string(), woken).await;
+    }
+    world.let_tools_go();
+    fleet.ends(run, client, [server, worker]).await;
+    assert_eq!(world.effects("begun", "pay").len(), 2);
+    assert_eq!(world.effects("begun", "note").len(), 1);
+}
