@@ -138,7 +138,13 @@ const PROVISIONS: &[Provision] = &[
         name: "linters of deployments",
         is_ready: |folder| registries::are_ready(&registries::DEPLOY_LINTERS, folder),
         install: |folder| registries::install(&registries::DEPLOY_LINTERS, folder),
-        variables: &[("TEST_NEURAXIS_DEPLOY_LINTERS", "deploy-linters/bin")],
+        variables: &[
+            ("TEST_NEURAXIS_DEPLOY_LINTERS", "deploy-linters/bin"),
+            (
+                "TEST_NEURAXIS_CONTAINER_LINTER",
+                "container-linter/node_modules/.bin/dockerfile-utils",
+            ),
+        ],
         optional: Some("deploy_files::lint"),
         is_excused: || true,
     },

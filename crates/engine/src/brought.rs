@@ -22,6 +22,10 @@ use crate::tool_search::FIND_TOOLS;
 /// (platform.openai.com/docs/api-reference/chat/create, `tools`).
 const MAX_TOOLS: usize = 128;
 
+/// The most bytes of their names, descriptions and schemas together: they stand in the log of the run, and in each request to
+/// its model.
+const MAX_TOOL_BYTES: usize = 1024 * 1024;
+
 /// What a client brings besides its message.
 ///
 /// ```
@@ -70,6 +74,9 @@ pub enum BroughtError {
     /// There are more tools than providers take.
     #[error("there are {0} tools: at most {MAX_TOOLS} can be brought")]
     TooManyTools(usize),
+    /// What is said of the tools is more than any model reads.
+    #[error("the tools have {0} bytes in all: at most {MAX_TOOL_BYTES} can be brought")]
+    ToolsTooLarge(usize),
     /// Two tools have the same name.
     #[error("two tools have the name {0}")]
     ToolTwice(ToolName),
@@ -167,6 +174,13 @@ impl Brought {
         }
         if self.tools.len() > MAX_TOOLS {
             return Err(BroughtError::TooManyTools(self.tools.len()));
+        }
+        let bytes_of = |tool: &ToolSpec| {
+            tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
+        };
+        let bytes = self.tools.iter().map(bytes_of).sum();
+        if bytes > MAX_TOOL_BYTES {
+            return Err(BroughtError::ToolsTooLarge(bytes));
         }
         for (at, tool) in self.tools.iter().enumerate() {
             let name = || tool.name.clone();

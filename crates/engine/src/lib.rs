@@ -88,7 +88,9 @@ pub use media::{
 pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
-pub use result::{NoAnswer, OrchestratorResult, OrchestratorStep, StepType, cost as run_cost};
+pub use result::{
+    NoAnswer, OrchestratorResult, OrchestratorStep, PendingCall, StepType, cost as run_cost,
+};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
     Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, RunProgress, Runs,

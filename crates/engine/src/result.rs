@@ -2,12 +2,13 @@
 
 mod apology;
 mod no_answer;
+mod pending_call;
 
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Pending, Record, RecordBody, RunId,
-    RunOutcome, RunStatus, RunUsage, SessionId, Source, Transcript,
+    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId, RunOutcome,
+    RunStatus, RunUsage, SessionId, Source, Transcript,
 };
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use crate::run_handle::{RunEnd, RunHandle};
 use crate::steps::{StepMetadata, Steps};
 
 pub use no_answer::NoAnswer;
+pub use pending_call::PendingCall;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,9 +65,9 @@ pub struct OrchestratorResult {
     /// elsewhere, such as a list of public prices; unknown, and the amount at most a lower bound, where a model has no price,
     /// or a call was stopped before anybody said what it used.
     pub cost_label: CountLabel,
-    /// What it waits for, if it waits: approvals and the results of a client's tools.
+    /// What it waits for, if it waits: a person's decisions and the results of a client's tools, each with its call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingCall>,
 }
 
 /// One thing a run did.
@@ -130,7 +132,8 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
             .unwrap_or_default(),
         cost: feed.with_records(cost),
         cost_label: feed.with_records(cost_label),
-        pending: end.pending.clone(),
+        pending: feed
+            .with_records(|records| pending_call::named(&end.pending, records, run.link.run_id)),
     }
 }
 

@@ -81,7 +81,7 @@ pub use neuraxis_core::{
 pub use neuraxis_engine::{
     Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, Brought, DecideLater, Event, Events,
     Execution, NoAnswer, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
-    RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
+    PendingCall, RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
 };
 #[cfg(feature = "typed")]
 pub use neuraxis_engine::{Typed, TypedError};

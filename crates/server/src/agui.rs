@@ -19,18 +19,50 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
-use tokio::sync::OwnedSemaphorePermit;
 
 use self::answer::{EndIfLeft, Telling, refused};
-use self::input::Input;
+use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::resume::GoesOn;
+use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::problem::{NO_SUCH_SESSION, Problem, SESSION_BUSY};
+use crate::openapi::{Operation, Tag, operation};
+use crate::places::Place;
+use crate::problem::{
+    AT_WORK_ELSEWHERE, INVALID_SESSION_ID, NO_SUCH_SESSION, Problem, SESSION_ALTERED, SESSION_BUSY,
+    SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
+};
 use crate::refusal::{internal, with_causes};
 use crate::{body, turns};
+
+/// Describes the route.
+pub(crate) fn described() -> Operation {
+    let example = r#"{ "threadId": "s1", "runId": "r1", "messages": [{ "id": "m1", "role": "user", "content": "What time is it?" }] }"#;
+    operation(
+        "run_agui",
+        Tag::Protocols,
+        "Begins a run for a front end of AG-UI, or lets one go on.",
+    )
+    .description(
+        "docs.ag-ui.com: what fails once the run was taken is an event of its own, `RUN_ERROR`.",
+    )
+    .body::<Wire>(example)
+    .answers_their_events("The events of the run, each with its `type`.")
+    .stores()
+    .problems(OF_POLICY)
+    .problems(&[
+        &INVALID_SESSION_ID,
+        &NO_SUCH_SESSION,
+        &SESSION_BUSY,
+        &SESSION_ALTERED,
+        &AT_WORK_ELSEWHERE,
+        &TOO_MANY_RUNS,
+        &TOO_MANY_OWN_RUNS,
+        &SHUTTING_DOWN,
+    ])
+}
 
 /// `POST /agui`
 pub(crate) async fn run(
@@ -49,7 +81,7 @@ pub(crate) async fn run(
     let orchestrator = limited.orchestrator().clone();
     let kept = kept(&orchestrator, &caller, &input.session).await?;
     let request = caller.apply(&limited, input.request(&kept)?)?;
-    let place = limited.place()?;
+    let place = limited.place(&caller)?;
     match begin(orchestrator.clone(), request, place).await {
         Ok((handle, events, end)) => {
             let run = handle.run_id();
@@ -77,7 +109,7 @@ pub(crate) async fn run(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
     let begun = tokio::spawn(async move {
         let started = turns::start(orchestrator.clone(), request, Some(place));

@@ -15,7 +15,8 @@ use axum::extract::rejection::PathRejection;
 use neuraxis::SessionId;
 use neuraxis::core::{RunId, ToolCallId};
 
-pub(crate) use routes::routes;
+pub(crate) use routes::{OF_POLICY, routes};
+pub(crate) use runs::stands;
 
 use crate::problem::{INVALID_SESSION_ID, NO_SUCH_RUN, Problem};
 

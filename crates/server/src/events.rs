@@ -17,7 +17,7 @@ use neuraxis::Events;
 use neuraxis::core::{RunId, Seq};
 
 use crate::metrics::Metrics;
-use crate::problem::{INVALID_LAST_EVENT_ID, Problem};
+use crate::problem::{INVALID_LAST_EVENT_ID, NO_SUCH_EVENT, Problem};
 use frames::SharedFrames;
 use stream::EventStream;
 
@@ -59,6 +59,20 @@ pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
         let detail = "the header Last-Event-ID must be the id of the last record that was received, a number, once";
         Problem::new(&INVALID_LAST_EVENT_ID, detail).with("header", LAST.as_str())
     })
+}
+
+/// Refuses to go on after a record that a run does not have: what it does next would be taken for what the client had.
+pub(crate) fn check_last(last: Seq, newest: Seq) -> Result<(), Problem> {
+    if last <= newest {
+        return Ok(());
+    }
+    let detail = format!(
+        "the run has no record {last}, its last one is {newest}: leave the header Last-Event-ID out to hear everything"
+    );
+    let problem = Problem::new(&NO_SUCH_EVENT, detail);
+    Err(problem
+        .with("header", LAST.as_str())
+        .with("last_event_id", newest.0))
 }
 
 /// Answers with events. All streams of a server share what is encoded for them. Cloning shares it, too.

@@ -1,9 +1,9 @@
 //! What every request has to pass, whatever it asks for.
 //!
 //! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
-//! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells). There is no CORS.
+//! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells).
 //! With keys, which no page can make a browser send, a server that other machines reach has whatever name they call it by: then
-//! a page has to come from that very name, or from an origin that the configuration names.
+//! a page has to come from that very name, or from an origin that the configuration names, whose pages are told so by CORS.
 //!
 //! Nobody may be led to read a request otherwise than we do, such as a proxy before us: nothing follows one in chunks on its
 //! connection, so that whatever length it told besides, it holds no second one. Two lengths that differ hyper refuses.
@@ -133,7 +133,7 @@ fn is_of_host(origin: &[u8], host: &Authority) -> bool {
 }
 
 /// Tells whether an origin is one that the configuration names.
-fn is_named(ours: &str, origin: &[u8]) -> bool {
+pub(crate) fn is_named(ours: &str, origin: &[u8]) -> bool {
     ours.trim_end_matches('/')
         .as_bytes()
         .eq_ignore_ascii_case(origin)

@@ -92,6 +92,10 @@ pub struct CreateKey {
     /// How many requests a minute a server takes with it
     #[arg(long, value_name = "N")]
     pub requests_per_minute: Option<NonZeroU32>,
+
+    /// How many turns of its owner a server has at work at a time, in place of server.max_runs_per_owner
+    #[arg(long, value_name = "N")]
+    pub max_runs: Option<NonZeroU32>,
 }
 
 /// Why nothing was done with keys.
@@ -190,6 +194,7 @@ impl CreateKey {
         key.agents = all(self.agents.as_ref(), AgentName::new);
         key.plan = self.plan.clone().map(PlanName::new);
         key.requests_per_minute = self.requests_per_minute;
+        key.max_runs = self.max_runs;
         Ok((key, text))
     }
 }

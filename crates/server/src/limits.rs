@@ -8,16 +8,14 @@ use neuraxis::mcp_server::McpServer;
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::ServerConfig;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::caller::Caller;
 use crate::events::Streams;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
-use crate::problem::{MODE_NOT_ALLOWED, Problem, TOO_MANY_RUNS};
+use crate::places::{OwnerPlace, Place, Places};
+use crate::problem::{MODE_NOT_ALLOWED, Problem};
 use crate::token::DecisionToken;
-
-/// After how many seconds a client that found no place for a run tries again.
-const RETRY_AFTER: u32 = 5;
 
 /// What the clients of a server may use.
 #[derive(Debug, Clone)]
@@ -27,6 +25,8 @@ pub struct Limits {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; another one is refused.
     pub max_runs: NonZeroU32,
+    /// How many turns of one owner of keys may be at work at the same time, where the key does not say. Any number if left out.
+    pub max_runs_per_owner: Option<NonZeroU32>,
     /// What a decision about a call has to show; without it nobody decides over HTTP.
     pub decisions: Option<DecisionToken>,
     /// The keys of clients. Where there are none, everybody is the same to the server.
@@ -48,6 +48,7 @@ impl Default for Limits {
         Self {
             modes: None,
             max_runs: Self::MAX_RUNS,
+            max_runs_per_owner: None,
             decisions: None,
             keys: Keys::default(),
             any_host: false,
@@ -61,7 +62,8 @@ impl Default for Limits {
 pub(crate) struct Limited {
     orchestrator: Orchestrator,
     modes: Arc<[Mode]>,
-    places: Arc<Semaphore>,
+    places: Places,
+    max_runs_per_owner: Option<NonZeroU32>,
     decisions: Option<DecisionToken>,
     keys: Keys,
     any_host: bool,
@@ -91,10 +93,10 @@ impl FromRef<Limited> for Streams {
 impl Limited {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
         metrics.allow_runs(limits.max_runs.get());
-        let most = usize::try_from(limits.max_runs.get()).unwrap_or(usize::MAX);
         Self {
             modes: modes_of(&orchestrator, limits),
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            places: Places::new(limits.max_runs),
+            max_runs_per_owner: limits.max_runs_per_owner,
             decisions: limits.decisions,
             keys: limits.keys.clone(),
             any_host: limits.any_host,
@@ -109,6 +111,7 @@ impl Limited {
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
+            max_runs_per_owner: limits.max_runs_per_owner,
             decisions: limits.decisions,
             any_host: limits.any_host,
             origins: limits.origins.clone().into(),
@@ -176,6 +179,11 @@ impl Limited {
         }
     }
 
+    /// Tells whether the configuration names such origins, be there keys or not yet.
+    pub(crate) fn names_origins(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
     /// Returns the modes that clients may use.
     pub(crate) fn modes(&self) -> &[Mode] {
         &self.modes
@@ -185,18 +193,26 @@ impl Limited {
     pub(crate) fn for_mcp(&self) -> McpServer {
         McpServer::new(self.orchestrator.clone())
             .modes(self.modes.iter().cloned())
-            .places(Arc::clone(&self.places))
+            .places(self.places.all())
     }
 
-    /// Takes a place for a run, which is free again when it is dropped.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| {
-            let detail = format!(
-                "as many turns are at work as this server takes; try again in {RETRY_AFTER} seconds"
-            );
-            Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
-        })
+    /// Takes a place for a run of a caller.
+    pub(crate) fn place(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.places.take(self.owner_limit(caller))
+    }
+
+    /// Takes one of the places that the owner of a caller has, where their number is limited.
+    pub(crate) fn place_of_owner(&self, caller: &Caller) -> Result<Option<OwnerPlace>, Problem> {
+        let limit = self.owner_limit(caller);
+        let place = limit.map(|(owner, most)| self.places.of_owner(owner, most));
+        place.transpose()
+    }
+
+    /// Returns whose turns are counted for a caller, and how many there may be at a time.
+    fn owner_limit<'a>(&self, caller: &'a Caller) -> Option<(&'a str, NonZeroU32)> {
+        let key = caller.key()?;
+        let most = key.max_runs.or(self.max_runs_per_owner)?;
+        Some((&key.owner, most))
     }
 }
 

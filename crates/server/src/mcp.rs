@@ -12,15 +12,18 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Method;
 use axum::response::Response;
+use neuraxis::UserRequest;
 use neuraxis::mcp_server::{HttpService, McpServer};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::Scope;
+use serde_json::{Map, Value};
 use tokio::time::sleep;
 
 use crate::body;
 use crate::caller::Caller;
 use crate::keys::Key;
 use crate::limits::Limited;
+use crate::openapi::{Described, Operation, Tag, operation};
 use crate::problem::Problem;
 
 /// How long answers may take on their way before open streams end.
@@ -41,6 +44,50 @@ pub(crate) struct McpClients {
     keyed: Arc<Mutex<HashMap<String, Keyed>>>,
     /// Ends the streams that wait for what may come.
     streams: CancellationToken,
+}
+
+/// Returns the routes of the protocol.
+pub(crate) fn routes(clients: &McpClients) -> Described<Limited> {
+    let handler = || {
+        let clients = clients.clone();
+        move |caller: Caller, request: Request| clients.clone().answer(caller, request)
+    };
+    Described::new()
+        .post("/mcp", handler(), sending())
+        .get("/mcp", handler(), following())
+        .delete("/mcp", handler(), ending())
+}
+
+/// What the protocol itself refuses.
+const REFUSED: (&str, &str) = ("4XX", "What the protocol refuses, in its own words.");
+
+/// Describes one method of the route. What is sent and answered, the protocol describes.
+fn described(id: &'static str, summary: &'static str) -> Operation {
+    let (status, meaning) = REFUSED;
+    operation(id, Tag::Protocols, summary)
+        .description("modelcontextprotocol.io, transport streamable HTTP.")
+        .in_either_form()
+        .or(status, meaning)
+}
+
+fn sending() -> Operation {
+    described("send_mcp", "Takes a message of an MCP client.")
+        .body::<Map<String, Value>>(r#"{ "jsonrpc": "2.0", "id": 1, "method": "ping" }"#)
+        .answers::<Map<String, Value>>("The answer.")
+        .answers_their_events("The answer, or a stream of events with it.")
+        .or("202", "It was taken, and needs no answer.")
+}
+
+fn following() -> Operation {
+    described(
+        "follow_mcp",
+        "Follows what the server has to say to an MCP client.",
+    )
+    .answers_their_events("A stream of events.")
+}
+
+fn ending() -> Operation {
+    described("end_mcp", "Ends a session of an MCP client.").or("202", "It is over.")
 }
 
 impl McpClients {
@@ -104,7 +151,7 @@ impl McpClients {
         };
         let limited = self.limited.clone();
         server.admit(move |request| {
-            let admitted = caller.apply(&limited, request);
+            let admitted = admit(&limited, &caller, request);
             admitted.map_err(|problem| problem.detail().to_owned())
         })
     }
@@ -116,4 +163,14 @@ impl McpClients {
             self.streams.cancel();
         });
     }
+}
+
+/// Makes a request its caller's own, with one of the places of the owner where their number is limited.
+fn admit(limited: &Limited, caller: &Caller, request: UserRequest) -> Result<UserRequest, Problem> {
+    let mut request = caller.apply(limited, request)?;
+    if let Some(place) = limited.place_of_owner(caller)? {
+        // Dropped with what the run is driven with.
+        request.context = std::mem::take(&mut request.context).with(place);
+    }
+    Ok(request)
 }

@@ -21,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use crate::caller::Caller;
 use crate::connection::Connection;
+use crate::openapi::{Operation, Tag, operation};
 use crate::problem::{NOT_LOCAL, Problem};
 use crate::refusal::internal;
 
@@ -129,6 +130,17 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Describes the figures.
+pub(crate) fn described() -> Operation {
+    operation(
+        "read_metrics",
+        Tag::Server,
+        "Returns the figures of this process, for Prometheus.",
+    )
+    .answers_text(CONTENT_TYPE, "The figures, as OpenMetrics.")
+    .problems(&[&NOT_LOCAL])
 }
 
 /// `GET /metrics`

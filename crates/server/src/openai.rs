@@ -15,32 +15,104 @@ mod error;
 mod models;
 mod responses;
 mod run;
+mod thoughts;
 mod tools;
+mod waits;
 
-use axum::Router;
-use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+use crate::api::OF_POLICY;
 use crate::limits::Limited;
-use crate::problem::{INVALID_FIELD, INVALID_JSON, Problem};
+use crate::openapi::{Described, Operation, Problems, Tag, operation};
+use crate::problem::{
+    AT_WORK_ELSEWHERE, INVALID_FIELD, INVALID_JSON, NO_SUCH_MODEL, NO_SUCH_RESPONSE,
+    NO_SUCH_SESSION, Problem, RUN_UNRECORDED, SESSION_ALTERED, SESSION_BUSY, SHUTTING_DOWN,
+    TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
+};
+use crate::said;
 
-pub(crate) use error::in_their_shape;
+pub(crate) use error::{ErrorBody, in_their_shape};
 
 /// The most characters of what is said about a body that cannot be read.
 const MAX_COMPLAINT_CHARS: usize = 300;
 
+/// What may keep a request from becoming a run.
+const OF_RUNS: Problems = &[
+    &NO_SUCH_MODEL,
+    &NO_SUCH_SESSION,
+    &SESSION_BUSY,
+    &SESSION_ALTERED,
+    &AT_WORK_ELSEWHERE,
+    &RUN_UNRECORDED,
+    &TOO_MANY_RUNS,
+    &TOO_MANY_OWN_RUNS,
+    &SHUTTING_DOWN,
+];
+
 /// Returns the routes of this API.
-pub(crate) fn routes() -> Router<Limited> {
-    Router::new()
-        .route("/chat/completions", post(chat::complete))
-        .route("/responses", post(responses::create))
-        .route("/responses/{id}", get(responses::retrieve))
-        .route("/models", get(models::list))
-        .route("/models/{id}", get(models::show))
+pub(crate) fn routes() -> Described<Limited> {
+    let chat = described("openai_chat", "Chat Completions: answers a conversation.")
+        .description("platform.openai.com/docs/api-reference/chat")
+        .body::<chat::ChatRequest>(CHAT)
+        .answers::<chat::Completion>("The answer.")
+        .answers_their_events("The answer, or its pieces as they come.")
+        .problems(OF_POLICY)
+        .problems(OF_RUNS);
+    let respond = described("openai_respond", "Responses: answers an input.")
+        .description("platform.openai.com/docs/api-reference/responses")
+        .body::<responses::ResponseRequest>(RESPONSE)
+        .answers::<responses::ResponseOut>("The response.")
+        .answers_their_events("The response, or its events as they come.")
+        .leads_to("openai_response", &[("id", "/id")])
+        .problems(OF_POLICY)
+        .problems(OF_RUNS);
+    let response = described("openai_response", "Returns a response again.")
+        .path::<String>("id", "Its id: `resp_` and that of the run.")
+        .answers::<responses::ResponseOut>("The response, as far as it is known.")
+        .problems(&[&NO_SUCH_RESPONSE]);
+    let models = described(
+        "openai_models",
+        "Lists the agents and roles that may answer.",
+    )
+    .answers::<models::Models>("The models.");
+    let model = described("openai_model", "Tells whether an agent or role may answer.")
+        .path::<String>("id", "The name of an agent or role.")
+        .answers::<models::Model>("The model.")
+        .problems(&[&NO_SUCH_MODEL]);
+    Described::new()
+        .post("/v1/chat/completions", chat::complete, chat)
+        .post("/v1/responses", responses::create, respond)
+        .get("/v1/responses/{id}", responses::retrieve, response)
+        .get("/v1/models", models::list, models)
+        .get("/v1/models/{id}", models::show, model)
 }
+
+/// An example of a chat.
+const CHAT: &str =
+    r#"{ "model": "neuraxis", "messages": [{ "role": "user", "content": "What time is it?" }] }"#;
+
+/// An example of a request for a response.
+const RESPONSE: &str = r#"{ "model": "neuraxis", "input": "What time is it?" }"#;
+
+fn described(id: &'static str, summary: &'static str) -> Operation {
+    operation(id, Tag::Protocols, summary)
+        .in_openais_form()
+        .stores()
+}
+
+/// How the character that not every store can keep is written within the texts of JSON: nothing else is it.
+const NUL: &[u8] = br"\u0000";
 
 /// Reads a body, whatever else it holds.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Bodies may be large, so that they are read a second time only where there is a reason to.
+    if bytes.windows(NUL.len()).any(|part| part == NUL)
+        && let Ok(body) = serde_json::from_slice::<Value>(bytes)
+        && let Some(place) = said::nul_in(&body)
+    {
+        return Err(said::holds_nul(&place));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let text: String = error.inner().to_string();
@@ -59,6 +131,24 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             }
         }
     })
+}
+
+/// Takes a sampling temperature, from 0 to 2 as OpenAI's API does (platform.openai.com/docs/api-reference/chat/create).
+fn temperature(said: Option<f32>) -> Result<Option<f32>, Problem> {
+    match said {
+        Some(temperature) if !(0.0..=2.0).contains(&temperature) => {
+            Err(invalid("temperature", "expected a number from 0 to 2"))
+        }
+        said => Ok(said),
+    }
+}
+
+/// Takes the most tokens of a reply: a reply of none is no reply.
+fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> {
+    match said {
+        Some(0) => Err(invalid(field, "expected at least 1")),
+        said => Ok(said),
+    }
 }
 
 /// Refuses a value of a field.

@@ -4,8 +4,8 @@
 //! the types that are sent and read, and the problems of the constants that are answered with: only which of them a route
 //! can answer with is said by hand, and the tests hold every answer they get against the document.
 //!
-//! Not for routes whose protocol is somebody else's, such as `/mcp`: those are added to the router itself, and named in the
-//! test that compares the two.
+//! Protocols of others are described as far as this server reads and writes them itself; of the Model Context Protocol, which
+//! a library speaks, that there is such a route. Not for the page, which people look at.
 
 mod document;
 mod operation;

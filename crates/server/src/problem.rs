@@ -86,10 +86,12 @@ kinds! {
     NOT_WAITING = "not-waiting", CONFLICT, "Not waiting";
     CANNOT_GO_ON = "cannot-go-on", CONFLICT, "The run cannot go on";
     AT_WORK_ELSEWHERE = "at-work-elsewhere", CONFLICT, "At work elsewhere";
+    NO_SUCH_EVENT = "no-such-event", GONE, "No such event";
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
     TOO_MANY_REQUESTS = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
+    TOO_MANY_OWN_RUNS = "too-many-own-runs", TOO_MANY_REQUESTS, "Too many runs of one owner";
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     STORE_FAILED = "store-failed", INTERNAL_SERVER_ERROR, "The store failed";
     STORE_UNAVAILABLE = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use neuraxis::SessionId;
 use neuraxis::brainstem::RequestError as PolicyRefusal;
-use neuraxis::engine::{RequestError, ResumeError};
+use neuraxis::engine::{BroughtError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl From<RequestError> for Problem {
             RequestError::Attachment { .. } => {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }
-            RequestError::Brought(_) => Self::new(&INVALID_FIELD, text),
+            RequestError::Brought(why) => brought(&why, text),
             RequestError::Policy(refusal) => refused(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
@@ -120,6 +120,21 @@ impl From<ResumeError> for Problem {
             | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
             other => internal(&with_causes(&other)),
         }
+    }
+}
+
+/// Refuses what a client brought, by the field in which all protocols bring it.
+fn brought(why: &BroughtError, text: String) -> Problem {
+    let problem = Problem::new(&INVALID_FIELD, text);
+    match why {
+        BroughtError::TooManyTools(_)
+        | BroughtError::ToolsTooLarge(_)
+        | BroughtError::ToolTwice(_)
+        | BroughtError::ReservedTool(_)
+        | BroughtError::Parameters(_) => problem.with("field", "tools"),
+        BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),
+        BroughtError::RoleNotAllowed { .. } => problem.with("field", "model"),
+        _ => problem,
     }
 }
 

@@ -100,6 +100,7 @@ impl Wiring {
         Limits {
             modes: server.modes.clone(),
             max_runs: server.max_runs.unwrap_or(Limits::MAX_RUNS),
+            max_runs_per_owner: server.max_runs_per_owner,
             decisions: self.decisions,
             keys: self.keys.clone(),
             any_host: !self.is_loopback || server.behind_proxy,

@@ -4,7 +4,6 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodFilter, get, on, post};
 
 use crate::access::{self, Access};
 use crate::limits::Limited;
@@ -12,34 +11,32 @@ use crate::mcp::McpClients;
 use crate::openapi::Described;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{agui, api, caller, guard, metrics, openai, page};
+use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> Router {
-    let of_protocol = MethodFilter::POST
-        .or(MethodFilter::GET)
-        .or(MethodFilter::DELETE);
     let readiness = Readiness::new(FromRef::from_ref(&limited));
-    // What is described here stands in `/openapi.json`; protocols of others, such as that of MCP, are added below.
-    Described::new()
+    // What is described here stands in `/openapi.json`; the page is added below.
+    let router = Described::new()
         .merge(api::routes())
+        .merge(openai::routes())
+        .merge(mcp::routes(&clients))
+        .post("/agui", agui::run, agui::described())
+        .get("/metrics", metrics::show, metrics::described())
         .get("/healthz", probes::is_alive, probes::alive())
         .get("/readyz", move || readiness.is_ready(), probes::ready())
         .into_router()
-        .route("/metrics", get(metrics::show))
-        .route("/agui", post(agui::run))
-        .nest("/v1", openai::routes())
         .merge(page::routes())
-        .route(
-            "/mcp",
-            on(of_protocol, move |caller, request| {
-                clients.clone().answer(caller, request)
-            }),
-        )
         .with_state(limited.clone())
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(limited.clone(), caller::admit))
+        .layer(from_fn_with_state(limited.clone(), caller::admit));
+    // Before it is decided who asks: a browser asks without a key what a page may do.
+    let router = match cors::layer(&limited) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router
         .layer(from_fn_with_state(limited, guard::admit))
         .layer(from_fn(openai::in_their_shape))
         .layer(from_fn_with_state(access, access::note))

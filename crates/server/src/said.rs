@@ -4,8 +4,8 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use serde_json::Number;
 use serde_json::error::Category;
+use serde_json::{Number, Value};
 
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
 
@@ -85,8 +85,44 @@ pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem
     if !text.contains('\0') {
         return Ok(());
     }
+    Err(holds_nul(field))
+}
+
+/// Refuses the text of a field, since it holds the character that not every store can keep.
+pub(crate) fn holds_nul(field: &str) -> Problem {
+    if field.is_empty() {
+        let detail = "the body must not hold the character U+0000";
+        return Problem::new(&INVALID_FIELD, detail);
+    }
     let detail = format!("{field}: it must not hold the character U+0000");
-    Err(Problem::new(&INVALID_FIELD, detail).with("field", field))
+    Problem::new(&INVALID_FIELD, detail).with("field", field)
+}
+
+/// Returns the place of the first text within a value that holds that character, such as `messages[0].content`; empty where it
+/// is the value itself. A name that holds it is told by the object that it stands in.
+pub(crate) fn nul_in(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains('\0').then(String::new),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(at, item)| Some(joined(&format!("[{at}]"), &nul_in(item)?)))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            if name.contains('\0') {
+                return Some(String::new());
+            }
+            Some(joined(&cut(name, MAX_REPEATED_CHARS), &nul_in(value)?))
+        }),
+        _ => None,
+    }
+}
+
+fn joined(place: &str, within: &str) -> String {
+    match within {
+        "" => place.to_owned(),
+        within if within.starts_with('[') => format!("{place}{within}"),
+        within => format!("{place}.{within}"),
+    }
 }
 
 fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
@@ -134,7 +170,22 @@ fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_text_that_no_store_keeps_is_found_at_its_place() {
+        for (value, place) in [
+            (json!({"a": [{"b": "x"}, {"b": "y\0"}]}), Some("a[1].b")),
+            (json!({"a": {"c\0": 1}}), Some("a")),
+            (json!([["\0"]]), Some("[0][0]")),
+            (json!("\0"), Some("")),
+            (json!({"a": ["\\u0000", 0, null]}), None),
+        ] {
+            assert_eq!(nul_in(&value).as_deref(), place, "{value}");
+        }
+    }
 
     #[derive(Debug, Deserialize)]
     struct Numbers {

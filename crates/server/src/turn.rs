@@ -2,12 +2,13 @@
 
 use neuraxis::core::AgentName;
 use neuraxis::engine::{AnswerSchema, RequestError};
-use neuraxis::{Channel, Mode, SessionId, UserRequest};
+use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::attached::{self, Attached};
+use crate::client_tool::{self, ClientTool};
 use crate::problem::{INVALID_FIELD, Problem};
 use crate::said::{self, Said};
 
@@ -39,6 +40,11 @@ pub(crate) struct Turn {
         "properties" = { "type": { "const": "object" } },
     ))]
     schema: Option<Value>,
+    /// Tools that the client runs itself: 128 at most, 1 MiB together. A call of one makes the turn answer `waiting`, and the
+    /// run goes on with the result that the client brings to `/api/v1/runs/{id}/tools/{call_id}`.
+    #[serde(default)]
+    #[schemars(length(max = 128))]
+    tools: Vec<ClientTool>,
 }
 
 impl Said for Turn {
@@ -49,6 +55,7 @@ impl Said for Turn {
         "mode",
         "agent",
         "schema",
+        "tools",
     ];
 }
 
@@ -81,6 +88,10 @@ impl Turn {
                 Problem::new(&INVALID_FIELD, format!("schema: {error}")).with("field", "schema")
             })?;
             request = request.answer(schema);
+        }
+        if !self.tools.is_empty() {
+            let tools = client_tool::specs(self.tools)?;
+            request = request.bring(Brought::default().tools(tools));
         }
         Ok(request)
     }

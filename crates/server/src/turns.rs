@@ -16,7 +16,6 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use crate::api::session_id;
@@ -25,6 +24,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
 use crate::limits::Limited;
+use crate::places::Place;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
@@ -33,10 +33,7 @@ use crate::turn::Turn;
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The header of the answer to a request that was repeated.
-const REPLAYED: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("idempotency-replayed"),
-    HeaderValue::from_static("true"),
-);
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Takes a turn.
 pub(crate) async fn take(
@@ -54,7 +51,7 @@ pub(crate) async fn take(
     let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     let mut request = caller.apply(&limited, turn.into_request(session)?)?;
     request.idempotency_key = key;
-    let place = match limited.place() {
+    let place = match limited.place(&caller) {
         Ok(place) => Some(place),
         // Whoever comes back to a run that is there needs no room for another.
         Err(_) if orchestrator.runs().is_repeat(&request).await? => None,
@@ -64,6 +61,8 @@ pub(crate) async fn take(
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
         let last = if handle.is_repeat() { last } else { Seq(0) };
+        let newest = handle.records().last().map_or(Seq(0), |newest| newest.seq);
+        events::check_last(last, newest)?;
         streams.answer(handle.run_id(), events, last)
     } else {
         drop(events);
@@ -71,7 +70,8 @@ pub(crate) async fn take(
         Json(result.map_err(|why| no_result(&orchestrator, &handle, &why))?).into_response()
     };
     if handle.is_repeat() {
-        answer.headers_mut().extend([REPLAYED]);
+        let is = HeaderValue::from_static("true");
+        answer.headers_mut().insert(REPLAYED, is);
     }
     Ok(answer)
 }
@@ -81,7 +81,7 @@ pub(crate) async fn take(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
 ) -> Result<(RunHandle, Events), Problem> {
     Ok(
         tokio::spawn(start(orchestrator, request, place).in_current_span())
@@ -94,13 +94,16 @@ async fn begin(
 pub(crate) async fn start(
     orchestrator: Orchestrator,
     mut request: UserRequest,
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
 ) -> Result<(RunHandle, Events), RequestError> {
-    if let Some(place) = place {
+    let beginning = place.map(|Place { beginning, held }| {
         // What the run is driven with is dropped when it is over, however it ended, and gives the place back.
-        request.context = request.context.with(place);
-    }
-    orchestrator.stream(request).await
+        request.context = std::mem::take(&mut request.context).with(held);
+        beginning
+    });
+    let begun = orchestrator.stream(request).await;
+    drop(beginning);
+    begun
 }
 
 /// Says why a run that began has no result. The store's own words went into the log.

@@ -92,11 +92,14 @@ pub(super) const OPENAI_CLIENTS: [Packages; 2] = [
 pub(super) const SCHEMATHESIS: [Packages; 1] =
     [Packages::Python("schemathesis", &["schemathesis==4.32.5"])];
 
-/// What knows the files of compose and of Kubernetes.
-pub(super) const DEPLOY_LINTERS: [Packages; 1] = [Packages::Python(
-    "deploy-linters",
-    &["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"],
-)];
+/// What knows the files of compose, of Kubernetes and of containers.
+pub(super) const DEPLOY_LINTERS: [Packages; 2] = [
+    Packages::Python(
+        "deploy-linters",
+        &["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"],
+    ),
+    Packages::Node("container-linter", &["dockerfile-utils@0.16.3"]),
+];
 
 /// Tells whether the pinned versions of all are there.
 pub(super) fn are_ready(all: &[Packages], folder: &Path) -> bool {

@@ -148,6 +148,8 @@ pub struct ServerConfig {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; 1,024 if left out.
     pub max_runs: Option<NonZeroU32>,
+    /// How many turns of one owner of keys may be at work at the same time, where the key does not say; any number if left out.
+    pub max_runs_per_owner: Option<NonZeroU32>,
     /// The file of the keys of clients, relative to the working directory. The file `server-keys.json` in the user's data
     /// folder if left out.
     pub keys: Option<PathBuf>,
@@ -228,6 +230,7 @@ impl Default for ServerConfig {
             plan: None,
             modes: None,
             max_runs: None,
+            max_runs_per_owner: None,
             keys: None,
             origins: Vec::new(),
             behind_proxy: false,

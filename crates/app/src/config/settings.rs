@@ -93,6 +93,10 @@ impl Config {
         let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
         let max_runs = Value::Integer(max_runs.get().into());
         self.add(list, "server.max_runs".to_owned(), &max_runs);
+        if let Some(most) = self.server.max_runs_per_owner {
+            let most = Value::Integer(most.get().into());
+            self.add(list, "server.max_runs_per_owner".to_owned(), &most);
+        }
         if let Some(file) = &self.server.keys {
             let file = Value::String(file.display().to_string());
             self.add(list, "server.keys".to_owned(), &file);

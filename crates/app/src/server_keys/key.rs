@@ -109,6 +109,10 @@ pub struct ServerKey {
     /// How many requests a minute each server takes with it; any number if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<NonZeroU32>,
+    /// How many turns of its owner each server has at work at a time when one comes with it, in place of the server's own
+    /// number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runs: Option<NonZeroU32>,
 }
 
 impl ServerKey {
@@ -142,6 +146,7 @@ impl ServerKey {
             agents: None,
             plan: None,
             requests_per_minute: None,
+            max_runs: None,
         };
         Ok((key, text))
     }

@@ -1,9 +1,9 @@
 //! Whether a run gave an answer, for whoever wants that as a `Result`.
 
-use neuraxis_core::{FinishReason, Pending, RunStatus};
+use neuraxis_core::{FinishReason, RunStatus};
 use serde::Serialize;
 
-use super::OrchestratorResult;
+use super::{OrchestratorResult, PendingCall};
 use crate::agent::Execution;
 
 /// Why a run gave no answer. A run that reached a limit, or that ends with a question, has given one.
@@ -31,7 +31,7 @@ pub enum NoAnswer {
     #[error("the run waits for {} outside: approvals, or results of the client's tools", answers(.pending))]
     Waiting {
         /// What it waits for.
-        pending: Vec<Pending>,
+        pending: Vec<PendingCall>,
     },
 }
 
@@ -106,7 +106,7 @@ fn unanswered(status: RunStatus, reason: Option<FinishReason>, reply: String) ->
     }
 }
 
-fn answers(pending: &[Pending]) -> String {
+fn answers(pending: &[PendingCall]) -> String {
     match pending.len() {
         1 => "one answer from".to_owned(),
         count => format!("{count} answers from"),

@@ -177,6 +177,7 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
     let reserved = ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
     let list = weather().parameters(JsonText::from_text("[]"));
     let unknown = ToolChoice::Named("nothing".parse().unwrap());
+    let long = ToolSpec::new("weather".parse().unwrap(), "x".repeat(1024 * 1024));
     let many = (0..129).map(|at| ToolSpec::new(format!("t{at}").parse().unwrap(), "."));
     for (brought, expected) in [
         (
@@ -199,6 +200,10 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
         (
             Brought::default().tools(many),
             BroughtError::TooManyTools(129),
+        ),
+        (
+            Brought::default().tools([long.parameters(JsonText::from_text("{}"))]),
+            BroughtError::ToolsTooLarge(1024 * 1024 + "weather{}".len()),
         ),
     ] {
         let refused = orchestrator.handle(request("Go.").bring(brought)).await;

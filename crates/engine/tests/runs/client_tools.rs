@@ -52,7 +52,11 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
     let [pending] = heard.result.pending.as_slice() else {
         panic!("{:?}", heard.result.pending)
     };
-    assert_eq!(pending.kind, PendingKind::ClientTool);
+    assert_eq!(
+        (pending.kind, &*pending.name, pending.arguments.as_str()),
+        (PendingKind::ClientTool, "pick", r#"{"of":["red","blue"]}"#)
+    );
+    assert_eq!((&pending.reason, &pending.question), (&None, &None));
     let answers = vec![answer(&pending.tool_call_id, done("\"red\""))];
     let handle = orchestrator
         .runs()

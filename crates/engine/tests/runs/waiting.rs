@@ -91,7 +91,14 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
     let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
     let waiting = &run.heard.result;
-    assert_eq!(waiting.pending[0].kind, PendingKind::Approval);
+    let asked = &run.asked()[0];
+    let pending = &waiting.pending[0];
+    assert_eq!(
+        (pending.kind, &*pending.name, pending.arguments.as_str()),
+        (PendingKind::Approval, "write", r#"{"n":1}"#)
+    );
+    assert_eq!(pending.reason.as_ref(), Some(&asked.reason));
+    assert_eq!(pending.question, Some(asked.question(waiting.run_id)));
     assert_eq!(waiting.turns, 1, "the turn under way");
     assert_eq!(waiting.usage.total.total.tokens, 12);
     let result = run

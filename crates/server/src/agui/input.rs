@@ -4,12 +4,14 @@
 
 use neuraxis::core::{AgentName, JsonText, ToolSpec};
 use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::messages::Conversation;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
+use crate::said;
 
 /// The most characters of the id of a run.
 const MAX_RUN_ID_CHARS: usize = 256;
@@ -42,47 +44,72 @@ pub(super) struct Input {
 }
 
 /// The answer to an interrupt.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiResume")]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Resume {
+    /// The name of the question.
     pub(super) interrupt_id: String,
     pub(super) status: ResumeStatus,
+    /// What was answered: `approved`, and if wanted `editedArgs` and `reason`.
     #[serde(default)]
     pub(super) payload: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// Whether somebody answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiResumeStatus")]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ResumeStatus {
+    /// Somebody answered with the payload.
     Resolved,
+    /// Nobody did, which denies the call.
     Cancelled,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a front end sends to begin a run, or to let one go on: `RunAgentInput`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "RunAgentInput")]
 #[serde(
     rename_all = "camelCase",
     expecting = "an object with the field threadId"
 )]
-struct Wire {
+pub(super) struct Wire {
+    /// The session.
+    #[schemars(with = "SessionId")]
     thread_id: String,
+    /// What the front end calls the run.
+    #[schemars(length(min = 1, max = 256))]
     run_id: String,
+    /// What it calls the run before.
     parent_run_id: Option<String>,
+    /// Its state, which is sent back with the plan in it.
     state: Option<Value>,
+    /// The messages of the thread, of which those are taken that are new to the session.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     messages: Option<Vec<Value>>,
+    /// The tools that the front end runs.
     tools: Option<Vec<WireTool>>,
+    /// What the agent is told besides its instructions.
     context: Option<Vec<WireContext>>,
+    /// What it chooses: `agent`, `channel` and `mode`.
     forwarded_props: Option<Value>,
+    /// Answers to what the run asked.
     resume: Option<Vec<Resume>>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A tool that the front end runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiTool")]
 struct WireTool {
     name: String,
     description: Option<String>,
     parameters: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+/// Something that the agent is told.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiContext")]
 struct WireContext {
     description: Option<String>,
     value: Option<Value>,
@@ -109,9 +136,8 @@ impl Input {
         if !body.is_object() {
             return Err(invalid("threadId", "the body must be a JSON object"));
         }
-        if holds_nul(&body) {
-            let detail = "the body must not hold the character U+0000";
-            return Err(Problem::new(&INVALID_FIELD, detail));
+        if let Some(place) = said::nul_in(&body) {
+            return Err(said::holds_nul(&place));
         }
         let wire: Wire = typed(body, "")?;
         let session = wire.thread_id.parse::<SessionId>().map_err(|error| {
@@ -233,16 +259,4 @@ pub(super) fn invalid(field: &str, complaint: &str) -> Problem {
         return Problem::new(&INVALID_FIELD, complaint);
     }
     Problem::new(&INVALID_FIELD, format!("{field}: {complaint}")).with("field", field)
-}
-
-/// Tells whether a text is there that not every store can keep.
-fn holds_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(holds_nul),
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(name, value)| name.contains('\0') || holds_nul(value)),
-        _ => false,
-    }
 }

@@ -71,7 +71,10 @@ pub(crate) async fn list(
 /// What a client says about a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "DecisionOfPerson")]
-#[serde(deny_unknown_fields, expecting = "an object with the field decision")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with the fields decision and question"
+)]
 pub(crate) struct Decision {
     /// Whether the call may run.
     decision: Verb,
@@ -80,8 +83,9 @@ pub(crate) struct Decision {
     /// Other arguments, with which the call runs instead.
     #[schemars(with = "Option<Value>")]
     arguments: Option<Box<RawValue>>,
-    /// The name of the question that is answered. Left out, it is the one that the call waits with now.
-    question: Option<String>,
+    /// The name of the question that is answered, as `/api/v1/approvals` and the `pending` of a turn tell it: no other one is
+    /// decided by it.
+    question: String,
     /// Which of the offered choices is remembered, counted from 0.
     #[serde(default, deserialize_with = "said::whole_if_any")]
     #[schemars(range(max = said::MAX_WHOLE))]
@@ -99,7 +103,7 @@ enum Verb {
 
 impl Said for Decision {
     const FIELDS: &'static [&'static str] =
-        &["decision", "reason", "arguments", "question", "remember"];
+        &["decision", "question", "reason", "arguments", "remember"];
 }
 
 /// What was decided about: the decision is kept.
@@ -132,11 +136,7 @@ pub(crate) async fn decide(
         return Err(Problem::new(&NOT_ASKED, detail));
     };
     let question = waiting.question();
-    if said
-        .question
-        .as_ref()
-        .is_some_and(|named| *named != question)
-    {
+    if said.question != question {
         let detail =
             "the call waits with another question by now; look at what it asks before deciding";
         return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));

@@ -17,6 +17,7 @@ use super::run_id;
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
+use crate::places::Place;
 use crate::problem::{INVALID_FIELD, Problem, SESSION_EXISTS};
 use crate::refusal::{internal, with_causes};
 use crate::said::{self, MAX_WHOLE, Said};
@@ -106,7 +107,7 @@ pub(crate) async fn fork(
     turn.agent.clone_from(&options.agent);
     let turn = caller.apply(&limited, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
-    let place = limited.place()?;
+    let Place { beginning, held } = limited.place(&caller)?;
     // A turn that the run never came to is its last.
     let last = Turn(u32::MAX);
     let turn = said.turn.and_then(|turn| u32::try_from(turn).ok());
@@ -114,11 +115,12 @@ pub(crate) async fn fork(
     // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.
     let begun = tokio::spawn(async move {
         let handle = orchestrator.runs().fork(id, turn, options).await?;
+        drop(beginning);
         let run = handle.clone();
         tokio::spawn(async move {
             // However it ended, it needs its place no longer.
             let _ = run.result().await;
-            drop(place);
+            drop(held);
         });
         Ok(Forked {
             session_id: handle.session_id().clone(),

@@ -13,16 +13,16 @@ use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
     AGENT_NOT_ALLOWED, AT_WORK_ELSEWHERE, CANNOT_GO_ON, CHANNEL_NOT_ALLOWED,
     IDEMPOTENCY_KEY_REUSED, INVALID_IDEMPOTENCY_KEY, INVALID_LAST_EVENT_ID, INVALID_SESSION_ID,
-    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_RUN, NO_SUCH_SESSION, NOT_ASKED, NOT_WAITING,
-    OTHER_QUESTION, QUESTION_ALTERED, QUESTION_EXPIRED, REFUSED, RUN_ENDED, RUN_UNRECORDED,
-    SESSION_ALTERED, SESSION_BUSY, SESSION_EXISTS, SHUTTING_DOWN, TOO_MANY_RUNS, UNKNOWN_CHANNEL,
-    UNKNOWN_MODE,
+    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_EVENT, NO_SUCH_RUN, NO_SUCH_SESSION, NOT_ASKED,
+    NOT_WAITING, OTHER_QUESTION, QUESTION_ALTERED, QUESTION_EXPIRED, REFUSED, RUN_ENDED,
+    RUN_UNRECORDED, SESSION_ALTERED, SESSION_BUSY, SESSION_EXISTS, SHUTTING_DOWN,
+    TOO_MANY_OWN_RUNS, TOO_MANY_RUNS, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 use crate::turn::Turn;
 use crate::turns;
 
 /// What the policy may refuse a request for.
-const OF_POLICY: Problems = &[
+pub(crate) const OF_POLICY: Problems = &[
     &UNKNOWN_MODE,
     &UNKNOWN_CHANNEL,
     &MODE_NOT_ALLOWED,
@@ -118,6 +118,7 @@ fn turn() -> Operation {
         .problems(&[
             &INVALID_IDEMPOTENCY_KEY,
             &INVALID_LAST_EVENT_ID,
+            &NO_SUCH_EVENT,
             &NO_SUCH_SESSION,
             &IDEMPOTENCY_KEY_REUSED,
             &SESSION_BUSY,
@@ -125,6 +126,7 @@ fn turn() -> Operation {
             &AT_WORK_ELSEWHERE,
             &RUN_UNRECORDED,
             &TOO_MANY_RUNS,
+            &TOO_MANY_OWN_RUNS,
             &SHUTTING_DOWN,
         ])
 }
@@ -159,7 +161,7 @@ fn of_runs() -> Described<Limited> {
     .stores();
     let show = of_run(
         "show_run",
-        "Shows a run, with its result once it has ended.",
+        "Shows a run, with its result once it has ended or while it waits.",
     )
     .answers::<runs::Run>("The run.");
     let follow = of_run(
@@ -169,7 +171,7 @@ fn of_runs() -> Described<Limited> {
     .description("During the run, after it, and after the server was started anew.")
     .header::<u64>("Last-Event-ID", LAST)
     .answers_events("The events of the run, as they come. The stream ends with the run.")
-    .problems(&[&INVALID_LAST_EVENT_ID]);
+    .problems(&[&INVALID_LAST_EVENT_ID, &NO_SUCH_EVENT]);
     let cancel = of_run("cancel_run", "Ends a run.")
         .body_if_any::<runs::Cancel>(r#"{ "reason": "not needed any more" }"#)
         .answers::<runs::Taken>("It is kept, and the run ends with one of its next steps.")
@@ -195,6 +197,7 @@ fn of_runs() -> Described<Limited> {
         &SESSION_ALTERED,
         &AT_WORK_ELSEWHERE,
         &TOO_MANY_RUNS,
+        &TOO_MANY_OWN_RUNS,
         &SHUTTING_DOWN,
     ]);
     let bring = of_call(
@@ -239,7 +242,7 @@ fn of_approvals() -> Described<Limited> {
     let decide = of_call("decide", Tag::Approvals, "Decides about a call that waits.")
         .description(
             "`question` names exactly what was asked, arguments included: if that changed meanwhile, the decision is \
-             refused. Without it, the decision is about what the call waits with now.",
+             refused.",
         )
         .body::<approvals::Decision>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
         .answers::<approvals::Kept>("The decision is kept, and the run goes on.")

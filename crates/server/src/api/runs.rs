@@ -11,13 +11,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::Stats;
-use neuraxis::core::{JsonText, RunId, ToolFailure, ToolOutcome, ToolOutput};
+use neuraxis::core::{JsonText, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput};
 use neuraxis::ports::{RunFilter, RunSummary};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use super::sessions::page_size;
 use super::{call_of, run_id};
@@ -26,6 +27,9 @@ use crate::caller::Caller;
 use crate::events::{self, Streams};
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
+
+/// How long it may take to read what a run came to.
+const READING: Duration = Duration::from_secs(5);
 
 /// Why a run was ended whose client gave no reason.
 const CANCELLED: &str = "a client cancelled it";
@@ -107,7 +111,7 @@ pub(crate) async fn stats(
 pub(crate) struct Run {
     #[serde(flatten)]
     summary: RunSummary,
-    /// What the turn was or would be answered with, once the run has ended.
+    /// What the turn was or would be answered with, once the run has ended or while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<OrchestratorResult>,
 }
@@ -120,11 +124,25 @@ pub(crate) async fn show(
 ) -> Result<Json<Run>, Problem> {
     let id = run_id(id)?;
     let summary = caller.run(&orchestrator, id).await?;
-    let result = match summary.ended_at {
-        Some(_) => Some(orchestrator.runs().result(id).await?),
-        None => None,
-    };
+    let result = stands(&orchestrator, &summary).await?;
     Ok(Json(Run { summary, result }))
+}
+
+/// Returns what a run came to, or what it waits for; `None` while it is at work.
+pub(crate) async fn stands(
+    orchestrator: &Orchestrator,
+    run: &RunSummary,
+) -> Result<Option<OrchestratorResult>, Problem> {
+    let waits = run.status == RunStatus::Waiting && run.leased_until.is_none() && !run.has_mail;
+    if run.ended_at.is_none() && !waits {
+        return Ok(None);
+    }
+    let runs = orchestrator.runs();
+    match timeout(READING, runs.result(run.run_id)).await {
+        Ok(result) => Ok(Some(result?)),
+        // Somebody answered meanwhile, and it is at work again.
+        Err(_) => Ok(None),
+    }
 }
 
 /// `GET /api/v1/runs/{id}/events`: after the record that the header `Last-Event-ID` names, or from the first.
@@ -137,7 +155,8 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let id = run_id(id)?;
     let last = events::last_of(&headers)?;
-    caller.run(&orchestrator, id).await?;
+    let run = caller.run(&orchestrator, id).await?;
+    events::check_last(last, Seq(run.records))?;
     let events = orchestrator.runs().attach(id, last).await?;
     Ok(streams.answer(id, events, last))
 }

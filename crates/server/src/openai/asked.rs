@@ -6,6 +6,7 @@ use neuraxis::ports::Ids;
 use neuraxis::{
     AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, SessionId, UserRequest,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{invalid, models};
@@ -13,12 +14,15 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 
 /// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiChoices")]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Own {
     /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken.
     session: Option<SessionId>,
+    /// How much freedom the run has; `moderate` if left out.
     mode: Option<Mode>,
+    /// Where the request comes from; `chat` if left out.
     channel: Option<Channel>,
 }
 

@@ -14,14 +14,15 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId, Usage};
 use neuraxis::{FinishReason, OrchestratorResult};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
 use super::content::{Content, result};
-use super::run::{self, Ended, Held};
+use super::run::{self, Ended, Held, Place};
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
-use super::{error, invalid, parse};
+use super::{at_least_one, error, invalid, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
@@ -29,46 +30,80 @@ use crate::limits::Limited;
 use crate::problem::Problem;
 
 /// What a client sends. What else it sends is left alone.
-#[derive(Debug, Deserialize)]
-struct ChatRequest {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiChat")]
+pub(super) struct ChatRequest {
+    /// The agent or role that answers; the policy chooses if left out.
     model: Option<String>,
+    /// The conversation.
     messages: Vec<MessageIn>,
+    /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
+    /// `none`, `auto`, `required`, or a function by its name.
     #[serde(default)]
     tool_choice: Value,
+    /// The form of the answer.
     response_format: Option<FormatIn>,
+    /// The sampling temperature.
+    #[schemars(range(min = 0, max = 2))]
     temperature: Option<f32>,
+    /// The most tokens of a reply.
+    #[schemars(range(min = 1))]
     max_tokens: Option<u32>,
+    /// The most tokens of a reply, in the newer spelling.
+    #[schemars(range(min = 1))]
     max_completion_tokens: Option<u32>,
+    /// 1.
+    #[schemars(range(min = 1, max = 1))]
     n: Option<u32>,
+    /// Whether the answer is to come in pieces.
     stream: Option<bool>,
+    /// What else is streamed.
     stream_options: Option<StreamOptions>,
+    /// What OpenAI's API has no words for.
     neuraxis: Option<Own>,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+/// What else is streamed.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiStreamOptions")]
 #[serde(default)]
 struct StreamOptions {
+    /// Whether the last piece tells what was used.
     include_usage: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A message of the conversation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiMessage")]
 struct MessageIn {
+    /// `system`, `developer`, `user`, `assistant` or `tool`.
     role: String,
+    /// What it says.
     content: Option<Content>,
+    /// The calls of an answer.
     tool_calls: Option<Vec<CallIn>>,
+    /// Of the result of a call: the call.
     tool_call_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A call as it was told to the client.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiCall")]
 struct CallIn {
+    /// Its id.
     id: String,
+    /// What was called.
     function: FunctionIn,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a call calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiCalled")]
 struct FunctionIn {
+    /// The name of the function.
     name: String,
+    /// The arguments, as JSON text.
     #[serde(default)]
     arguments: String,
 }
@@ -110,6 +145,8 @@ impl ChatRequest {
         if self.n.is_some_and(|n| n != 1) {
             return Err(invalid("n", "one choice is made of a request: expected 1"));
         }
+        let most = at_least_one("max_completion_tokens", self.max_completion_tokens)?;
+        let old_most = at_least_one("max_tokens", self.max_tokens)?;
         let (messages, instructions) = conversation(self.messages)?;
         let answer = self
             .response_format
@@ -121,8 +158,8 @@ impl ChatRequest {
             tools: tools(self.tools.unwrap_or_default())?,
             tool_choice: tool_choice(&self.tool_choice)?,
             answer: answer.transpose()?.flatten(),
-            temperature: self.temperature,
-            max_output_tokens: self.max_completion_tokens.or(self.max_tokens),
+            temperature: temperature(self.temperature)?,
+            max_output_tokens: most.or(old_most),
             previous: None,
             own: self.neuraxis.unwrap_or_default(),
         })
@@ -187,8 +224,9 @@ fn call_of(call: CallIn) -> ToolCall {
 }
 
 /// An answer in one piece.
-#[derive(Debug, Serialize)]
-struct Completion {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiCompletion")]
+pub(super) struct Completion {
     id: String,
     object: &'static str,
     created: i64,
@@ -198,7 +236,9 @@ struct Completion {
     neuraxis: Place,
 }
 
-#[derive(Debug, Serialize)]
+/// The one answer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiChoice")]
 struct Choice {
     index: u32,
     message: MessageOut,
@@ -206,17 +246,22 @@ struct Choice {
     finish_reason: &'static str,
 }
 
-#[derive(Debug, Serialize)]
+/// What the agent says.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiAnswer")]
 struct MessageOut {
     role: &'static str,
     content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
     refusal: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallOut>,
 }
 
 /// A call that the client is to run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiCallOfAnswer")]
 struct CallOut {
     /// Its place among the calls, which only streams tell.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -227,26 +272,12 @@ struct CallOut {
     function: FunctionOut,
 }
 
-#[derive(Debug, Serialize)]
+/// What is to be called.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiFunctionOfAnswer")]
 struct FunctionOut {
     name: String,
     arguments: String,
-}
-
-/// Where the conversation and the run are found on the server's own API.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Place {
-    session_id: String,
-    run_id: String,
-}
-
-impl Place {
-    pub(super) fn of(held: &Held) -> Self {
-        Self {
-            session_id: held.handle().session_id().to_string(),
-            run_id: held.handle().run_id().to_string(),
-        }
-    }
 }
 
 impl Completion {
@@ -266,6 +297,7 @@ impl Completion {
                 message: MessageOut {
                     role: "assistant",
                     content,
+                    reasoning_content: thoughts::all(&held.handle().records()),
                     refusal: None,
                     tool_calls: calls.iter().map(|call| CallOut::new(None, call)).collect(),
                 },
@@ -273,7 +305,7 @@ impl Completion {
                 finish_reason: finish_reason(result),
             }],
             usage: UsageOut::new(&result.usage.total),
-            neuraxis: Place::of(held),
+            neuraxis: Place::of(held).ended(ended),
         }
     }
 }
@@ -318,7 +350,8 @@ pub(super) fn error_code(result: &OrchestratorResult) -> String {
 }
 
 /// What a run used.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiChatUsage")]
 struct UsageOut {
     prompt_tokens: u64,
     completion_tokens: u64,
@@ -327,12 +360,16 @@ struct UsageOut {
     completion_tokens_details: CompletionDetails,
 }
 
-#[derive(Debug, Serialize)]
+/// What was used of what was sent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiPromptDetails")]
 struct PromptDetails {
     cached_tokens: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// What was used for what was answered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiCompletionDetails")]
 struct CompletionDetails {
     reasoning_tokens: u64,
 }

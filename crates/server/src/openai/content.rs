@@ -1,6 +1,7 @@
 //! Content of messages: texts, images, sounds and files, as both dialects write them.
 
 use neuraxis::core::{JsonText, MediaPart, MediaSource, Part};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,10 +9,13 @@ use super::invalid;
 use crate::problem::Problem;
 
 /// What a message holds: a text, or parts.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiContent")]
 #[serde(untagged)]
 pub(super) enum Content {
+    /// A text.
     Text(String),
+    /// Parts, each with its `type`.
     Parts(Vec<Value>),
 }
 

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,17 +19,24 @@ use crate::problem::{Problem, Told};
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// An error in the body of an answer, or in the middle of a stream.
-#[derive(Debug, Serialize)]
-pub(super) struct ErrorBody {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiErrorBody")]
+pub(crate) struct ErrorBody {
     error: ErrorFields,
 }
 
-#[derive(Debug, Serialize)]
+/// What went wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiError")]
 struct ErrorFields {
+    /// What was wrong, where, and what to do.
     message: String,
+    /// What OpenAI's errors of this status are called.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The field that is wrong, if it is one.
     param: Option<String>,
+    /// The name of the problem, with `_` for `-`; of a run that failed, why.
     code: String,
 }
 

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use neuraxis::core::{AgentName, Role};
-use neuraxis::{Brought, Orchestrator, UserRequest};
+use neuraxis::{Brought, Channel, Mode, Orchestrator, UserRequest};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caller::Caller;
@@ -16,20 +17,30 @@ const DEFAULT: &str = "neuraxis";
 /// What stands before the name of a role where an agent has the same name.
 const OF_ROLE: &str = "role:";
 
+/// What a request says by which it is found out whether one would be taken, and the session that it never gets to.
+const PROBE: &str = "models";
+
 /// What the models are.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiModels")]
 pub(crate) struct Models {
+    /// `list`.
     object: &'static str,
+    /// The models.
     data: Vec<Model>,
 }
 
 /// An agent or a role.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiModel")]
 pub(crate) struct Model {
+    /// What a request names as its `model`.
     id: String,
+    /// `model`.
     object: &'static str,
     /// When it was made, which nothing here knows.
     created: u64,
+    /// `neuraxis` of an agent; of a role, the provider of its model.
     owned_by: String,
 }
 
@@ -46,10 +57,9 @@ impl Model {
 
 /// `GET /v1/models`
 pub(crate) async fn list(State(limited): State<Limited>, caller: Caller) -> Json<Models> {
-    let data = all(limited.orchestrator(), &caller.agents(&limited));
     Json(Models {
         object: "list",
-        data,
+        data: all(&limited, &caller).collect(),
     })
 }
 
@@ -59,27 +69,70 @@ pub(crate) async fn show(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Model>, Problem> {
-    let mut models = all(limited.orchestrator(), &caller.agents(&limited)).into_iter();
-    let found = models.find(|model| model.id == id);
+    let found = all(&limited, &caller).find(|model| model.id == id);
     found.map(Json).ok_or_else(|| no_such(&id))
 }
 
-/// Returns the models of a caller that these agents may answer.
-fn all(orchestrator: &Orchestrator, agents: &[AgentName]) -> Vec<Model> {
+/// Returns the models that a caller may use: one that each of its requests would be refused for is none.
+fn all<'a>(limited: &'a Limited, caller: &'a Caller) -> impl Iterator<Item = Model> + 'a {
+    let orchestrator = limited.orchestrator();
     let policy = orchestrator.policy();
-    let is_agent = |name: &str| policy.agents().any(|agent| agent.as_str() == name);
+    let is_agent = move |name: &str| policy.agents().any(|agent| agent.as_str() == name);
     let own = std::iter::once(Model::new(DEFAULT, "neuraxis"));
-    let agents = agents
-        .iter()
-        .map(|agent| Model::new(agent.as_str(), "neuraxis"));
-    let roles = orchestrator.models().map(|(role, info)| {
+    let agents = caller
+        .agents(limited)
+        .into_iter()
+        .map(|agent| Model::new(agent.as_str().to_owned(), "neuraxis"));
+    let roles = orchestrator.models().map(move |(role, info)| {
         let provider = info.model.provider.to_string();
         match is_agent(role.as_str()) {
             true => Model::new(format!("{OF_ROLE}{role}"), provider),
-            false => Model::new(role.as_str(), provider),
+            false => Model::new(role.as_str().to_owned(), provider),
         }
     });
-    own.chain(agents).chain(roles).collect()
+    let all = own.chain(agents).chain(roles);
+    let choices = choices(limited, caller);
+    all.filter(move |model| {
+        let mut choices = choices.iter();
+        choices.any(|(channel, mode)| is_usable(limited, caller, &model.id, channel, mode))
+    })
+}
+
+/// Returns the channels and modes that a caller may name in its requests.
+fn choices(limited: &Limited, caller: &Caller) -> Vec<(Channel, Mode)> {
+    let modes = caller.modes(limited);
+    let channels = caller.channels(limited).into_iter();
+    let choices = channels.flat_map(|channel| {
+        let modes = modes.iter().cloned();
+        modes.map(move |mode| (channel.clone(), mode))
+    });
+    choices.collect()
+}
+
+/// Tells whether a request of a caller for a model would be taken.
+fn is_usable(
+    limited: &Limited,
+    caller: &Caller,
+    model: &str,
+    channel: &Channel,
+    mode: &Mode,
+) -> bool {
+    let Ok(session) = PROBE.parse() else {
+        return false;
+    };
+    let orchestrator = limited.orchestrator();
+    let request = UserRequest::new(session, PROBE)
+        .channel(channel.clone())
+        .mode(mode.clone());
+    let chosen = choose(orchestrator, model, request, Brought::default());
+    let admitted = chosen.and_then(|(request, brought)| {
+        let role = brought.role.clone();
+        Ok((caller.apply(limited, request.bring(brought))?, role))
+    });
+    let decided = admitted.and_then(|(request, role)| Ok((orchestrator.decide(&request)?, role)));
+    decided.is_ok_and(|(decision, role)| {
+        role.is_none_or(|role| decision.allowed_roles.contains(&role))
+    })
 }
 
 /// Lets the model that a client names answer: an agent, or a role.

@@ -6,52 +6,74 @@
 mod input;
 mod output;
 mod stream;
+mod writer;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use neuraxis::Orchestrator;
 use neuraxis::core::RunId;
+use neuraxis::{FinishReason, Orchestrator};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
 use super::run::{self, Ended};
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
-use super::{error, invalid, parse};
+use super::{at_least_one, error, invalid, parse, temperature};
+use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
 use input::{Input, conversation};
-use output::ResponseOut;
+pub(super) use output::ResponseOut;
+use writer::Writer;
 
 /// What stands before the id of a run in that of a response.
 const ID: &str = "resp_";
 
 /// What a client sends. What else it sends is left alone.
-#[derive(Debug, Deserialize)]
-struct ResponseRequest {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiResponseRequest")]
+pub(super) struct ResponseRequest {
+    /// The agent or role that answers; the policy chooses if left out.
     model: Option<String>,
+    /// A text, or the items of a conversation.
     input: Option<Input>,
+    /// What the agent is told besides its own instructions.
     instructions: Option<String>,
+    /// The response whose conversation goes on: the last one there.
     previous_response_id: Option<String>,
+    /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
+    /// `none`, `auto`, `required`, or a function by its name.
     #[serde(default)]
     tool_choice: Value,
+    /// The form of the answer.
     text: Option<TextIn>,
+    /// The sampling temperature.
+    #[schemars(range(min = 0, max = 2))]
     temperature: Option<f32>,
+    /// The most tokens of a reply.
+    #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,
+    /// Whether the response is to come in pieces.
     stream: Option<bool>,
+    /// `false`: responses are not made in the background.
     background: Option<bool>,
+    /// What OpenAI's API has no words for.
     neuraxis: Option<Own>,
 }
 
-#[derive(Debug, Deserialize)]
+/// The form of the answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiText")]
 struct TextIn {
+    /// The form.
     format: Option<FormatIn>,
 }
 
@@ -72,23 +94,24 @@ pub(super) async fn create(
     let has_form = asked.answer.is_some();
     let request = asked.into_request(limited.orchestrator(), &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request).await?;
-    let begun = ResponseOut::begun(held.handle().run_id(), held.created(), model, previous);
+    let handle = held.handle();
+    let session = handle.session_id().clone();
+    let begun = ResponseOut::begun(session, handle.run_id(), held.created(), model, previous);
     if streams {
         return Ok(stream::answer(held, events, begun, has_form));
     }
     drop(events);
     let ended = held.ended().await?;
-    let code = super::chat::error_code(&ended.result);
     if !ended.is_answered() {
+        let code = super::chat::error_code(&ended.result);
         return Ok(error::failed(ended.result.reply, &code));
     }
-    let items = output::items(&ended);
-    Ok(error::not_again(
-        Json(begun.ended(&ended, items)).into_response(),
-    ))
+    let records = held.handle().records();
+    let response = Writer::whole(begun, &records, &ended, has_form);
+    Ok(error::not_again(Json(response).into_response()))
 }
 
-/// `GET /v1/responses/{id}`: a response of a run that has ended.
+/// `GET /v1/responses/{id}`: a response of a run that has ended or waits; of one at work, that it is in progress.
 pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
@@ -98,16 +121,27 @@ pub(super) async fn retrieve(
     if !caller.sees_run(&orchestrator, run).await? {
         return Err(no_such());
     }
+    let summary = orchestrator.sessions().run(run).await?;
     let records = orchestrator.sessions().records(run).await?;
-    let begun = ResponseOut::begun(run, run::created(&records), "neuraxis".to_owned(), None);
-    if !records.last().is_some_and(|last| last.ends_the_run()) {
+    let created = run::created(&records);
+    let begun = ResponseOut::begun(
+        summary.session.clone(),
+        run,
+        created,
+        "neuraxis".to_owned(),
+        None,
+    );
+    let Some(mut result) = stands(&orchestrator, &summary).await? else {
         return Ok(Json(begun));
-    }
-    let result = orchestrator.runs().result(run).await?;
-    let calls = run::handed_over(&records);
+    };
+    run::say_that_it_waits(&mut result);
+    let calls = match result.finish_reason {
+        Some(FinishReason::ClientTools) => run::handed_over(&records),
+        _ => Vec::new(),
+    };
+    let has_form = result.answer.is_some() || result.answer_fault.is_some();
     let ended = Ended { result, calls };
-    let items = output::items(&ended);
-    Ok(Json(begun.ended(&ended, items)))
+    Ok(Json(Writer::whole(begun, &records, &ended, has_form)))
 }
 
 fn run_of(id: &str) -> Option<RunId> {
@@ -142,8 +176,8 @@ impl ResponseRequest {
             tools: tools(self.tools.unwrap_or_default())?,
             tool_choice: tool_choice(&self.tool_choice)?,
             answer: answer.transpose()?.flatten(),
-            temperature: self.temperature,
-            max_output_tokens: self.max_output_tokens,
+            temperature: temperature(self.temperature)?,
+            max_output_tokens: at_least_one("max_output_tokens", self.max_output_tokens)?,
             previous: previous.transpose()?,
             own: self.neuraxis.unwrap_or_default(),
         })

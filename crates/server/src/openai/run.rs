@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{Message, Record, ToolCall, run_messages};
-use neuraxis::engine::RequestError;
-use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, UserRequest};
-
+use neuraxis::core::{Message, Record, RunId, ToolCall, run_messages};
+use neuraxis::engine::{PendingCall, RequestError};
+use neuraxis::{
+    Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tracing::Instrument;
 
+use super::waits;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -39,7 +43,7 @@ pub(super) async fn begin(
     request: UserRequest,
 ) -> Result<(Held, Events), Problem> {
     let request = caller.apply(limited, request)?;
-    let place = limited.place()?;
+    let place = limited.place(caller)?;
     let limited = limited.clone();
     let beginning = async move {
         let orchestrator = limited.orchestrator().clone();
@@ -56,7 +60,8 @@ impl Held {
     pub(super) async fn ended(&self) -> Result<Ended, Problem> {
         let result = self.handle.result().await;
         let orchestrator = self.limited.orchestrator();
-        let result = result.map_err(|why| no_result(orchestrator, &self.handle, &why))?;
+        let mut result = result.map_err(|why| no_result(orchestrator, &self.handle, &why))?;
+        say_that_it_waits(&mut result);
         let calls = match result.finish_reason {
             Some(FinishReason::ClientTools) => handed_over(&self.handle.records()),
             _ => Vec::new(),
@@ -71,6 +76,53 @@ impl Held {
     /// Returns when the run began, in seconds since 1970.
     pub(super) fn created(&self) -> i64 {
         created(&self.handle.records())
+    }
+}
+
+/// Lets the answer of a run that waits say so, and for what.
+pub(super) fn say_that_it_waits(result: &mut OrchestratorResult) {
+    if result.status == RunStatus::Waiting {
+        result.reply = waits::notice(result);
+    }
+}
+
+/// Where the conversation and the run are found on the server's own API, and how the run stands.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiPlace")]
+pub(crate) struct Place {
+    /// The session.
+    session_id: SessionId,
+    /// The run.
+    run_id: RunId,
+    /// Where the run stands; left out while it is at work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<RunStatus>,
+    /// What it waits for, if it waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pending: Vec<PendingCall>,
+}
+
+impl Place {
+    /// Names a run that begins.
+    pub(super) const fn begun(session_id: SessionId, run_id: RunId) -> Self {
+        Self {
+            session_id,
+            run_id,
+            status: None,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Names the run of an answer that begins.
+    pub(super) fn of(held: &Held) -> Self {
+        Self::begun(held.handle.session_id().clone(), held.handle.run_id())
+    }
+
+    /// Adds what the run came to.
+    pub(super) fn ended(mut self, ended: &Ended) -> Self {
+        self.status = Some(ended.result.status);
+        self.pending.clone_from(&ended.result.pending);
+        self
     }
 }
 

@@ -3,6 +3,7 @@
 
 use neuraxis::AnswerSchema;
 use neuraxis::core::{JsonText, ToolChoice, ToolName, ToolSpec};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,19 +11,27 @@ use super::invalid;
 use crate::problem::Problem;
 
 /// A tool as a client sends it: its function nested (Chat Completions) or flat (Responses).
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiTool")]
 pub(super) struct ToolIn {
+    /// `function`, which it is if left out.
     #[serde(rename = "type", default)]
     kind: Option<String>,
+    /// The function, as Chat Completions writes it.
     function: Option<FunctionIn>,
     #[serde(flatten)]
     flat: FunctionIn,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// A function that the client runs.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiFunction")]
 struct FunctionIn {
+    /// What the model calls it by.
     name: Option<String>,
+    /// What it does and when to call it.
     description: Option<String>,
+    /// The JSON Schema of its arguments: that of an object.
     parameters: Option<Value>,
 }
 
@@ -83,18 +92,25 @@ pub(super) fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem>
 }
 
 /// The form of the answer: with its schema nested (Chat Completions) or flat (Responses).
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiFormat")]
 pub(super) struct FormatIn {
+    /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
     kind: String,
+    /// The schema, as Chat Completions writes it.
     json_schema: Option<SchemaIn>,
     #[serde(flatten)]
     flat: SchemaIn,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// A schema with its name.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiSchema")]
 struct SchemaIn {
+    /// What it is called.
     name: Option<String>,
+    /// The JSON Schema: that of an object.
     schema: Option<Value>,
 }
 

@@ -6,8 +6,9 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Placed;
-use super::operation::{Answer, Operation, Tag};
+use super::operation::{Answer, Operation, ProblemForm, Tag};
 use super::schemas::{Schemas, without_null};
+use crate::openai::ErrorBody;
 use crate::problem::{Document as ProblemDocument, Kind};
 
 /// The name of the security scheme.
@@ -41,7 +42,7 @@ pub(super) fn document(placed: &[Placed]) -> Value {
         "info": {
             "title": "Neuraxis",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "The server's own API.",
+            "summary": "The server's own API, and those of others that it answers to.",
             "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -82,7 +83,15 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
             json!({ "required": body.is_required, "content": { "application/json": content } }),
         );
     }
-    let mut responses = problems(&operation.problems);
+    let mut responses = match operation.form {
+        ProblemForm::Document => problems(&operation.problems),
+        ProblemForm::OpenAi => errors(&operation.problems, schemas),
+        ProblemForm::Either => without_content(problems(&operation.problems)),
+    };
+    for (status, description) in &operation.others {
+        let other = json!({ "description": description });
+        responses.insert((*status).to_owned(), other);
+    }
     let (status, answer) = answer(&operation.answer, schemas);
     responses.insert(status, answer);
     say("responses", json!(responses));
@@ -189,15 +198,52 @@ fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, Value> {
         });
         let description = format!("{}.", titles.join(", or "));
         let content = json!({ "application/problem+json": { "schema": schema } });
-        let described = match headers_of(status) {
-            Some(headers) => {
-                json!({ "description": description, "headers": headers, "content": content })
-            }
-            None => json!({ "description": description, "content": content }),
-        };
-        (status.as_u16().to_string(), described)
+        (
+            status.as_u16().to_string(),
+            problem(status, &description, &content),
+        )
     });
     described.collect()
+}
+
+/// Describes problems in the form that OpenAI's clients expect, those of a status together.
+fn errors(kinds: &[&'static Kind], schemas: &mut Schemas) -> BTreeMap<String, Value> {
+    let mut by_status: BTreeMap<StatusCode, Vec<&str>> = BTreeMap::new();
+    for kind in kinds {
+        let titles = by_status.entry(kind.status()).or_default();
+        if !titles.contains(&kind.title()) {
+            titles.push(kind.title());
+        }
+    }
+    let schema = schemas.sent::<ErrorBody>();
+    let described = by_status.into_iter().map(|(status, titles)| {
+        let description = format!("{}.", titles.join(", or "));
+        let content = json!({ "application/json": { "schema": schema } });
+        (
+            status.as_u16().to_string(),
+            problem(status, &description, &content),
+        )
+    });
+    described.collect()
+}
+
+/// Leaves out in which form problems are told.
+fn without_content(mut described: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    for problem in described.values_mut() {
+        if let Value::Object(problem) = problem {
+            problem.remove("content");
+        }
+    }
+    described
+}
+
+fn problem(status: StatusCode, description: &str, content: &Value) -> Value {
+    match headers_of(status) {
+        Some(headers) => {
+            json!({ "description": description, "headers": headers, "content": content })
+        }
+        None => json!({ "description": description, "content": content }),
+    }
 }
 
 /// The headers that say what to do about a problem.
@@ -209,12 +255,14 @@ fn headers_of(status: StatusCode) -> Option<Value> {
                 "schema": { "type": "string" },
             },
         })),
-        StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE => Some(json!({
-            "Retry-After": {
-                "description": "In how many seconds to try again, where that may help.",
-                "schema": { "type": "integer", "minimum": 0 },
-            },
-        })),
+        StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Some(json!({
+                "Retry-After": {
+                    "description": "In how many seconds to try again, where that may help.",
+                    "schema": { "type": "integer", "minimum": 0 },
+                },
+            }))
+        }
         _ => None,
     }
 }

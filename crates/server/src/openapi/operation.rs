@@ -58,13 +58,15 @@ pub(crate) enum Tag {
     Approvals,
     /// What there is to be used.
     Introspection,
+    /// What clients of other people's protocols ask.
+    Protocols,
     /// The server itself.
     Server,
 }
 
 impl Tag {
     /// Each, with what it is about.
-    pub(super) const ALL: [(Self, &'static str); 5] = [
+    pub(super) const ALL: [(Self, &'static str); 6] = [
         (Self::Sessions, "Conversations, and the turns in them."),
         (
             Self::Runs,
@@ -77,6 +79,11 @@ impl Tag {
         (
             Self::Introspection,
             "What there is to be used, and what the policy makes of a request. Nothing here calls a model or a tool.",
+        ),
+        (
+            Self::Protocols,
+            "OpenAI's API, AG-UI and the Model Context Protocol, for clients that were written for them. Their own documents \
+             say what each field means; fields that are not described here are left alone.",
         ),
         (Self::Server, "The server itself."),
     ];
@@ -101,7 +108,23 @@ pub(crate) struct Operation {
     pub(super) body: Option<Taken>,
     pub(super) answer: Answer,
     pub(super) problems: Vec<&'static Kind>,
+    /// In which form problems are answered.
+    pub(super) form: ProblemForm,
+    /// What else it can be answered with in words that are somebody else's: statuses, such as `202` or `4XX`, with what they
+    /// mean.
+    pub(super) others: Vec<(&'static str, &'static str)>,
     pub(super) is_decision: bool,
+}
+
+/// The form of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProblemForm {
+    /// Documents of RFC 9457.
+    Document,
+    /// As OpenAI's clients expect them.
+    OpenAi,
+    /// Documents of RFC 9457 where the server refuses a request, and somebody else's words where their protocol does.
+    Either,
 }
 
 /// Something that a request says beside its body and its query.
@@ -156,6 +179,8 @@ pub(crate) fn operation(id: &'static str, tag: Tag, summary: &'static str) -> Op
             links: Vec::new(),
         },
         problems: OF_ALL.to_vec(),
+        form: ProblemForm::Document,
+        others: Vec::new(),
         is_decision: false,
     }
 }
@@ -236,6 +261,45 @@ impl Operation {
         self.answer.description = description;
         let events: (&str, SchemaOf) = ("text/event-stream", Schemas::events);
         self.answer.content.push(events);
+        self
+    }
+
+    /// Answers with 200 and text of this type.
+    pub(crate) fn answers_text(
+        mut self,
+        media_type: &'static str,
+        description: &'static str,
+    ) -> Self {
+        self.answer.status = StatusCode::OK;
+        self.answer.description = description;
+        self.answer.content.push((media_type, Schemas::text));
+        self
+    }
+
+    /// Answers, or can answer instead of JSON, with events of somebody else's protocol.
+    pub(crate) fn answers_their_events(mut self, description: &'static str) -> Self {
+        self.answer.status = StatusCode::OK;
+        self.answer.description = description;
+        let events: (&str, SchemaOf) = ("text/event-stream", Schemas::their_events);
+        self.answer.content.push(events);
+        self
+    }
+
+    /// Can be answered with a status whose content the protocol itself describes.
+    pub(crate) fn or(mut self, status: &'static str, description: &'static str) -> Self {
+        self.others.push((status, description));
+        self
+    }
+
+    /// Tells problems as OpenAI's clients expect them.
+    pub(crate) const fn in_openais_form(mut self) -> Self {
+        self.form = ProblemForm::OpenAi;
+        self
+    }
+
+    /// Tells problems as documents, or in the words of somebody else's protocol.
+    pub(crate) const fn in_either_form(mut self) -> Self {
+        self.form = ProblemForm::Either;
         self
     }
 

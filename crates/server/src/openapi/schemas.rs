@@ -84,6 +84,25 @@ impl Schemas {
         })
     }
 
+    /// Returns the schema of one event of a stream in somebody else's protocol.
+    pub(super) fn their_events(&mut self) -> Value {
+        json!({
+            "description": "One of the events that follow each other, as its fields. `data` is JSON as the protocol describes it; \
+                at the end of a chat of OpenAI's API it is `[DONE]`.",
+            "type": "object",
+            "required": ["data"],
+            "properties": {
+                "event": { "description": "The kind of event, where the protocol names it here.", "type": "string" },
+                "data": { "description": "What the event says.", "type": "string" },
+            },
+        })
+    }
+
+    /// Returns the schema of a text that is no JSON.
+    pub(super) fn text(&mut self) -> Value {
+        json!({ "type": "string" })
+    }
+
     /// Returns all schemas that have a name.
     pub(super) fn into_named(self) -> Map<String, Value> {
         let (sent, taken) = self.into_both();

@@ -3,10 +3,11 @@
 import * as chat from "./chat.mjs";
 import * as decisions from "./decisions.mjs";
 import * as hostile from "./hostile.mjs";
+import * as origins from "./origins.mjs";
 import * as runs from "./runs.mjs";
 import { World } from "./world.mjs";
 
-const scenarios = { ...chat, ...decisions, ...hostile, ...runs };
+const scenarios = { ...chat, ...decisions, ...hostile, ...origins, ...runs };
 const name = process.argv[2];
 const world = await World.start();
 let code = 0;

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
+import http from "node:http";
 import { createRequire } from "node:module";
 import net from "node:net";
 import path from "node:path";
@@ -26,8 +27,9 @@ export const PHONE = { width: 390, height: 844 };
 /** How long anything may take, in milliseconds. */
 const PATIENCE = 20_000;
 
-const CONFIG = (model) => `[server]
+const CONFIG = (model, frontEnd) => `[server]
 modes = ["conservative", "moderate", "exploratory"]
+origins = ["${frontEnd}"]
 
 [models.reasoning]
 provider = "openai"
@@ -57,7 +59,8 @@ export class World {
   static async start() {
     const world = new World();
     world.model = await startModel();
-    fs.writeFileSync(path.join(FOLDER, "neuraxis.toml"), CONFIG(world.model.url));
+    await world.serveFrontEnd();
+    fs.writeFileSync(path.join(FOLDER, "neuraxis.toml"), CONFIG(world.model.url, world.frontEnd));
     const log = fs.openSync(path.join(FOLDER, "log"), "w");
     world.child = spawn(SERVER, ["--config", "neuraxis.toml", "--listen", "127.0.0.1:0"], { ...AROUND, stdio: ["ignore", "pipe", log] });
     const [line] = await Promise.race([once(readline.createInterface({ input: world.child.stdout }), "line"), once(world.child, "exit").then(() => [""])]);
@@ -67,6 +70,13 @@ export class World {
     world.browser = await chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, `--host-resolver-rules=MAP ${REBOUND} 127.0.0.1`] });
     world.faults = [];
     return world;
+  }
+
+  /** Serves the empty page of a front end of somebody else's, from an origin that the configuration names. */
+  async serveFrontEnd() {
+    this.elsewhere = http.createServer((_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>front end</title>"));
+    await new Promise((done) => this.elsewhere.listen(0, "127.0.0.1", done));
+    this.frontEnd = `http://127.0.0.1:${this.elsewhere.address().port}`;
   }
 
   /** Puts a connection in between that can be cut. */
@@ -174,6 +184,7 @@ export class World {
 
   async stop() {
     await this.browser?.close();
+    this.elsewhere?.close();
     this.proxy?.close();
     this.model?.close();
     this.child?.kill("SIGKILL");

@@ -36,8 +36,16 @@ async fn decide(program: &Program, path: &str, body: Value) -> (u16, Value) {
     answer(request.body(body.to_string())).await
 }
 
-/// Takes a turn that comes to wait for a person. Returns the run and the call.
-async fn waiting(client: &Client, session: &str) -> (String, String) {
+/// What a decision is about.
+struct Asked {
+    run: String,
+    /// Where it is decided.
+    path: String,
+    question: Value,
+}
+
+/// Takes a turn that comes to wait for a person.
+async fn waiting(client: &Client, session: &str) -> Asked {
     let (status, result) = client
         .ask(session, &json!({"message": "What time is it?"}))
         .await;
@@ -46,12 +54,15 @@ async fn waiting(client: &Client, session: &str) -> (String, String) {
         (200, &json!("waiting")),
         "{result}"
     );
-    assert_eq!(result["pending"][0]["kind"], "approval");
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    (
-        text(&result["run_id"]),
-        text(&result["pending"][0]["tool_call_id"]),
-    )
+    let pending = &result["pending"][0];
+    assert_eq!(pending["kind"], "approval");
+    let run = result["run_id"].as_str().unwrap().to_owned();
+    let call = pending["tool_call_id"].as_str().unwrap();
+    Asked {
+        path: format!("/api/v1/runs/{run}/approvals/{call}"),
+        question: pending["question"].clone(),
+        run,
+    }
 }
 
 #[tokio::test]
@@ -133,10 +144,63 @@ async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() 
 }
 
 #[tokio::test]
+async fn whoever_names_a_record_that_a_run_does_not_have_hears_so_and_misses_nothing() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let asked = waiting(&client, "s").await;
+    let events = format!("/api/v1/runs/{}/events", asked.run);
+    let from = |last: u64| {
+        client
+            .get(&events)
+            .header("last-event-id", last.to_string())
+    };
+    let (_, shown) = get(&client, &format!("/api/v1/runs/{}", asked.run)).await;
+    let last = shown["records"].as_u64().unwrap();
+    for ahead in [last + 1, u64::MAX] {
+        let (status, problem) = answer(from(ahead)).await;
+        assert_eq!(
+            (status, &problem["type"], &problem["last_event_id"]),
+            (410, &json!("/errors/no-such-event"), &json!(last)),
+            "{problem}"
+        );
+    }
+    let frames = client.events(from(last)).await;
+    let approve = json!({"decision": "approve", "question": asked.question});
+    assert_eq!(decide(&program, &asked.path, approve).await.0, 202);
+    assert_eq!(frames.rest().await.last().unwrap().event, "final");
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_decides() {
+    let program = Program::start_in(asking(), |_| {}).await;
+    let client = program.client();
+    let body = json!({"message": r#"current_time {"time_zone": "Asia/Tokyo"}"#});
+    let (_, result) = client.ask("s", &body).await;
+    let pending = &result["pending"][0];
+    assert_eq!(pending["name"], "current_time", "{result}");
+    let arguments = pending["arguments"].as_str().unwrap();
+    let arguments: Value = serde_json::from_str(arguments).unwrap();
+    assert_eq!(arguments, json!({"time_zone": "Asia/Tokyo"}));
+    let reason = pending["reason"].as_str().unwrap();
+    assert!(reason.contains("The time is private."), "{reason}");
+    let (_, open) = get(&client, "/api/v1/approvals?session=s").await;
+    assert_eq!(open["approvals"][0]["question"], pending["question"]);
+    assert_eq!(open["approvals"][0]["request"]["reason"], pending["reason"]);
+    // Whoever comes later is told the same.
+    let run = result["run_id"].as_str().unwrap();
+    let (_, shown) = get(&client, &format!("/api/v1/runs/{run}")).await;
+    assert_eq!(shown["result"]["pending"], result["pending"], "{shown}");
+}
+
+#[tokio::test]
 async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
-    let (run, call) = waiting(&client, "s").await;
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
     let (_, open) = get(&client, "/api/v1/approvals").await;
     let open = &open["approvals"][0];
     assert_eq!(
@@ -144,8 +208,15 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
         (&json!(run), &json!("s"))
     );
     assert_eq!(open["request"]["name"], "current_time");
-    let path = format!("/api/v1/runs/{run}/approvals/{call}");
 
+    assert_eq!(open["question"], question);
+    let unnamed = decide(&program, &path, json!({"decision": "approve"})).await;
+    assert_eq!(
+        (unnamed.0, &unnamed.1["type"]),
+        (400, &json!("/errors/invalid-field")),
+        "a decision names its question: {}",
+        unnamed.1
+    );
     let other = json!({"decision": "approve", "question": "0123456789abcdef"});
     let (status, problem) = decide(&program, &path, other).await;
     assert_eq!(
@@ -155,7 +226,7 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
     let (status, problem) = decide(
         &program,
         &path,
-        json!({"decision": "approve", "arguments": {"x": 1}}),
+        json!({"decision": "approve", "question": question, "arguments": {"x": 1}}),
     )
     .await;
     assert_eq!(
@@ -190,9 +261,12 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
 async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
-    let (run, call) = waiting(&client, "s").await;
-    let path = format!("/api/v1/runs/{run}/approvals/{call}");
-    let body = json!({"decision": "approve"});
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
+    let body = json!({"decision": "approve", "question": question});
     let (status, problem) = post(&client, &path, body.clone()).await;
     assert_eq!(
         (status, &problem["type"]),
@@ -224,15 +298,18 @@ async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
 async fn a_denied_call_is_told_to_the_model_with_the_reason() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
-    let (run, call) = waiting(&client, "s").await;
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
     let frames = client
         .events(client.get(&format!("/api/v1/runs/{run}/events")))
         .await;
-    let path = format!("/api/v1/runs/{run}/approvals/{call}");
     let (status, _) = decide(
         &program,
         &path,
-        json!({"decision": "deny", "reason": "not today"}),
+        json!({"decision": "deny", "question": question, "reason": "not today"}),
     )
     .await;
     assert_eq!(status, 202);
@@ -252,7 +329,11 @@ async fn a_denied_call_is_told_to_the_model_with_the_reason() {
 async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
-    let (run, call) = waiting(&client, "s").await;
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
     let frames = client
         .events(client.get(&format!("/api/v1/runs/{run}/events")))
         .await;
@@ -260,8 +341,8 @@ async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
     assert_eq!(status, 202);
     let last = frames.rest().await.pop().unwrap();
     assert_eq!(last.data["finish_reason"], "cancelled");
-    let path = format!("/api/v1/runs/{run}/approvals/{call}");
-    let (status, problem) = decide(&program, &path, json!({"decision": "approve"})).await;
+    let approve = json!({"decision": "approve", "question": question});
+    let (status, problem) = decide(&program, &path, approve).await;
     assert_eq!(
         (status, &problem["type"]),
         (409, &json!("/errors/run-ended"))
@@ -274,15 +355,19 @@ async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
 async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
-    let (run, call) = waiting(&client, "s").await;
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
     let steer = json!({"message": "and in Tokyo?"});
     let (status, _) = post(&client, &format!("/api/v1/runs/{run}/steer"), steer).await;
     assert_eq!(status, 202);
     let frames = client
         .events(client.get(&format!("/api/v1/runs/{run}/events")))
         .await;
-    let path = format!("/api/v1/runs/{run}/approvals/{call}");
-    decide(&program, &path, json!({"decision": "approve"})).await;
+    let approve = json!({"decision": "approve", "question": question});
+    decide(&program, &path, approve).await;
     let frames = frames.rest().await;
     let steered = frames
         .iter()

@@ -1,5 +1,4 @@
-//! The files under `deploy/` for several servers, held against the schemas of those who read them, and against our own
-//! configuration.
+//! The files under `deploy/`, held against those who read them or their schemas, and against our own configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +36,89 @@ fn lint_the_objects_are_ones_of_kubernetes() {
         &["--strict"],
         "restate.kubernetes.yaml",
     );
+}
+
+#[test]
+#[ignore = "needs linters: run by cargo xtask test"]
+fn lint_the_containerfile_is_one() {
+    let linter = std::env::var_os("TEST_NEURAXIS_CONTAINER_LINTER").unwrap();
+    let mut linter = Command::new(linter);
+    let output = linter.arg("lint").arg(deploy("Containerfile")).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.trim().is_empty(), "{said}");
+}
+
+/// Runs what systemd has for that, on the unit with the program of these tests in it. `None` where systemd is not there.
+#[cfg(target_os = "linux")]
+fn analyzed(arguments: &[&str]) -> Option<std::process::Output> {
+    let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
+    let installed = "/usr/local/bin/neuraxis-server";
+    assert!(unit.contains(installed), "{unit}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("neuraxis-server.service");
+    let unit = unit.replace(installed, env!("CARGO_BIN_EXE_neuraxis-server"));
+    fs::write(&file, unit).unwrap();
+    let mut analyze = Command::new("systemd-analyze");
+    let output = analyze.args(arguments).arg(&file).output();
+    if output.is_err() {
+        println!("skipped: systemd is not there");
+    }
+    output.ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_has_nothing_to_complain_of_in_the_unit() {
+    let Some(verified) = analyzed(&["verify", "--man=no"]) else {
+        return;
+    };
+    // A key that it does not know is a warning, and no more.
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(
+        verified.status.success() && said.trim().is_empty(),
+        "{said}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_unit_exposes_next_to_nothing_by_systemd_s_own_measure() {
+    // From 0 for nothing to 100 for everything.
+    let Some(measured) = analyzed(&["security", "--offline=true", "--threshold=20"]) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&measured.stdout);
+    assert!(measured.status.success(), "{said}");
+}
+
+#[test]
+fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() {
+    let text = fs::read_to_string(deploy("Containerfile")).unwrap();
+    let manifest = fs::read_to_string(deploy("../Cargo.toml")).unwrap();
+    let (_, needed) = manifest.split_once("rust-version = \"").unwrap();
+    let (needed, _) = needed.split_once('"').unwrap();
+    assert!(
+        text.contains(&format!("library/rust:{needed}-")),
+        "{needed}"
+    );
+    let (_, last) = text.rsplit_once("\nFROM ").unwrap();
+    let lines: Vec<&str> = last.lines().collect();
+    let value = |name: &str| {
+        let mut found = lines.iter().filter_map(|line| line.strip_prefix(name));
+        found.next_back().unwrap_or_else(|| panic!("no {name}"))
+    };
+    let user = value("USER ");
+    let is_number = |id: &str| id.parse::<u32>().is_ok_and(|id| id > 0);
+    // Kubernetes can tell that a number is not root, and no name.
+    assert!(user.split(':').all(is_number), "{user}");
+    let home = value("ENV HOME=");
+    assert_eq!(value("WORKDIR "), home);
+    assert_eq!(value("VOLUME "), format!("[\"{home}\"]"));
+    let program = value("ENTRYPOINT ");
+    let program: Vec<String> = serde_json::from_str(program).unwrap();
+    let copied = value("COPY --from=build ");
+    assert!(copied.ends_with(&format!(" {}", program[0])), "{copied}");
 }
 
 #[test]

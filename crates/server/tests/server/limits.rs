@@ -108,7 +108,7 @@ async fn taken_in_the_end(client: &crate::support::client::Client, session: &str
         let (status, said) = client.ask(session, &json!({"message": "hello"})).await;
         match status {
             200 => break,
-            503 if tries < 10_000 => tries += 1,
+            429 | 503 if tries < 10_000 => tries += 1,
             _ => panic!("{status} {said}"),
         }
     }
@@ -137,6 +137,65 @@ async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over(
     gate.open().await;
     for _ in 0..3 {
         taken_in_the_end(&client, "another").await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn turns_of_an_owner_beyond_those_that_a_key_allows_are_refused_until_one_is_over() {
+    use crate::support::Client;
+    use crate::support::client::answer;
+    use crate::support::gate::{gated_program_with, waiting_turn};
+    use crate::support::program::make_key;
+
+    let variables = [("NEURAXIS_SERVER__MAX_RUNS_PER_OWNER", "1")];
+    let (program, mut gate) = gated_program_with(&variables).await;
+    let mut keys = Vec::new();
+    for more in [
+        &["--owner", "ada"][..],
+        &["--owner", "ada", "--max-runs", "2"],
+        &["--owner", "bob"],
+    ] {
+        keys.push(make_key(program.folder(), more).await);
+    }
+    let anyone = program.client();
+    while anyone
+        .get("/api/v1/sessions")
+        .send()
+        .await
+        .unwrap()
+        .status()
+        != 401
+    {}
+    let client = |at: usize| Client::with_key(program.url(), &keys[at]);
+    let (ada, ada_with_more, bob) = (client(0), client(1), client(2));
+    drop(ada.listen("s", &waiting_turn()).await);
+    gate.reached().await;
+
+    let hello = json!({"message": "hello"});
+    let response = ada.turn("s2", &hello).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["retry-after"], "5");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("/errors/too-many-own-runs"), "{text}");
+    let chat = ada.post("/v1/chat/completions");
+    let chat = chat.header("content-type", "application/json");
+    let chat = chat.body(json!({"messages": [{"role": "user", "content": "hello"}]}).to_string());
+    let (status, told) = answer(chat).await;
+    assert_eq!(
+        (status, &told["error"]["code"], &told["error"]["type"]),
+        (429, &json!("too_many_own_runs"), &json!("rate_limit_error"))
+    );
+    assert_eq!(bob.ask("s3", &hello).await.0, 200, "another owner");
+    assert_eq!(
+        ada_with_more.ask("s4", &hello).await.0,
+        200,
+        "its own limit"
+    );
+
+    gate.open().await;
+    for _ in 0..3 {
+        taken_in_the_end(&ada, "s5").await;
     }
 }
 

@@ -14,11 +14,15 @@ mod attachments;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
+mod client_tools;
+mod cors;
 mod deploy_files;
 mod endings;
 mod fork;
 mod framing;
 mod idempotency;
+#[cfg(target_os = "linux")]
+mod idle_streams;
 mod key_ceilings;
 mod keyed_mcp;
 mod keys;

@@ -1,5 +1,9 @@
 //! OpenAI's API: what a client sends and is told, in its words.
 
+mod bad_input;
+mod thoughts;
+mod waits;
+
 use std::sync::Arc;
 
 use neuraxis::core::{LlmError, LlmErrorKind};
@@ -288,7 +292,7 @@ async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
                 "invalid_field",
                 json!("tools[0].type"),
             ),
-            (with("tools", twice), 400, "invalid_field", Value::Null),
+            (with("tools", twice), 400, "invalid_field", json!("tools")),
             (
                 with("neuraxis", own),
                 403,

@@ -81,8 +81,14 @@ async fn the_official_client_for_javascript_and_the_ai_sdk_chat_stream_and_call(
         .then(reply::text("Take a coat."))
         .then(greeting())
         .then(looks_up())
+        .then(reply::text("Take a scarf."))
+        .then(looks_up())
+        .then(reply::text("Take gloves."))
+        .then(looks_up())
         .then(reply::text("Take a coat, it is cold."))
-        .then(greeting());
+        .then(greeting())
+        .then(looks_up())
+        .then(Script::from(reply::text("Take boots, it is wet.")).split(5));
     let server = InProcess::of(model).await;
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -105,6 +111,19 @@ async fn the_official_client_for_javascript_and_the_ai_sdk_chat_stream_and_call(
         told["response"],
         json!(["Hi there.", "Hi there.", "completed"])
     );
+    let weather = json!(["weather", {"city": "Oslo"}]);
+    assert_eq!(
+        told["responseTool"],
+        json!([weather, "Take a scarf.", "completed"])
+    );
+    assert_eq!(
+        told["responseToolStreamed"],
+        json!([weather, r#"{"city":"Oslo"}"#, "Take gloves."])
+    );
     assert_eq!(told["sdk"], json!(["Take a coat, it is cold.", 2]));
     assert_eq!(told["sdkStreamed"], json!(["Hi there.", "stop"]));
+    assert_eq!(
+        told["sdkToolStreamed"],
+        json!([[weather], "Oslo: 3 degrees", "Take boots, it is wet.", 2])
+    );
 }

@@ -80,6 +80,7 @@ async fn run(folder: TempDir) -> (Value, String, TempDir) {
     let program = Program::start_in(folder, variables).await;
     let (run, call) = (&waiting["run_id"], &waiting["pending"][0]["tool_call_id"]);
     let (run, call) = (run.as_str().unwrap(), call.as_str().unwrap());
+    let question = &waiting["pending"][0]["question"];
     let token = program.folder().join(".local/share/neuraxis/server.token");
     let token = fs::read_to_string(token).unwrap();
     let path = format!("/api/v1/runs/{run}/approvals/{call}");
@@ -88,7 +89,7 @@ async fn run(folder: TempDir) -> (Value, String, TempDir) {
         .post(&path)
         .header("authorization", format!("Bearer {}", token.trim()))
         .header("content-type", "application/json")
-        .body(json!({"decision": "approve"}).to_string());
+        .body(json!({"decision": "approve", "question": question}).to_string());
     let (status, told) = answer(decided).await;
     assert_eq!(status, 202, "{told}");
     let events = program.client().get(&format!("/api/v1/runs/{run}/events"));

@@ -23,6 +23,7 @@ struct World {
     /// A run that waits, and its call.
     run: String,
     call: String,
+    question: Value,
 }
 
 async fn world() -> World {
@@ -46,6 +47,7 @@ async fn world() -> World {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let run = text(&result["run_id"]);
     let call = text(&result["pending"][0]["tool_call_id"]);
+    let question = result["pending"][0]["question"].clone();
     World {
         program,
         ada,
@@ -53,6 +55,7 @@ async fn world() -> World {
         admin,
         run,
         call,
+        question,
     }
 }
 
@@ -89,7 +92,7 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     add("POST", format!("{of_run}/steer"), Some(message));
     let result = json!({"result": 1});
     add("POST", format!("{of_run}/tools/{call}"), Some(result));
-    let decision = json!({"decision": "approve"});
+    let decision = json!({"decision": "approve", "question": "0123456789abcdef"});
     add("POST", format!("{of_run}/approvals/{call}"), Some(decision));
     add("GET", format!("/v1/responses/resp_{run}"), None);
     routes
@@ -198,7 +201,8 @@ async fn an_owner_and_an_admin_act_on_what_they_see() {
         .ada
         .events(world.ada.get(&format!("{path}/events")))
         .await;
-    let (status, _) = answer(with(decide, &json!({"decision": "approve"}))).await;
+    let approve = json!({"decision": "approve", "question": world.question});
+    let (status, _) = answer(with(decide, &approve)).await;
     assert_eq!(status, 202);
     assert_eq!(frames.rest().await.last().unwrap().event, "final");
     let (status, made) = answer(world.ada.post("/api/v1/sessions")).await;
@@ -207,4 +211,67 @@ async fn an_owner_and_an_admin_act_on_what_they_see() {
     assert_eq!(shown["session"]["owner"], "ada");
     let gone = world.ada.delete("/api/v1/sessions/s-ada").send().await;
     assert_eq!(gone.unwrap().status(), 204);
+}
+
+#[tokio::test]
+async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
+    let world = world().await;
+    let post = async |path: &str, body: Value| {
+        let request = with(world.bob.post(path), &body);
+        answer(request.header("x-request-id", "r")).await
+    };
+    // OpenAI's API: a response of somebody else's is none, and neither is a session to go on with.
+    let going_on = async |run: &str| {
+        let previous = format!("resp_{run}");
+        post(
+            "/v1/responses",
+            json!({"input": "And?", "previous_response_id": previous}),
+        )
+        .await
+    };
+    let (status, foreign) = going_on(&world.run).await;
+    assert_eq!(
+        (status, &foreign["error"]["param"]),
+        (400, &json!("previous_response_id"))
+    );
+    assert_eq!((status, foreign), going_on(NOBODY).await);
+    let own = json!({"session": "s-ada"});
+    let said = json!([{"role": "user", "content": "Hello."}]);
+    let chat = json!({"messages": said, "neuraxis": own});
+    let (status, refused) = post("/v1/chat/completions", chat).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (404, &json!("no_such_session"))
+    );
+    let response = json!({"input": "Hello.", "neuraxis": own});
+    assert_eq!(post("/v1/responses", response).await, (404, refused));
+
+    // AG-UI: a thread of somebody else's is none.
+    let message = json!([{"id": "m1", "role": "user", "content": "Hello."}]);
+    let input = json!({"threadId": "s-ada", "runId": "r1", "messages": message});
+    let (status, problem) = post("/agui", input.clone()).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (404, &json!("/errors/no-such-session"))
+    );
+    let resume = async |thread: &str| {
+        let mut input = input.clone();
+        input["threadId"] = json!(thread);
+        input["resume"] = json!([{
+            "interruptId": world.question,
+            "status": "resolved",
+            "payload": {"approved": true},
+        }]);
+        let response = with(world.bob.post("/agui"), &input).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let events = response.text().await.unwrap();
+        assert!(events.contains("no-such-session"), "{events}");
+        events.replace(thread, "s")
+    };
+    assert_eq!(resume("s-ada").await, resume("s-nix").await);
+
+    // None of it did anything, and none of it is known to Ada.
+    let (_, shown) = answer(world.ada.get("/api/v1/sessions/s-ada")).await;
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(shown["runs"][0]["status"], "waiting");
 }

@@ -53,6 +53,7 @@ scenarios! {
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
     fn a_page_of_another_origin_reaches_nothing_and_frames_nothing() = "keeps_pages_of_other_origins_out";
+    fn a_front_end_of_an_origin_that_is_named_asks_from_a_browser() = "lets_a_front_end_of_a_named_origin_ask";
     fn a_megabyte_of_answer_and_five_thousand_records_leave_the_page_answering() = "goes_on_answering_whatever_its_length";
     fn markdown_becomes_nodes_and_takes_no_time_whatever_it_is() = "renders_markdown";
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";

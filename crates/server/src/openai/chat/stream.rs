@@ -9,7 +9,6 @@ use std::convert::Infallible;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use neuraxis::core::{AgentId, LiveBody};
 use neuraxis::engine::Words;
 use neuraxis::{Event, Events};
 use serde::Serialize;
@@ -17,6 +16,7 @@ use serde::Serialize;
 use super::{CallOut, Ended, Held, Place, UsageOut, error_code, finish_reason, id_of};
 use crate::events::DO_NOT_BUFFER;
 use crate::openai::error::{self, ErrorBody, not_again};
+use crate::openai::thoughts::{BREAK, Thoughts};
 
 /// One piece of an answer.
 #[derive(Debug, Serialize)]
@@ -57,12 +57,17 @@ pub(super) struct Chunks {
     id: String,
     created: i64,
     model: String,
-    place: Option<Place>,
+    /// Where the run is, which the first and the last piece tell.
+    place: Place,
+    tells_place: bool,
     /// Whether the client wants to know what was used.
     with_usage: bool,
     /// Whether only the whole answer is told.
     at_once: bool,
+    /// Whether something of the answer was told.
+    has_said: bool,
     words: Words,
+    thoughts: Thoughts,
 }
 
 impl Chunks {
@@ -71,10 +76,13 @@ impl Chunks {
             id: id_of(held),
             created: held.created(),
             model,
-            place: Some(Place::of(held)),
+            place: Place::of(held),
+            tells_place: true,
             with_usage,
             at_once,
+            has_said: false,
             words: Words::default(),
+            thoughts: Thoughts::default(),
         }
     }
 
@@ -95,7 +103,7 @@ impl Chunks {
             model: &self.model,
             choices,
             usage: self.with_usage.then_some(usage),
-            neuraxis: self.place.take(),
+            neuraxis: std::mem::take(&mut self.tells_place).then(|| self.place.clone()),
         };
         data(&chunk)
     }
@@ -117,12 +125,13 @@ impl Chunks {
                 return None;
             }
             delta.content = Some(text);
-        } else if let Event::Live(live) = event
-            && live.agent == AgentId::ROOT
-            && let LiveBody::ReasoningDelta { text } = &live.body
-            && !text.is_empty()
-        {
-            delta.reasoning_content = Some(text.clone());
+            self.has_said = true;
+        } else if let Some(thought) = self.thoughts.hear(event) {
+            let text = thought.text;
+            delta.reasoning_content = Some(match thought.follows_another {
+                true => format!("{BREAK}{text}"),
+                false => text.to_owned(),
+            });
         } else {
             return None;
         }
@@ -139,7 +148,11 @@ impl Chunks {
         let mut last = Vec::new();
         let is_told = !self.at_once && result.finish_reason.is_some();
         if !is_told && !result.reply.is_empty() {
-            let content = Some(result.reply.clone());
+            let reply = &result.reply;
+            let content = Some(match self.has_said {
+                true => format!("{BREAK}{reply}"),
+                false => reply.clone(),
+            });
             let delta = Delta {
                 content,
                 ..Delta::default()
@@ -153,6 +166,8 @@ impl Chunks {
             };
             last.push(self.delta(delta, None));
         }
+        self.place = self.place.clone().ended(ended);
+        self.tells_place = true;
         last.push(self.delta(Delta::default(), Some(finish_reason(result))));
         if self.with_usage {
             let usage = UsageOut::new(&result.usage.total);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::openai::content::{Content, result};
@@ -10,15 +11,19 @@ use crate::openai::invalid;
 use crate::problem::Problem;
 
 /// A text, or items.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiInput")]
 #[serde(untagged)]
 pub(super) enum Input {
+    /// What the user says.
     Text(String),
+    /// Items of a conversation.
     Items(Vec<Item>),
 }
 
 /// An item of any kind; what is a message needs no type.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiInputItem")]
 pub(super) struct Item {
     #[serde(rename = "type")]
     kind: Option<String>,

@@ -1,20 +1,23 @@
 //! A response as an object, and its items.
 
 use neuraxis::core::{RunId, ToolCall, Usage};
-use neuraxis::{FinishReason, OrchestratorResult};
+use neuraxis::{FinishReason, OrchestratorResult, SessionId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ID;
-use crate::openai::run::Ended;
+use crate::openai::chat::error_code;
+use crate::openai::run::{Ended, Place};
 
 /// A response, at work or ended.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiResponse")]
 pub(crate) struct ResponseOut {
     id: String,
     object: &'static str,
     created_at: i64,
     status: &'static str,
-    error: Option<()>,
+    error: Option<Failure>,
     incomplete_details: Option<Incomplete>,
     instructions: Option<()>,
     model: String,
@@ -25,23 +28,34 @@ pub(crate) struct ResponseOut {
     tools: [(); 0],
     metadata: Metadata,
     usage: Option<UsageOut>,
+    neuraxis: Place,
 }
 
-/// Where the conversation and the run are found on the server's own API.
-#[derive(Debug, Clone, Default, Serialize)]
+/// Why there is no answer.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiFailure")]
+struct Failure {
+    code: String,
+    message: String,
+}
+
+/// Where the conversation and the run are found on the server's own API, for clients that know no other fields.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiMetadata")]
 struct Metadata {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<String>,
-    run_id: String,
+    session_id: SessionId,
+    run_id: RunId,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiIncomplete")]
 struct Incomplete {
     reason: &'static str,
 }
 
 /// A part of the answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiItem")]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Item {
     Reasoning {
@@ -63,13 +77,15 @@ pub(super) enum Item {
     },
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiSummary")]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Summary {
     SummaryText { text: String },
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiOutputContent")]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Content {
     OutputText {
@@ -135,21 +151,10 @@ const fn status_of(is_whole: bool) -> &'static str {
     }
 }
 
-/// Returns what a run came to as items.
-pub(super) fn items(ended: &Ended) -> Vec<Item> {
-    let Ended { result, calls } = ended;
-    let mut items = Vec::new();
-    if calls.is_empty() || !result.reply.is_empty() {
-        let id = format!("msg_{}", result.run_id);
-        items.push(Item::message(id, Some(result.reply.clone())));
-    }
-    items.extend(calls.iter().map(|call| Item::call(call, true)));
-    items
-}
-
 impl ResponseOut {
     /// Describes a response of which nothing is known yet.
     pub(super) fn begun(
+        session: SessionId,
         run: RunId,
         created_at: i64,
         model: String,
@@ -169,9 +174,10 @@ impl ResponseOut {
             previous_response_id,
             tool_choice: "auto",
             tools: [],
+            neuraxis: Place::begun(session.clone(), run),
             metadata: Metadata {
-                session_id: None,
-                run_id: run.to_string(),
+                session_id: session,
+                run_id: run,
             },
             usage: None,
         }
@@ -188,13 +194,28 @@ impl ResponseOut {
         };
         self.incomplete_details = incomplete.map(|reason| Incomplete { reason });
         self.output = items;
-        self.metadata.session_id = Some(result.session_id.to_string());
+        if !ended.is_answered() {
+            self.error = Some(Failure {
+                code: error_code(result),
+                message: result.reply.clone(),
+            });
+        }
+        self.neuraxis = self.neuraxis.ended(ended);
         self.usage = Some(UsageOut::new(&result.usage.total));
         self
     }
 
-    pub(super) fn id(&self) -> &str {
-        &self.metadata.run_id
+    pub(super) const fn run(&self) -> RunId {
+        self.metadata.run_id
+    }
+
+    /// Returns the name of the event with which a stream of it ends.
+    pub(super) fn ending(&self) -> &'static str {
+        match self.status {
+            "completed" => "response.completed",
+            "incomplete" => "response.incomplete",
+            _ => "response.failed",
+        }
     }
 }
 
@@ -208,7 +229,8 @@ fn incomplete(result: &OrchestratorResult) -> Option<&'static str> {
 }
 
 /// What a run used.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiResponseUsage")]
 struct UsageOut {
     input_tokens: u64,
     input_tokens_details: InputDetails,
@@ -217,12 +239,14 @@ struct UsageOut {
     total_tokens: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiInputDetails")]
 struct InputDetails {
     cached_tokens: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiOutputDetails")]
 struct OutputDetails {
     reasoning_tokens: u64,
 }

@@ -44,6 +44,33 @@ async function official(told) {
   }
   const final = await response.finalResponse();
   told.response = [deltas, final.output_text, final.status];
+  await responsesWithTools(client, told);
+}
+
+/** Calls of Responses: given back whole and streamed, and answered by the id of the response. */
+async function responsesWithTools(client, told) {
+  const tools = [{ type: "function", strict: false, ...weather }];
+  const called = (response) => response.output.find((item) => item.type === "function_call");
+  const answered = (response) =>
+    client.responses.create({
+      model: "neuraxis",
+      previous_response_id: response.id,
+      input: [{ type: "function_call_output", call_id: called(response).call_id, output: "3 degrees" }],
+      tools,
+    });
+  const named = (call) => [call.name, JSON.parse(call.arguments)];
+
+  const whole = await client.responses.create({ model: "neuraxis", input: "Is it cold?", tools });
+  const after = await answered(whole);
+  told.responseTool = [named(called(whole)), after.output_text, after.status];
+
+  const stream = client.responses.stream({ model: "neuraxis", input: "Is it icy?", tools });
+  let deltas = "";
+  for await (const event of stream) {
+    if (event.type === "response.function_call_arguments.delta") deltas += event.delta;
+  }
+  const streamed = await stream.finalResponse();
+  told.responseToolStreamed = [named(called(streamed)), deltas, (await answered(streamed)).output_text];
 }
 
 async function sdk(told) {
@@ -63,6 +90,13 @@ async function sdk(told) {
   let text = "";
   for await (const piece of streamed.textStream) text += piece;
   told.sdkStreamed = [text, await streamed.finishReason];
+
+  const withTools = streamText({ model, tools, stopWhen: steps, prompt: "Is it wet?", maxRetries: 0 });
+  let words = "";
+  for await (const piece of withTools.textStream) words += piece;
+  const done = await withTools.steps;
+  const calls = done[0].toolCalls.map((call) => [call.toolName, call.input]);
+  told.sdkToolStreamed = [calls, done[0].toolResults[0].output, words, done.length];
 }
 
 async function main() {

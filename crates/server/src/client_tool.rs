@@ -1,0 +1,48 @@
+//! A tool that a client runs itself, as it tells of it on the server's own API.
+//!
+//! A call of one makes the run wait for its result, which the client brings to `/api/v1/runs/{id}/tools/{call_id}`. Nothing of
+//! it happens here, and what its results say counts as untrusted content.
+
+use neuraxis::core::{JsonText, ToolName, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+use crate::said;
+
+/// A tool that the client runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object with the field name")]
+pub(crate) struct ClientTool {
+    /// What the model calls it by. It takes the place of a tool of the server that has the same name.
+    name: ToolName,
+    /// What it does and when to call it, as the model reads it; nothing if left out.
+    #[serde(default)]
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    description: Option<String>,
+    /// The JSON Schema of its arguments: that of an object. Any object will do if left out.
+    #[serde(default)]
+    #[schemars(extend("properties" = { "type": { "const": "object" } }))]
+    parameters: Option<Map<String, Value>>,
+}
+
+/// Makes what the engine offers of the tools of a client.
+pub(crate) fn specs(tools: Vec<ClientTool>) -> Result<Vec<ToolSpec>, Problem> {
+    tools.into_iter().map(ClientTool::spec).collect()
+}
+
+impl ClientTool {
+    fn spec(self) -> Result<ToolSpec, Problem> {
+        let description = self.description.unwrap_or_default();
+        said::without_nul("tools", &description)?;
+        let tool = ToolSpec::new(self.name, description);
+        let Some(parameters) = self.parameters.map(Value::Object) else {
+            return Ok(tool);
+        };
+        if let Some(place) = said::nul_in(&parameters) {
+            return Err(said::holds_nul(&format!("tools.parameters.{place}")));
+        }
+        Ok(tool.parameters(JsonText::from_text(parameters.to_string())))
+    }
+}

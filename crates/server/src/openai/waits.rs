@@ -1,0 +1,92 @@
+//! What a client of this API is told of a run that waits: it has no words for that, so that the answer says it in a sentence.
+//!
+//! Nothing is decided here: whoever may decide does it at the server's own API, on its page or on the command line.
+
+use std::fmt::Write as _;
+
+use neuraxis::OrchestratorResult;
+use neuraxis::core::PendingKind;
+use neuraxis::engine::PendingCall;
+use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+
+/// The most characters that are told of the arguments of a call; whoever decides sees all of them.
+const MAX_ARGUMENT_CHARS: usize = 500;
+
+/// The most characters that are told of the reason why a person has to decide.
+const MAX_REASON_CHARS: usize = 300;
+
+/// Returns what a run waits for, where it is decided, and what becomes of the run then.
+pub(super) fn notice(result: &OrchestratorResult) -> String {
+    let run = result.run_id;
+    let mut lines: Vec<String> = result.pending.iter().map(of_call).collect();
+    let has_question = result
+        .pending
+        .iter()
+        .any(|call| call.kind == PendingKind::Approval);
+    if has_question {
+        lines.push(format!(
+            "It is decided on the page of the server, at its /api/v1/runs/{run}/approvals/CALL, or with \
+             `neuraxis approvals show {run}`."
+        ));
+    }
+    lines.push(format!(
+        "The run {run} then goes on, and its answer stands in the session {}.",
+        result.session_id
+    ));
+    lines.join("\n")
+}
+
+fn of_call(call: &PendingCall) -> String {
+    let (tool, arguments) = (
+        &call.name,
+        shown(call.arguments.as_str(), MAX_ARGUMENT_CHARS),
+    );
+    match call.kind {
+        PendingKind::Approval => {
+            let reason = call.reason.as_deref().unwrap_or_default();
+            let reason = match shown(reason, MAX_REASON_CHARS) {
+                reason if reason.is_empty() => reason,
+                reason => format!(" Why it is asked: {reason}"),
+            };
+            format!("Waiting for a person's approval of the call {tool} {arguments}.{reason}")
+        }
+        PendingKind::ClientTool => {
+            format!("Waiting for the result of the call {tool} {arguments}, which its client runs.")
+        }
+    }
+}
+
+/// Writes a text on one line so that nothing in it hides, moves or reorders what stands around it: such characters are written
+/// as their code. Cut to so many characters.
+fn shown(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    let mut letters = text.trim().chars();
+    for letter in letters.by_ref().take(most) {
+        match letter.general_category_group() {
+            GeneralCategoryGroup::Other => {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "{}", letter.escape_unicode());
+            }
+            GeneralCategoryGroup::Separator => shown.push(' '),
+            _ => shown.push(letter),
+        }
+    }
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hides_or_reorders_is_told_by_its_code_and_what_is_long_is_cut() {
+        let text = "{\"a\": \"x\u{202e}y\u{200b}\u{2028}z\n\"}";
+        let told = r#"{"a": "x\u{202e}y\u{200b} z\u{a}"}"#;
+        assert_eq!(shown(text, 100), told);
+        assert_eq!(shown("abcdef", 3), "abc…");
+        assert_eq!(shown(" abc ", 3), "abc");
+    }
+}

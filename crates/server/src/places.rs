@@ -1,0 +1,211 @@
+//! Room for runs: how many are at work at a time, in all and of each owner, and whether the store keeps up with those that begin.
+//!
+//! Whoever finds no room is refused at once and told when to come again. Nobody waits in line for it: a line would only make all
+//! of them slower.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::problem::{Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
+
+/// After how many seconds a client that found no room tries again.
+const RETRY_AFTER: u32 = 5;
+
+/// How long the store may take to keep the beginning of a run before it is said to lag: a thousand times what it usually takes.
+const LAG: Duration = Duration::from_secs(2);
+
+/// How many beginnings have to take that long at the same time: one may be slow for reasons of its own.
+const LATE: usize = 8;
+
+/// The places of a server. Cloning shares them.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    all: Arc<Semaphore>,
+    owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
+    beginnings: Arc<Mutex<Beginnings>>,
+}
+
+/// The runs of which the store has not kept the beginning yet, the oldest first.
+#[derive(Debug, Default)]
+struct Beginnings {
+    since: BTreeMap<u64, Instant>,
+    next: u64,
+}
+
+/// A place for one run, from before it begins.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) beginning: Beginning,
+    pub(crate) held: HeldPlace,
+}
+
+/// That a run begins: over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    number: u64,
+    beginnings: Arc<Mutex<Beginnings>>,
+}
+
+/// A place that is free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldPlace {
+    _of_all: OwnedSemaphorePermit,
+    _of_owner: Option<OwnerPlace>,
+}
+
+/// One of the places of an owner, free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct OwnerPlace {
+    owner: Arc<str>,
+    owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
+}
+
+impl Places {
+    /// Makes room for so many runs.
+    pub(crate) fn new(most: NonZeroU32) -> Self {
+        let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
+        Self {
+            all: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            owners: Arc::default(),
+            beginnings: Arc::default(),
+        }
+    }
+
+    /// Returns the places in all, for whoever takes them without beginning a run here.
+    pub(crate) fn all(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.all)
+    }
+
+    /// Takes a place, also of the owner where there is a limit for that one.
+    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<Place, Problem> {
+        let again = |detail: &str| {
+            let detail = format!("{detail}; try again in {RETRY_AFTER} seconds");
+            Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
+        };
+        let of_owner = owner.map(|(owner, most)| self.of_owner(owner, most));
+        let of_owner = of_owner.transpose()?;
+        let beginning = self
+            .begin()
+            .ok_or_else(|| again("more turns come than the store of this server keeps up with"))?;
+        let of_all = Arc::clone(&self.all).try_acquire_owned();
+        let of_all = of_all.map_err(|_| again("as many turns are at work as this server takes"))?;
+        Ok(Place {
+            beginning,
+            held: HeldPlace {
+                _of_all: of_all,
+                _of_owner: of_owner,
+            },
+        })
+    }
+
+    /// Takes one of the places of an owner.
+    pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerPlace, Problem> {
+        let mut owners = locked(&self.owners);
+        let taken = owners.get(owner).copied().unwrap_or_default();
+        if taken >= most.get() {
+            drop(owners);
+            let detail = format!(
+                "as many turns are at work as this key allows its owner at a time, {most}; try again in {RETRY_AFTER} seconds"
+            );
+            let problem = Problem::new(&TOO_MANY_OWN_RUNS, detail);
+            return Err(problem.with("allowed", most.get()).retry_after(RETRY_AFTER));
+        }
+        let owner: Arc<str> = owner.into();
+        owners.insert(Arc::clone(&owner), taken.saturating_add(1));
+        drop(owners);
+        Ok(OwnerPlace {
+            owner,
+            owners: Arc::clone(&self.owners),
+        })
+    }
+
+    /// Counts a run that begins; `None` while the store lags.
+    fn begin(&self) -> Option<Beginning> {
+        let mut beginnings = locked(&self.beginnings);
+        let mut oldest_first = beginnings.since.values();
+        if oldest_first
+            .nth(LATE - 1)
+            .is_some_and(|since| since.elapsed() >= LAG)
+        {
+            return None;
+        }
+        let number = beginnings.next;
+        beginnings.next = number.wrapping_add(1);
+        beginnings.since.insert(number, Instant::now());
+        drop(beginnings);
+        Some(Beginning {
+            number,
+            beginnings: Arc::clone(&self.beginnings),
+        })
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        locked(&self.beginnings).since.remove(&self.number);
+    }
+}
+
+impl Drop for OwnerPlace {
+    fn drop(&mut self) {
+        let mut owners = locked(&self.owners);
+        let left = owners.get(&self.owner).map(|taken| taken.saturating_sub(1));
+        match left {
+            Some(left @ 1..) => owners.insert(Arc::clone(&self.owner), left),
+            // Owners that do nothing take no memory.
+            _ => owners.remove(&self.owner),
+        };
+    }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(most: u32) -> NonZeroU32 {
+        NonZeroU32::new(most).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_owner_has_a_number_of_places_and_takes_none_of_another_s() {
+        let places = Places::new(number(10));
+        let two = Some(("ada", number(2)));
+        let held = [places.take(two).unwrap(), places.take(two).unwrap()];
+        let refused = places.take(two).unwrap_err();
+        assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
+        let others = places.take(Some(("bob", number(1)))).unwrap();
+        // Another key of the same owner may allow more, and counts what is there.
+        assert!(places.take(Some(("ada", number(3)))).is_ok());
+        drop(held);
+        assert!(places.take(two).is_ok());
+        drop(others);
+        assert!(locked(&places.owners).is_empty(), "nothing is left of them");
+        assert_eq!(places.all.available_permits(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_lags_is_given_no_more_until_it_has_caught_up() {
+        let places = Places::new(number(100));
+        let begun: Vec<Place> = (0..LATE).map(|_| places.take(None).unwrap()).collect();
+        assert!(places.take(None).is_ok(), "they have only begun");
+        tokio::time::advance(LAG).await;
+        let refused = places.take(None).unwrap_err();
+        assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
+        assert_eq!(places.all.available_permits(), 100 - LATE);
+        let mut begun = begun.into_iter();
+        let Place { beginning, held } = begun.next().unwrap();
+        drop(beginning);
+        assert!(places.take(None).is_ok(), "fewer are late");
+        drop(held);
+    }
+}

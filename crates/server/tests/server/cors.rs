@@ -1,0 +1,136 @@
+//! Pages of other origins: those that the configuration names may ask and read the answers, as a browser is told, and no others.
+
+use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+
+use crate::support::Program;
+use crate::support::program::make_key;
+
+/// The origin of a front end that the configuration names.
+const FRONT_END: &str = "https://chat.example.com";
+
+const CONFIG: &str = "[server]\norigins = ['https://chat.example.com', 'http://localhost:3000']\n";
+
+async fn program(config: &str) -> (Program, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let key = make_key(folder.path(), &["--owner", "ada"]).await;
+    (Program::start_in(folder, |_| {}).await, key)
+}
+
+fn request(program: &Program, method: Method, path: &str, origin: &str) -> RequestBuilder {
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = http.request(method, format!("{}{path}", program.url()));
+    request.header("origin", origin)
+}
+
+/// What a browser asks before it sends what a page wants to send.
+fn preflight(program: &Program, path: &str, origin: &str) -> RequestBuilder {
+    let asked = request(program, Method::OPTIONS, path, origin);
+    let asked = asked.header("access-control-request-method", "POST");
+    asked.header(
+        "access-control-request-headers",
+        "authorization,content-type",
+    )
+}
+
+fn allowed(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(format!("access-control-{name}"))?;
+    Some(value.to_str().unwrap().to_ascii_lowercase())
+}
+
+#[tokio::test]
+async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_the_answers() {
+    let (program, key) = program(CONFIG).await;
+    for path in ["/agui", "/v1/chat/completions", "/api/v1/sessions/s/turns"] {
+        // A browser sends no key with this question.
+        let response = preflight(&program, path, FRONT_END).send().await.unwrap();
+        assert!(response.status().is_success(), "{path}");
+        let headers = response.headers();
+        assert_eq!(
+            allowed(headers, "allow-origin").as_deref(),
+            Some(FRONT_END),
+            "{path}"
+        );
+        let methods = allowed(headers, "allow-methods").unwrap();
+        assert_eq!(methods, "get,post,delete");
+        let asked = allowed(headers, "allow-headers").unwrap();
+        assert_eq!(asked, "authorization,content-type");
+        assert_eq!(allowed(headers, "allow-credentials"), None);
+        assert!(headers["vary"].to_str().unwrap().contains("origin"));
+    }
+    let turn = json!({"message": "hello"}).to_string();
+    let post = || {
+        let path = "/api/v1/sessions/s/turns";
+        let post = request(&program, Method::POST, path, FRONT_END);
+        post.header("content-type", "application/json")
+            .body(turn.clone())
+    };
+    let response = post().bearer_auth(&key).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let headers = response.headers();
+    assert_eq!(allowed(headers, "allow-origin").as_deref(), Some(FRONT_END));
+    let exposed = allowed(headers, "expose-headers").unwrap();
+    assert!(exposed.contains("x-request-id") && exposed.contains("retry-after"));
+    // What is wrong the page is told, too.
+    let response = post().send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    assert_eq!(
+        allowed(response.headers(), "allow-origin").as_deref(),
+        Some(FRONT_END)
+    );
+}
+
+#[tokio::test]
+async fn no_other_page_is_let_ask_or_read_whatever_it_calls_its_origin() {
+    let (program, key) = program(CONFIG).await;
+    for origin in [
+        "https://evil.example",
+        "https://chat.example.com.evil.example",
+        "http://chat.example.com",
+        "https://chat.example.com:8443",
+        "http://localhost:3001",
+        "null",
+        "*",
+        "",
+    ] {
+        let asked = preflight(&program, "/agui", origin).send().await.unwrap();
+        assert_eq!(asked.status(), 403, "{origin}");
+        assert_eq!(allowed(asked.headers(), "allow-origin"), None, "{origin}");
+        let asked = request(&program, Method::GET, "/api/v1/sessions", origin);
+        let asked = asked.bearer_auth(&key).send().await.unwrap();
+        assert_eq!(asked.status(), 403, "{origin}");
+        assert_eq!(allowed(asked.headers(), "allow-origin"), None, "{origin}");
+    }
+    // Who is no page needs no origin, and is told of none.
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let asked = http.get(format!("{}/api/v1/sessions", program.url()));
+    let asked = asked.bearer_auth(&key).send().await.unwrap();
+    assert_eq!(asked.status(), 200);
+    assert_eq!(allowed(asked.headers(), "allow-origin"), None);
+}
+
+#[tokio::test]
+async fn without_origins_in_the_configuration_nothing_answers_a_preflight() {
+    let (program, _) = program("").await;
+    let asked = preflight(&program, "/agui", FRONT_END).send().await;
+    assert_eq!(asked.unwrap().status(), 403);
+    let own = preflight(&program, "/agui", program.url()).send().await;
+    let own = own.unwrap();
+    assert!(!own.status().is_success());
+    assert_eq!(allowed(own.headers(), "allow-origin"), None);
+}
+
+#[tokio::test]
+async fn without_keys_no_page_of_another_origin_is_let_ask() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), CONFIG).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    let asked = preflight(&program, "/agui", FRONT_END)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(asked.status(), 403);
+    assert_eq!(allowed(asked.headers(), "allow-origin"), None);
+}

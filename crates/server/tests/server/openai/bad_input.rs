@@ -1,0 +1,105 @@
+//! Values that OpenAI's API refuses are refused here, too, in its shape; and what a key may not use is no model.
+
+use std::sync::Arc;
+
+use neuraxis_testkit::ScriptedModel;
+use serde_json::{Value, json};
+
+use super::{assert_refused, user};
+use crate::support::client::answer;
+use crate::support::program::make_key;
+use crate::support::{Client, Program};
+
+#[tokio::test]
+async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_place() {
+    let chat = |field: &str, value: Value| {
+        let mut body = json!({"messages": [user("hi")]});
+        body[field] = value;
+        body
+    };
+    let refused = |body: Value, place: &str| (body, 400, "invalid_field", json!(place));
+    assert_refused(
+        "/v1/chat/completions",
+        [
+            refused(json!({"messages": [user("a\0b")]}), "messages[0].content"),
+            refused(chat("user", json!("\0")), "user"),
+            refused(chat("temperature", json!(-0.1)), "temperature"),
+            refused(chat("temperature", json!(2.1)), "temperature"),
+            refused(chat("temperature", json!(1e40)), "temperature"),
+            refused(chat("max_tokens", json!(0)), "max_tokens"),
+            refused(chat("max_tokens", json!(-1)), "max_tokens"),
+            refused(
+                chat("max_completion_tokens", json!(0)),
+                "max_completion_tokens",
+            ),
+        ],
+    )
+    .await;
+    let response = |field: &str, value: Value| {
+        let mut body = json!({"input": "hi"});
+        body[field] = value;
+        body
+    };
+    assert_refused(
+        "/v1/responses",
+        [
+            refused(json!({"input": "a\0b"}), "input"),
+            refused(response("instructions", json!("\0")), "instructions"),
+            refused(response("temperature", json!(3)), "temperature"),
+            refused(response("max_output_tokens", json!(0)), "max_output_tokens"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
+    let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
+    let server = super::builder(&Arc::new(model), "").build().unwrap();
+    let server = crate::support::in_process::InProcess::serve(server).await;
+    for body in [
+        json!({"messages": [user(r"a\u0000b")]}),
+        json!({"messages": [user("hi")], "temperature": 0, "max_tokens": 1}),
+        json!({"messages": [user("hi")], "temperature": 2, "max_completion_tokens": null}),
+    ] {
+        let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[agents.clerk]\ninstructions = 'You answer.'\n";
+    std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let all = make_key(folder.path(), &["--owner", "ada"]).await;
+    let clerk = make_key(folder.path(), &["--owner", "bob", "--agents", "clerk"]).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let models = async |client: &Client| {
+        let (status, models) = answer(client.get("/v1/models")).await;
+        assert_eq!(status, 200, "{models}");
+        let ids = models["data"].as_array().unwrap().iter();
+        let ids = ids.map(|model| model["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let (all, clerk) = (
+        Client::with_key(program.url(), &all),
+        Client::with_key(program.url(), &clerk),
+    );
+    let (of_all, of_clerk) = (models(&all).await, models(&clerk).await);
+    assert!(of_all.contains(&"neuraxis".to_owned()), "{of_all:?}");
+    assert_eq!(of_clerk, ["clerk"], "the agents of its channels are others");
+    for (client, listed) in [(&all, &of_all), (&clerk, &of_clerk)] {
+        for model in &of_all {
+            let (status, _) = answer(client.get(&format!("/v1/models/{model}"))).await;
+            let expected = if listed.contains(model) { 200 } else { 404 };
+            assert_eq!(status, expected, "{model}");
+        }
+    }
+    // What is listed is taken, and what is not is refused.
+    for (model, expected) in [("clerk", 200), ("neuraxis", 403), ("reasoning", 403)] {
+        let body = json!({"model": model, "messages": [user("hello")]});
+        let (status, told) = super::post(&clerk, "/v1/chat/completions", &body).await;
+        assert_eq!(status, expected, "{model}: {told}");
+    }
+}

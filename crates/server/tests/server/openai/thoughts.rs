@@ -1,0 +1,98 @@
+//! What a model thought is told with every answer, and an answer has the same items however it is asked for.
+
+use std::sync::Arc;
+
+use neuraxis::ports::Tool;
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::{Value, json};
+
+use super::{builder, parsed, post, stream, user};
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+
+/// A server whose model thinks, looks at the clock and thinks again.
+async fn thinking(answers: usize) -> InProcess {
+    let mut model = ScriptedModel::new();
+    for _ in 0..answers {
+        let mut looks = reply::text_and_calls("I look.", [("clock", "{}")]);
+        let thought = reply::reasoned("What time is it?", "").parts.remove(0);
+        looks.parts.insert(0, thought);
+        let knows = reply::reasoned("It is noon.", "Noon.");
+        model = model
+            .then(Script::from(looks).split(3))
+            .then(Script::from(knows).split(3));
+    }
+    let clock = ScriptedTool::echoing(spec("clock").read_only());
+    let builder = builder(&Arc::new(model), "channels.chat.tools = ['clock']\n");
+    let builder = builder.tools(vec![Arc::new(clock) as Arc<dyn Tool>]);
+    InProcess::serve(builder.build().unwrap()).await
+}
+
+#[tokio::test]
+async fn a_chat_tells_the_thoughts_of_all_its_model_calls_streamed_or_not() {
+    let server = thinking(2).await;
+    let mut body = json!({"messages": [user("What time is it?")]});
+    let (_, whole) = post(&server.client(), "/v1/chat/completions", &body).await;
+    let message = &whole["choices"][0]["message"];
+    let thoughts = "What time is it?\n\nIt is noon.";
+    assert_eq!(message["reasoning_content"], thoughts, "{whole}");
+    assert_eq!(message["content"], "Noon.");
+
+    body["stream"] = json!(true);
+    let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &body).await);
+    let streamed: String = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["reasoning_content"].as_str())
+        .collect();
+    assert_eq!(streamed, thoughts);
+}
+
+/// The items of a response without their ids, which name the run.
+fn items(response: &Value) -> Vec<Value> {
+    let items = response["output"].as_array().unwrap().iter();
+    let without_id = items.map(|item| {
+        let mut item = item.clone();
+        let id = item.as_object_mut().unwrap().remove("id");
+        assert!(id.is_some());
+        item
+    });
+    without_id.collect()
+}
+
+#[tokio::test]
+async fn a_response_has_the_same_items_whole_streamed_and_again() {
+    let server = thinking(2).await;
+    let client = server.client();
+    let mut body = json!({"input": "What time is it?"});
+    let (_, whole) = post(&client, "/v1/responses", &body).await;
+    let told = items(&whole);
+    let text = |item: &Value, field: &str| item[field][0]["text"].as_str().unwrap().to_owned();
+    let said: Vec<(String, String)> = told
+        .iter()
+        .map(|item| match item["type"].as_str().unwrap() {
+            "reasoning" => ("reasoning".to_owned(), text(item, "summary")),
+            kind => (kind.to_owned(), text(item, "content")),
+        })
+        .collect();
+    let pair = |kind: &str, text: &str| (kind.to_owned(), text.to_owned());
+    assert_eq!(
+        said,
+        [
+            pair("reasoning", "What time is it?"),
+            pair("message", "I look."),
+            pair("reasoning", "It is noon."),
+            pair("message", "Noon."),
+        ]
+    );
+    let id = whole["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["output"], whole["output"]);
+
+    body["stream"] = json!(true);
+    let events = parsed(&stream(&client, "/v1/responses", &body).await);
+    let streamed = &events.last().unwrap()["response"];
+    assert_eq!(items(streamed), told);
+    let id = streamed["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["output"], streamed["output"], "ids and all");
+}

@@ -1,0 +1,128 @@
+//! A run that waits for a person: OpenAI's API has no word for that, so that the answer says it in a sentence.
+
+use std::sync::Arc;
+
+use neuraxis::engine::DecideLater;
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::Tool;
+use neuraxis::{Orchestrator, Role};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::{Value, json};
+
+use super::{parsed, post, stream, user};
+use crate::support::client::answer;
+use crate::support::in_process::{InProcess, TOKEN};
+
+/// A server whose model wants something refunded, which a person has to allow.
+async fn asking() -> (InProcess, Arc<ScriptedTool>) {
+    let wants = reply::text_and_calls("I refund it.", [("refund", r#"{"order":17}"#)]);
+    let model = ScriptedModel::new().then(wants).then(reply::text("Done."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::clone(&tool) as Arc<dyn Tool>)
+        .approver(Arc::new(DecideLater))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    (InProcess::serve(orchestrator).await, tool)
+}
+
+/// Checks that a text says what waits and where it is decided, and decides it with what stands beside: the run goes on.
+async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place: &Value) {
+    let run = place["run_id"].as_str().unwrap();
+    for part in [
+        "refund {\"order\":17}",
+        "approval",
+        run,
+        &format!("/api/v1/runs/{run}/approvals"),
+        place["session_id"].as_str().unwrap(),
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(place["status"], "waiting", "{place}");
+    let waiting = &place["pending"][0];
+    assert_eq!(
+        (&waiting["name"], &waiting["kind"]),
+        (&json!("refund"), &json!("approval"))
+    );
+    assert_eq!(tool.count(), 0);
+    let client = server.client();
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    let call = waiting["tool_call_id"].as_str().unwrap();
+    let decide = client
+        .post(&format!("/api/v1/runs/{run}/approvals/{call}"))
+        .header("content-type", "application/json")
+        .bearer_auth(TOKEN)
+        .body(json!({"decision": "approve", "question": waiting["question"]}).to_string());
+    assert_eq!(answer(decide).await.0, 202, "the client left it waiting");
+    assert_eq!(frames.rest().await.last().unwrap().event, "final");
+    assert_eq!(tool.count(), 1);
+}
+
+#[tokio::test]
+async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() {
+    let (server, tool) = asking().await;
+    let body = json!({"messages": [user("Refund order 17.")]});
+    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{told}");
+    let choice = &told["choices"][0];
+    assert_eq!(choice["finish_reason"], "stop");
+    let text = choice["message"]["content"].as_str().unwrap();
+    assert_told(&server, &tool, text, &told["neuraxis"]).await;
+}
+
+#[tokio::test]
+async fn a_streamed_chat_that_waits_says_so_after_what_the_model_said() {
+    let (server, tool) = asking().await;
+    let body = json!({"messages": [user("Refund order 17.")], "stream": true});
+    let data = stream(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(data.last().unwrap(), "[DONE]");
+    let chunks = parsed(&data);
+    let text: String = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+        .collect();
+    assert!(text.starts_with("I refund it.\n\nWaiting for"), "{text}");
+    let last = chunks.last().unwrap();
+    assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    assert_told(&server, &tool, &text, &last["neuraxis"]).await;
+}
+
+#[tokio::test]
+async fn a_response_that_waits_says_so_streamed_or_not_and_when_it_is_asked_for_again() {
+    let body = json!({"input": "Refund order 17."});
+    let mut streamed = body.clone();
+    streamed["stream"] = json!(true);
+    for body in [body, streamed] {
+        let (server, tool) = asking().await;
+        let client = server.client();
+        let response = match body.get("stream") {
+            None => post(&client, "/v1/responses", &body).await.1,
+            Some(_) => {
+                let last = parsed(&stream(&client, "/v1/responses", &body).await).pop();
+                let mut last = last.unwrap();
+                assert_eq!(last["type"], "response.completed");
+                last["response"].take()
+            }
+        };
+        assert_eq!(response["status"], "completed", "{response}");
+        let texts: Vec<&str> = response["output"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["content"][0]["text"].as_str().unwrap())
+            .collect();
+        assert_eq!((texts.len(), texts[0]), (2, "I refund it."), "{response}");
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+        assert_eq!(again["neuraxis"], response["neuraxis"]);
+        assert_told(&server, &tool, texts[1], &response["neuraxis"]).await;
+        let (_, after) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert!(after["output"].to_string().contains("Done."), "{after}");
+        assert_eq!(after["neuraxis"]["status"], "done");
+    }
+}
