@@ -38,8 +38,10 @@ export async function approves_with_the_token(world) {
   // Other arguments are written to the last digit.
   await question(page, "patch it");
   await sees(page, ".ask .diff .removed", "-An old line.");
-  await page.click("text=Edit the arguments");
+  // They are there before anybody looks: whoever unfolds them and writes at once changes these.
   const patch = await page.inputValue(".ask textarea");
+  assert.match(JSON.parse(patch).patch, /A new line\./);
+  await page.click("text=Edit the arguments");
   await page.fill(".ask textarea", "{");
   await page.click(".ask .primary");
   await sees(page, ".ask [role=alert]", "not JSON");
