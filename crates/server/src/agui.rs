@@ -27,6 +27,7 @@ use self::mapping::Mapping;
 use self::resume::GoesOn;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
+use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_SESSION, Problem, SESSION_BUSY};
 use crate::refusal::{internal, with_causes};
@@ -35,6 +36,7 @@ use crate::{body, turns};
 /// `POST /agui`
 pub(crate) async fn run(
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
@@ -42,8 +44,8 @@ pub(crate) async fn run(
     let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
         return Ok(match go_on(&limited, &caller, &input).await {
-            Ok(telling) => telling.answer(),
-            Err(problem) => refused(input.named, &problem),
+            Ok(telling) => telling.answer(&streams),
+            Err(problem) => refused(&streams, input.named, &problem),
         });
     }
     let orchestrator = limited.orchestrator().clone();
@@ -61,11 +63,11 @@ pub(crate) async fn run(
                 events,
                 end,
             };
-            Ok(telling.answer())
+            Ok(telling.answer(&streams))
         }
         Err(problem) if problem.is(&SESSION_BUSY) => {
             match asked(&orchestrator, &input.session).await? {
-                Some(asked) => Ok(refused(input.named, &asked)),
+                Some(asked) => Ok(refused(&streams, input.named, &asked)),
                 None => Err(problem),
             }
         }

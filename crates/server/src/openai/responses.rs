@@ -17,13 +17,16 @@ use neuraxis::core::RunId;
 use serde::Deserialize;
 use serde_json::Value;
 
+use self::stream::ResponseEvents;
 use super::asked::{Asked, Own};
 use super::run::{self, Ended};
+use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{error, invalid, parse};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
+use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
 use input::{Input, conversation};
@@ -58,6 +61,7 @@ struct TextIn {
 /// Takes a request.
 pub(super) async fn create(
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
@@ -65,7 +69,7 @@ pub(super) async fn create(
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
     let said: ResponseRequest = parse(&bytes)?;
     drop(bytes);
-    let streams = said.stream.unwrap_or_default();
+    let is_stream = said.stream.unwrap_or_default();
     let previous = said.previous_response_id.clone();
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
@@ -73,8 +77,9 @@ pub(super) async fn create(
     let request = asked.into_request(limited.orchestrator(), &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request).await?;
     let begun = ResponseOut::begun(held.handle().run_id(), held.created(), model, previous);
-    if streams {
-        return Ok(stream::answer(held, events, begun, has_form));
+    if is_stream {
+        let told = ResponseEvents::new(begun, has_form);
+        return Ok(answer_as_it_comes(&streams, held, events, told));
     }
     drop(events);
     let ended = held.ended().await?;
