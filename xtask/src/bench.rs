@@ -2,7 +2,8 @@
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
 //! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
 //! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
-//! a second on each store, kept in `target/bench-turns.md`.
+//! a second on each store, kept in `target/bench-turns.md`. With `--soak`: whether memory and descriptors come back after
+//! minutes of load, kept in `target/bench-soak.md`.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -27,6 +28,12 @@ pub(crate) struct Options {
     /// Measure turns a second on each store instead of streams (server).
     #[arg(long, requires = "what", conflicts_with = "streams")]
     turns: bool,
+    /// Put load on a server for so many minutes instead, and look whether memory and descriptors come back (server).
+    #[arg(long, requires = "what", value_name = "MINUTES", conflicts_with_all = ["streams", "turns"])]
+    soak: Option<u32>,
+    /// Which APIs are measured (server; own,chat,responses,agui if left out).
+    #[arg(long, requires = "what", conflicts_with_all = ["turns", "soak"])]
+    apis: Option<String>,
     /// Build without optimizations, to try the program out: what it measures then means little.
     #[arg(long, requires = "what")]
     dev: bool,
@@ -53,10 +60,13 @@ impl Options {
         let profile = if self.dev { "dev" } else { "bench" };
         let mut command = cargo("bench --package neuraxis-server --bench server");
         command.args(["--profile", profile]);
-        let seconds = self.seconds.map(|seconds| seconds.to_string());
+        let [seconds, soak] =
+            [self.seconds, self.soak].map(|number| number.map(|number| number.to_string()));
         for (name, value) in [
             ("NEURAXIS_BENCH_STREAMS", &self.streams),
             ("NEURAXIS_BENCH_SECONDS", &seconds),
+            ("NEURAXIS_BENCH_APIS", &self.apis),
+            ("NEURAXIS_BENCH_SOAK", &soak),
         ] {
             command.envs(value.as_ref().map(|value| (name, value)));
         }
