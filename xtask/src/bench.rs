@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
-//! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
-//! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
-//! a second on each store, kept in `target/bench-turns.md`. `cargo xtask bench fleet`: what a step costs with each driver, kept in
-//! `docs/scale.md`.
+//! `--wire`: what reading a streamed reply costs, and how late it is heard. With `--tracing`: what tracing costs a run.
+//! `cargo xtask bench server`: what the server adds to a stream, beside a bare axum server; that table is kept in
+//! `target/bench-server.md`. With `--turns`: how many turns it takes a second on each store, kept in `target/bench-turns.md`.
+//! With `--soak`: whether memory and descriptors come back after minutes of load, kept in `target/bench-soak.md`.
+//! `cargo xtask bench fleet`: what a step costs with each driver, kept in `docs/scale.md`. `cargo xtask bench research`: what
+//! researchers that work at the same time cost.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -17,7 +19,7 @@ use crate::provision;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What to measure by its name.
-    #[arg(conflicts_with_all = ["store", "turn_loop", "wire"])]
+    #[arg(conflicts_with_all = ["store", "turn_loop", "wire", "tracing"])]
     what: Option<What>,
     /// How many streams are open at a time, round by round (server; 1,100,1000 if left out).
     #[arg(long, requires = "what")]
@@ -34,6 +36,12 @@ pub(crate) struct Options {
     /// Measure how the cost of a Postgres store grows with the sessions in it, up to a million (fleet).
     #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns", "kills"])]
     sessions: bool,
+    /// Put load on a server for so many minutes instead, and look whether memory and descriptors come back (server).
+    #[arg(long, requires = "what", value_name = "MINUTES", conflicts_with_all = ["streams", "turns"])]
+    soak: Option<u32>,
+    /// Which APIs are measured (server; own,chat,responses,agui if left out).
+    #[arg(long, requires = "what", conflicts_with_all = ["turns", "soak"])]
+    apis: Option<String>,
     /// Build without optimizations, to try the program out: what it measures then means little.
     #[arg(long, requires = "what")]
     dev: bool,
@@ -46,6 +54,9 @@ pub(crate) struct Options {
     /// Measure streamed replies instead: what reading one costs beyond reading its bytes, and how late it is heard.
     #[arg(long, conflicts_with_all = ["store", "turn_loop"])]
     wire: bool,
+    /// Measure what tracing costs a run instead: without it, sampled out, and exported.
+    #[arg(long, conflicts_with_all = ["store", "turn_loop", "wire"])]
+    tracing: bool,
 }
 
 /// What can be measured by its name.
@@ -56,6 +67,8 @@ enum What {
     /// What a step costs with each driver: one process, several on a Postgres, workers of Restate. With `--kills`: how long it
     /// takes until runs go on after a kill. Needs what `cargo xtask test` has provisioned.
     Fleet,
+    /// What researchers that work at the same time cost.
+    Research,
 }
 
 impl Options {
@@ -63,10 +76,13 @@ impl Options {
         let profile = if self.dev { "dev" } else { "bench" };
         let mut command = cargo("bench --package neuraxis-server --bench server");
         command.args(["--profile", profile]);
-        let seconds = self.seconds.map(|seconds| seconds.to_string());
+        let [seconds, soak] =
+            [self.seconds, self.soak].map(|number| number.map(|number| number.to_string()));
         for (name, value) in [
             ("NEURAXIS_BENCH_STREAMS", &self.streams),
             ("NEURAXIS_BENCH_SECONDS", &seconds),
+            ("NEURAXIS_BENCH_APIS", &self.apis),
+            ("NEURAXIS_BENCH_SOAK", &soak),
         ] {
             command.envs(value.as_ref().map(|value| (name, value)));
         }
@@ -98,10 +114,18 @@ impl Options {
         command
     }
 
+    fn research(&self) -> Command {
+        let profile = if self.dev { "dev" } else { "bench" };
+        let mut command = cargo("bench --package neuraxis --bench research");
+        command.args(["--profile", profile]);
+        command
+    }
+
     fn command(&self) -> Command {
         match self.what {
             Some(What::Server) => return self.server(),
             Some(What::Fleet) => return self.fleet(),
+            Some(What::Research) => return self.research(),
             None => {}
         }
         if self.turn_loop {
@@ -109,6 +133,9 @@ impl Options {
         }
         if self.wire {
             return cargo("bench --package neuraxis --bench stream");
+        }
+        if self.tracing {
+            return cargo("bench --package neuraxis-otel --bench tracing");
         }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");

@@ -1,6 +1,6 @@
 // What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
 
-import { appendVisible, el } from "./dom.js";
+import { appendVisible, el, fill, icon } from "./dom.js";
 import { duration, textOf, tokens } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
 import { ToolView } from "./tool.js";
@@ -9,6 +9,39 @@ import { ToolView } from "./tool.js";
 const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
 
 const bytes = new TextEncoder();
+
+/** What several calls add up to, in this order. */
+const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["error", "failed"], ["refused", "not allowed"]];
+
+/** The tool calls of one reply. Several stand in one box, which can be folded away. */
+class Calls {
+  constructor() {
+    this.node = el("div", { class: "calls" });
+    this.views = [];
+  }
+
+  add(view) {
+    this.views.push(view);
+    view.changed = () => this.count();
+    if (this.views.length === 2) {
+      this.word = el("span");
+      this.list = el("div", { class: "group-calls" }, this.views[0].node);
+      this.group = el("details", { class: "group", open: true }, el("summary", {}, this.word, icon("chevron", "chevron")), this.list);
+      fill(this.node, this.group);
+    }
+    (this.list ?? this.node).append(view.node);
+    this.count();
+  }
+
+  count() {
+    if (!this.group) return;
+    const parts = COUNTED.map(([state, word]) => [this.views.filter((view) => view.state === state).length, word]).filter(([count]) => count > 0);
+    const isOne = parts.length === 1 && parts[0][1] === "done";
+    this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");
+    // Nobody overlooks a question.
+    if (this.views.some((view) => view.state === "asks")) this.group.open = true;
+  }
+}
 
 /** One reply of a model, as it grows and as it is recorded. */
 class ReplyView {
@@ -21,8 +54,8 @@ class ReplyView {
     this.word = el("span", { text: "Thinking…" });
     this.reasoning = el("details", { class: "reasoning", hidden: true, on: { toggle: () => this.reasoning.open && this.thinking.set(this.thoughts) } }, el("summary", {}, this.word), this.thought);
     this.notes = el("div");
-    this.calls = el("div", { class: "calls" });
-    this.node = el("div", { class: "reply" }, this.notes, this.reasoning, this.text, this.calls);
+    this.calls = new Calls();
+    this.node = el("div", { class: "reply" }, this.notes, this.reasoning, this.text, this.calls.node);
     this.begin(1);
   }
 
@@ -117,7 +150,7 @@ export class AgentView {
     if (!call) {
       call = new ToolView(name, args);
       this.calls.set(id, call);
-      (this.newest ?? this.reply(-1)).calls.append(call.node);
+      (this.newest ?? this.reply(-1)).calls.add(call);
     }
     return call;
   }

@@ -77,6 +77,12 @@ class App {
         },
         changed: () => this.sessions.refresh(),
         go: (other) => go(`/sessions/${encodeURIComponent(other)}`),
+        title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
+        begin: (text, files) => {
+          history.pushState(null, "", "#/");
+          this.show();
+          return this.view.say(text, files);
+        },
       });
       this.sessions.select(session);
     }

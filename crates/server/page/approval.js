@@ -42,9 +42,9 @@ export class ApprovalView {
 
   /** Other arguments with which the call would run instead. */
   editor({ arguments: args }) {
-    this.other = el("textarea", { class: "field mono", rows: "6", spellcheck: "false", id: `${this.id}-args`, "aria-describedby": `${this.id}-args-hint` });
+    // Filled from the beginning: a browser tells that the field was unfolded only after somebody can write in it.
+    this.other = el("textarea", { class: "field mono", rows: "6", spellcheck: "false", value: spread(args), id: `${this.id}-args`, "aria-describedby": `${this.id}-args-hint` });
     this.editing = el("details", { class: "edit", on: { toggle: () => {
-      if (this.editing.open && !this.other.value) this.other.value = spread(args);
       if (this.remember) this.remember.disabled = this.editing.open;
     } } }, el("summary", { text: "Edit the arguments" }),
     el("label", { class: "hidden", for: `${this.id}-args`, text: "Arguments as JSON" }), this.other,

@@ -1,9 +1,10 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
-import { get, path, post } from "./api.js";
+import { Problem, get, path, post } from "./api.js";
 import { announce, appendVisible, button, eachFrame, el, fill } from "./dom.js";
 import { textOf } from "./format.js";
 import { Composer } from "./composer.js";
+import { saveConversation } from "./export.js";
 import { encoded, shownFiles } from "./files.js";
 import { render } from "./markdown.js";
 import { PlanPanel } from "./plan.js";
@@ -20,10 +21,14 @@ export class Chat {
   constructor(sessionId, hooks) {
     Object.assign(this, { sessionId, hooks });
     this.followers = new Set();
+    /** The turns that are shown, in their order, and the runs before them that are not. */
+    this.views = [];
+    this.runs = [];
     this.turns = el("div", { class: "turns" });
     this.earlier = el("div", { class: "earlier" });
+    this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => this.save() }));
     this.notice = el("div", { class: "notice" });
-    this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.earlier, this.turns, this.notice));
+    this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.tools, this.earlier, this.turns, this.notice));
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => this.toEnd() });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
@@ -83,6 +88,7 @@ export class Chat {
     const shown = this.runs.splice(begin);
     const views = shown.map((run) => this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }));
     this.turns.prepend(...views.map((view) => view.node));
+    this.views.unshift(...views);
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
     if (this.runs.length === 0) this.showBefore(views[0]);
@@ -117,7 +123,7 @@ export class Chat {
 
   view(more) {
     const view = new TurnView({ ...more, hooks: {
-      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), plan: (plan) => this.plan.set(plan),
+      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), edit: (turn, text) => this.askAgain(turn, text), plan: (plan) => this.plan.set(plan),
       changed: (turn, node) => this.changed(turn, node), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => true,
     } });
     view.sessionId = this.sessionId;
@@ -162,12 +168,14 @@ export class Chat {
     const isNew = !this.sessionId;
     const view = this.view({ text, files, at: Date.now() });
     this.turns.append(view.node);
+    this.views.push(view);
     this.toEnd();
     this.working = { view };
     this.composer.setBusy(true);
     try {
       if (isNew) {
         this.sessionId = (await post("/sessions", {})).id;
+        this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
       }
       view.sessionId = this.sessionId;
@@ -213,6 +221,27 @@ export class Chat {
       await post(path`/runs/${run}/cancel`, { reason: "stopped on the page" });
     } catch (problem) {
       if (problem.kind !== "run-ended") this.complain(problem);
+    }
+  }
+
+  /** Asks with another message in the place of a turn's: in a new session with what was said before it. */
+  async askAgain(turn, text) {
+    const at = this.views.indexOf(turn);
+    const before = at > 0 ? this.views[at - 1].runId : this.runs.at(-1)?.run_id;
+    if (before) {
+      const { session_id: session } = await post(path`/runs/${before}/fork`, { message: text, ...this.composer.choices.chosen });
+      return this.hooks.go(session);
+    }
+    if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message is of another session: edit it there." });
+    return this.hooks.begin(text, turn.files);
+  }
+
+  async save() {
+    try {
+      const { history } = await get(path`/sessions/${this.sessionId}`);
+      saveConversation(this.hooks.title(this.sessionId), history ?? []);
+    } catch (problem) {
+      this.complain(problem);
     }
   }
 

@@ -1,7 +1,7 @@
 // What a turn is taken with: agent, channel and mode, and what the policy makes of the choice.
 
 import { get, path, post } from "./api.js";
-import { appendVisible, button, el, fill } from "./dom.js";
+import { appendVisible, button, el, fill, icon } from "./dom.js";
 import { duration } from "./format.js";
 
 const PLACE = "neuraxis.choices";
@@ -15,7 +15,16 @@ export class Choices {
     this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
     this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
     this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
-    this.node = el("div", { class: "choices" }, Object.values(this.fields), this.toggle);
+    /** Where there is no room for all of them: what is chosen in a word, and behind it the fields. */
+    this.word = el("span");
+    this.unfold = el("button", { type: "button", class: "button quiet small choices-word", "aria-expanded": "false", "aria-controls": "choices", on: { click: () => this.fold(this.node.classList.contains("unfolded")) } }, el("span", { class: "hidden", text: "Choices: " }), this.word, icon("chevron", "chevron"));
+    const labeled = NAMES.map((name) => el("div", { class: "choice-field" }, el("span", { class: "choice-name", "aria-hidden": "true", text: this.fields[name].ariaLabel }), this.fields[name]));
+    this.node = el("div", { class: "choices" }, this.unfold, el("div", { class: "choice-fields", id: "choices" }, labeled, this.toggle));
+  }
+
+  fold(isFolded) {
+    this.node.classList.toggle("unfolded", !isFolded);
+    this.unfold.setAttribute("aria-expanded", String(!isFolded));
   }
 
   async load() {
@@ -31,6 +40,12 @@ export class Choices {
       if (lists[name].includes(wanted)) field.value = wanted;
       field.hidden = false;
     }
+    this.tell();
+  }
+
+  /** Says what is chosen. The usual agent goes without saying. */
+  tell() {
+    this.word.textContent = Object.values(this.chosen).map((it) => it.replaceAll("_", " ")).join(" · ");
   }
 
   /** What is chosen, as a turn names it. */
@@ -41,6 +56,7 @@ export class Choices {
 
   changed() {
     localStorage.setItem(PLACE, JSON.stringify(this.chosen));
+    this.tell();
     if (!this.panel.hidden) this.explain();
   }
 

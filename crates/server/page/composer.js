@@ -28,6 +28,7 @@ export class Composer {
       event.preventDefault();
       this.submit();
     }
+    if (event.key === "Escape") this.choices.fold(true);
     if (event.key === "Escape" && !this.choices.panel.hidden) {
       event.stopPropagation();
       this.choices.open(false);
@@ -40,6 +41,7 @@ export class Composer {
     this.input.value = "";
     this.fit();
     this.choices.open(false);
+    this.choices.fold(true);
     this.send(text, this.files.take());
   }
 

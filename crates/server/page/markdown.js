@@ -3,7 +3,8 @@
 // A text that grows is laid out block by block: what is complete stays as it is, and only the last block is made anew. A long
 // one is laid out in portions, so that the page goes on answering.
 
-import { appendInOrder, copyButton, el } from "./dom.js";
+import { copyButton, el } from "./dom.js";
+import { appendCode } from "./highlight.js";
 import { appendInline } from "./inline.js";
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
@@ -146,7 +147,7 @@ export function codeBlock(text, language = "") {
   const label = language || "text";
   return el("figure", { class: "code" },
     el("figcaption", {}, el("span", { text: label }), copyButton(() => text, "Copy code")),
-    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendInOrder(el("code"), text)));
+    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
 }
 
 function quotation(all, at, depth) {

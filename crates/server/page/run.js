@@ -3,6 +3,8 @@
 import { get, path } from "./api.js";
 import { appendVisible, button, eachFrame, el, fill } from "./dom.js";
 import { shownDecision } from "./choices.js";
+import { detailOf } from "./detail.js";
+import { saveRecords } from "./export.js";
 import { clock, duration, money, tokens } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
@@ -18,11 +20,14 @@ export class RunPage {
     this.title = "Run";
     this.records = [];
     this.shownBars = MOST_BARS;
+    this.folded = new Set();
+    this.bars = el("div", { class: "bars" });
+    this.aside = el("div", { class: "aside", hidden: true });
     this.head = el("header", { class: "run-head" });
     this.notice = el("div");
     this.log = new EventLog();
     this.replay = new Replay();
-    this.panels = { timeline: el("div"), log: this.log.node, replay: this.replay.node, decision: el("div", { class: "explained still" }) };
+    this.panels = { timeline: el("div", { class: "panes" }, this.bars, this.aside), log: this.log.node, replay: this.replay.node, decision: el("div", { class: "explained still" }) };
     this.tabs = TABS.map(([name, text]) => el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`, text, on: { click: () => this.choose(name), keydown: (event) => this.move(event, name) } }));
     for (const [name, panel] of Object.entries(this.panels)) Object.assign(panel, { id: `panel-${name}` }).setAttribute("role", "tabpanel");
     for (const [name, panel] of Object.entries(this.panels)) panel.setAttribute("aria-labelledby", `tab-${name}`);
@@ -60,7 +65,8 @@ export class RunPage {
       ["Cost", money(used.cost_micro_usd)],
     ];
     fill(this.head,
-      el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" })),
+      el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),
+        button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
       appendVisible(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })),
       el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
     return undefined;
@@ -71,17 +77,47 @@ export class RunPage {
   }
 
   show() {
-    if (this.chosen === "timeline") {
-      const more = this.records.length && this.shownBars < this.records.length;
-      fill(this.panels.timeline, waterfall(this.records, { choose: (seq) => { this.choose("log"); this.log.reveal(seq); }, shown: this.shownBars }),
-        more && button({ text: "Show all", className: "small", onClick: () => { this.shownBars = this.records.length; this.show(); } }));
-    }
+    if (this.chosen === "timeline") this.showBars();
     if (this.chosen === "log") this.log.set(this.records);
     if (this.chosen === "replay") this.replay.set(this.records);
     if (this.chosen === "decision") {
       const decision = this.records.find((record) => record.type === "decision");
       fill(this.panels.decision, decision ? shownDecision(decision) : el("p", { class: "empty", text: "Nothing governed this run." }));
     }
+  }
+
+  showBars() {
+    const more = this.records.length && this.shownBars < this.records.length;
+    const hadFocus = this.bars.contains(document.activeElement) ? document.activeElement : undefined;
+    fill(this.bars, waterfall(this.records, {
+      choose: (seq) => this.inspect(seq === this.inspected ? undefined : seq),
+      fold: (seq) => {
+        if (!this.folded.delete(seq)) this.folded.add(seq);
+        this.showBars();
+      },
+      chosen: this.inspected, folded: this.folded, shown: this.shownBars,
+    }), more && button({ text: "Show all", className: "small", onClick: () => { this.shownBars = this.records.length; this.show(); } }));
+    // What had the focus was made anew.
+    const row = hadFocus?.closest("[role=listitem]")?.querySelector(".bar-row")?.dataset.seq;
+    if (row) this.bars.querySelector(`.bar-row[data-seq="${row}"]`)?.closest("[role=listitem]").querySelector(hadFocus.classList.contains("fold") ? ".fold" : ".bar-row")?.focus();
+  }
+
+  /** Shows beside the bars what one of them stands for. */
+  inspect(seq) {
+    this.inspected = seq;
+    const detail = seq === undefined ? undefined : detailOf(this.records, seq, {
+      close: () => {
+        this.inspect(undefined);
+        this.bars.querySelector(`.bar-row[data-seq="${seq}"]`)?.focus();
+      },
+      reveal: (at) => { this.choose("log"); this.log.reveal(at); },
+    });
+    fill(this.aside, detail);
+    this.aside.hidden = !detail;
+    this.panels.timeline.classList.toggle("open", Boolean(detail));
+    this.showBars();
+    this.bars.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" });
+    detail?.focus({ preventScroll: true });
   }
 
   choose(name) {

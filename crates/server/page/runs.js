@@ -11,11 +11,11 @@ const HEADS = ["Message", "Status", "Begun", "Took", "Model calls", "Tools", "To
 export class RunsPage {
   constructor() {
     this.title = "Runs";
-    this.body = el("tbody");
+    this.body = el("tbody", { role: "rowgroup" });
     this.notice = el("div");
     this.more = button({ text: "Show more", className: "small", hidden: true, onClick: () => this.load() });
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("h1", { text: "Runs" }),
-      el("div", { class: "table runs", tabindex: "0", role: "region", "aria-label": "Runs" }, el("table", {}, el("thead", {}, el("tr", {}, HEADS.map((head, at) => el("th", { scope: "col", text: head, class: at > 2 ? "right" : undefined })))), this.body)),
+      el("div", { class: "table runs", tabindex: "0", role: "region", "aria-label": "Runs" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, HEADS.map((head, at) => el("th", { scope: "col", role: "columnheader", text: head, class: at > 2 ? "right" : undefined })))), this.body)),
       this.notice, this.more));
   }
 
@@ -47,13 +47,16 @@ export function statusTag(run) {
 function row(run) {
   const used = run.used ?? {};
   const end = run.ended_at ?? run.last_at;
-  return el("tr", {},
-    el("td", {}, appendVisible(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
-    el("td", {}, statusTag(run)),
-    el("td", { text: run.started_at ? clock(run.started_at) : "" }),
-    el("td", { class: "right", text: run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : "" }),
-    el("td", { class: "right", text: `${used.llm_calls ?? 0}${used.llm_failures ? ` (${used.llm_failures} failed)` : ""}` }),
-    el("td", { class: "right", text: `${used.tool_calls ?? 0}${used.tool_errors ? ` (${used.tool_errors} failed)` : ""}` }),
-    el("td", { class: "right", text: tokens(used.usage?.total_tokens ?? 0) }),
-    el("td", { class: "right", text: money(used.cost_micro_usd) }));
+  const counted = (count, failed) => (count || failed ? `${count ?? 0}${failed ? ` (${failed} failed)` : ""}` : "0");
+  // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads.
+  const cell = (text, head) => el("td", { role: "cell", class: "right", text, "data-head": text ? head : undefined });
+  return el("tr", { role: "row" },
+    el("td", { role: "cell" }, appendVisible(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
+    el("td", { role: "cell" }, statusTag(run)),
+    el("td", { role: "cell", text: run.started_at ? clock(run.started_at) : "" }),
+    cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),
+    cell(counted(used.llm_calls, used.llm_failures), "model calls"),
+    cell(counted(used.tool_calls, used.tool_errors), "tools"),
+    cell(tokens(used.usage?.total_tokens ?? 0), "tokens"),
+    cell(money(used.cost_micro_usd)));
 }

@@ -1,6 +1,6 @@
 // The waterfall of a run: what models and tools did when, how long it took, what it used, and what failed on the way.
 
-import { appendVisible, el } from "./dom.js";
+import { appendVisible, el, icon } from "./dom.js";
 import { duration, money, tokens } from "./format.js";
 import { messageOf } from "./tool.js";
 
@@ -10,51 +10,83 @@ export const MOST_BARS = 400;
 /** What stands in a bar for a purpose of a model call. */
 const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summing up", self_check: "Check of the draft", gather: "Gathering", routing: "Choice of model" };
 
-/** Makes the bars of a run from its records, in order of their beginning. */
+/** How short a pause between two attempts may be that nobody needs to see, in milliseconds. */
+const SHORT = 100;
+
+/** Makes the bars of a run from its records, in order of their beginning. `parent` is the bar of the call that an agent works for. */
 export function barsOf(records) {
   const bars = [];
   const calls = new Map();
   const asks = new Map();
-  const depths = new Map([["a0", 0]]);
+  const parents = new Map();
+  const tried = new Map();
   const time = (record) => new Date(record.at).getTime();
   for (const record of records) {
     const end = time(record);
-    const base = { seq: record.seq, agent: record.agent, depth: depths.get(record.agent) ?? 1, end, begin: end - (record.duration_ms ?? 0) };
-    if (record.type === "llm_call") {
-      const usage = record.reply?.usage ?? {};
-      const model = record.reply?.model?.model ?? record.served_by;
-      const label = PURPOSES[record.purpose] ?? record.purpose;
-      const again = record.attempt > 1 ? `attempt ${record.attempt}, ` : "";
-      bars.push({ ...base, kind: "model", name: label, detail: model, first: record.first_delta_ms, facts: [`${again}${tokens(usage.prompt_tokens ?? 0)} → ${tokens(usage.completion_tokens ?? 0)}`, money(record.cost_micro_usd)] });
-    } else if (record.type === "llm_failed") {
-      bars.push({ ...base, kind: "failed", name: PURPOSES[record.purpose] ?? record.purpose, detail: `attempt ${record.attempt}: ${record.error?.message ?? record.error?.kind ?? ""}`, facts: ["", money(record.cost_micro_usd)] });
-    } else if (record.type === "tool_call") {
-      const bar = { ...base, begin: end, kind: "tool", name: record.name, detail: "", facts: [], isOpen: true };
+    const parent = parents.get(record.agent);
+    const base = { seq: record.seq, agent: record.agent, parent, depth: parent ? parent.depth + 1 : record.agent === "a0" ? 0 : 1, end, begin: end - (record.duration_ms ?? 0), facts: [] };
+    if (record.type === "llm_call" || record.type === "llm_failed") bars.push(...paused(record, base, tried), modelBar(record, base));
+    else if (record.type === "tool_call") {
+      const bar = { ...base, begin: end, kind: "tool", name: record.name, detail: "", isOpen: true };
       calls.set(record.tool_call_id, bar);
-      for (const agent of record.agents ?? []) depths.set(agent, base.depth + 1);
+      for (const agent of record.agents ?? []) parents.set(agent, bar);
       bars.push(bar);
     } else if (record.type === "tool_failed") {
-      bars.push({ ...base, kind: "failed", name: record.name, detail: `attempt ${record.attempt}: ${messageOf(record.value)}`, facts: [] });
+      bars.push({ ...base, kind: "failed", name: record.name, detail: `attempt ${record.attempt}: ${messageOf(record.value)}` });
     } else if (record.type === "tool_result") {
+      closeWaits(asks, record, end, record.status === "done" ? "answered" : "not answered");
       const open = calls.get(record.tool_call_id);
-      const bar = open ?? { ...base, name: record.name, facts: [] };
+      const bar = open ?? { ...base, name: record.name };
       if (!open) bars.push(bar);
       Object.assign(bar, { end, isOpen: false, kind: record.status === "done" ? "tool" : "failed", detail: record.status === "done" ? record.value?.summary ?? "" : messageOf(record.value) });
     } else if (record.type === "approval_requested") {
-      const bar = { ...base, begin: end, kind: "wait", name: record.name, detail: "waits for a person", facts: [], isOpen: true };
-      asks.set(record.tool_call_id, bar);
-      bars.push(bar);
-    } else if (record.type === "approval_decided" || record.type === "final" || record.type === "run_failed") {
-      for (const [id, bar] of asks) {
-        if (record.tool_call_id !== undefined && id !== record.tool_call_id) continue;
-        Object.assign(bar, { end, isOpen: false, detail: record.decision ? `${record.decision === "approve" ? "approved" : record.decision === "deny" ? "denied" : record.decision} by a person` : "not decided" });
-        asks.delete(id);
-      }
+      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, detail: "waits for a person" }));
+    } else if (record.type === "waiting") {
+      const tools = record.pending.filter((pending) => pending.kind === "client_tool");
+      for (const { tool_call_id: id, name } of tools) bars.push(waitBar(asks, id, { ...base, name: name ?? calls.get(id)?.name ?? "Tool", detail: "waits for a client" }));
+    } else if (record.type === "approval_decided") {
+      const word = { approve: "approved by a person", deny: "denied by a person" }[record.decision] ?? record.decision;
+      closeWaits(asks, record, end, word);
+    } else if (record.type === "final" || record.type === "run_failed") {
+      if (record.agent === "a0") closeWaits(asks, {}, end, "not decided");
     }
   }
   const last = records.length ? time(records.at(-1)) : 0;
   for (const bar of bars) if (bar.isOpen) bar.end = last;
   return bars.sort((a, b) => a.begin - b.begin || a.seq - b.seq);
+}
+
+function modelBar(record, base) {
+  const name = PURPOSES[record.purpose] ?? record.purpose;
+  const cost = money(record.cost_micro_usd);
+  if (record.type === "llm_failed") return { ...base, kind: "failed", name, detail: `attempt ${record.attempt}: ${record.error?.message ?? record.error?.kind ?? ""}`, facts: ["", cost] };
+  const usage = record.reply?.usage ?? {};
+  const again = record.attempt > 1 ? `attempt ${record.attempt}, ` : "";
+  return { ...base, kind: "model", name, detail: record.reply?.model?.model ?? record.served_by, first: record.first_delta_ms, facts: [`${again}${tokens(usage.prompt_tokens ?? 0)} → ${tokens(usage.completion_tokens ?? 0)}`, cost] };
+}
+
+/** The pause before an attempt, if there was one worth seeing. */
+function paused(record, base, tried) {
+  const key = `${record.agent} ${record.content_index}`;
+  const before = tried.get(key);
+  tried.set(key, base.end);
+  if (before === undefined || base.begin - before < SHORT) return [];
+  return [{ ...base, seq: record.seq - 0.5, record: record.seq, kind: "wait", begin: before, end: base.begin, name: "Pause", detail: `before attempt ${record.attempt}` }];
+}
+
+function waitBar(asks, id, bar) {
+  const made = { ...bar, begin: bar.end, kind: "wait", isOpen: true };
+  asks.set(id, made);
+  return made;
+}
+
+/** Ends what waits for an answer of this call, or all that waits. */
+function closeWaits(asks, { tool_call_id: id }, end, detail) {
+  for (const [open, bar] of asks) {
+    if (id !== undefined && open !== id) continue;
+    Object.assign(bar, { end, isOpen: false, detail });
+    asks.delete(open);
+  }
 }
 
 /** Maps times to places from 0 to 1. What a run waits for people takes a twelfth at the most: it would leave no room. */
@@ -81,33 +113,53 @@ function merged(bars) {
   return spans;
 }
 
-/** Lays the waterfall out. `choose` is told the record of a bar that somebody wants to see. */
-export function waterfall(records, { choose, shown = MOST_BARS }) {
+const LEGEND = [["model", "Model, paler until its first words"], ["tool", "Tool"], ["failed", "Failed"], ["wait", "Waiting"]];
+
+/** Lays the waterfall out. `choose` is told the number of the record whose bar somebody chose, `fold` that of a bar beneath which
+ * they want to see less or more; `chosen` and the set `folded` say how it stands. */
+export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_BARS }) {
   const all = barsOf(records);
   if (all.length === 0) return el("p", { class: "empty", text: "Neither a model nor a tool was called." });
   const scale = scaleOf(records, all);
-  const rows = all.slice(0, shown).map((bar) => row(bar, scale, choose));
+  // Those that something stands beneath, and nothing for those that stand beneath none.
+  const owners = new Set(all.map((bar) => bar.parent));
+  const seen = all.filter((bar) => !isFolded(bar, folded));
+  const rows = seen.slice(0, shown).map((bar) => row(bar, scale, { choose, fold, isChosen: bar.seq === chosen, isOpen: owners.has(bar) ? !folded.has(bar.seq) : undefined, isTree: owners.size > 1 }));
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => {
     const tick = el("span", { text: duration(scale.whole * part) });
     tick.style.left = `${part * 100}%`;
     return tick;
   });
-  return el("div", { class: "waterfall", role: "list", "aria-label": "Model calls and tools in time" },
-    el("div", { class: "axis", "aria-hidden": "true" }, el("span"), el("div", { class: "ticks" }, ticks), el("span", { class: "bar-facts", text: scale.isCut ? "waiting shortened" : "" })), rows);
+  const kinds = LEGEND.filter(([kind]) => all.some((bar) => bar.kind === kind));
+  return el("div", {},
+    el("ul", { class: "legend", "aria-label": "What the colors mean" }, kinds.map(([kind, text]) => el("li", {}, el("i", { class: `swatch ${kind}` }, kind === "model" && el("span", { class: "first" })), el("span", { text: kind === "wait" && scale.isCut ? `${text}, drawn shorter` : text })))),
+    el("div", { class: "waterfall", role: "list", "aria-label": "Model calls and tools in time" },
+      el("div", { class: "axis", "aria-hidden": "true" }, el("span"), el("div", { class: "ticks" }, ticks), el("span")), rows));
 }
 
-function row(bar, scale, choose) {
-  const fill = el("span", { class: `bar ${bar.kind} ${bar.isOpen ? "open" : ""}` });
+function isFolded(bar, folded) {
+  for (let above = bar.parent; above; above = above.parent) if (folded.has(above.seq)) return true;
+  return false;
+}
+
+function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
+  const line = el("span", { class: `bar ${bar.kind} ${bar.isOpen ? "open" : ""}` });
   const [from, to] = [scale.place(bar.begin), scale.place(bar.end)];
-  fill.style.left = `${from * 100}%`;
-  fill.style.width = `${Math.max(0.3, (to - from) * 100)}%`;
+  line.style.left = `${from * 100}%`;
+  line.style.width = `${Math.max(0.3, (to - from) * 100)}%`;
   if (bar.first) {
     const first = el("span", { class: "first" });
     first.style.width = `${Math.min(100, (bar.first / Math.max(1, bar.end - bar.begin)) * 100)}%`;
-    fill.append(first);
+    line.append(first);
   }
+  const indent = `${bar.depth * 1.1}rem`;
   const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), bar.detail));
-  name.style.paddingInlineStart = `${bar.depth * 1.1}rem`;
-  const facts = [duration(bar.end - bar.begin), ...bar.facts].filter(Boolean).join(" · ");
-  return el("div", { role: "listitem" }, el("button", { type: "button", class: "bar-row", title: bar.detail, on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, fill), el("span", { class: "bar-facts", text: facts })));
+  name.style.paddingInlineStart = isTree ? `calc(${indent} + 1.2rem)` : indent;
+  const used = bar.facts.filter(Boolean).map((fact) => ` · ${fact}`).join("");
+  const facts = el("span", { class: "bar-facts" }, duration(bar.end - bar.begin), el("span", { class: "bar-used", text: used }));
+  const whole = el("button", { type: "button", class: "bar-row", title: bar.detail, data: { seq: bar.seq }, "aria-pressed": String(isChosen), on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, line), facts);
+  if (isOpen === undefined) return el("div", { role: "listitem" }, whole);
+  const toggle = el("button", { type: "button", class: "fold", "aria-expanded": String(isOpen), "aria-label": `What ${bar.name} led to`, on: { click: () => fold(bar.seq) } }, icon("chevron"));
+  toggle.style.insetInlineStart = indent;
+  return el("div", { role: "listitem", class: "folds" }, toggle, whole);
 }

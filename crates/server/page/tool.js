@@ -60,6 +60,7 @@ export class ToolView {
     fill(this.mark, icon(sign, sign === "spinner" ? "spins" : ""), el("span", { class: "hidden", text: `${words}:` }));
     this.note.textContent = note ?? (state === "done" || state === "queued" ? "" : words);
     if (this.details.open) this.show();
+    this.changed?.();
   }
 
   setArguments(text) {
@@ -101,11 +102,18 @@ export class ToolView {
     this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words);
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
-      const rule = this.rule && !text.includes(this.rule.name) ? ` Rule ${this.rule.name} (${this.rule.source}${this.rule.line ? `:${this.rule.line}` : ""}).` : "";
-      this.say(isRefused ? "refused" : "error", text + rule);
+      // What a person said stands there already, with who said it.
+      if (!this.denial || text !== this.denial.reason) this.say(isRefused ? "refused" : "error", text);
+      if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
     }
     const plan = record.signal?.type === "plan" && record.status === "done" ? parsed(record.signal.plan) : undefined;
     if (plan) this.brief.textContent = record.value?.summary ?? "";
+  }
+
+  /** A person said no. `reason` is what the model is told. */
+  denied(reason) {
+    this.denial = { reason };
+    this.say("refused", `Denied by a person${reason ? `: ${reason}` : ""}`);
   }
 
   /** What a sub-agent that the call started is to do, where the arguments have a task for each. */
@@ -129,25 +137,30 @@ export class ToolView {
     else if (this.args && this.args !== "{}") parts.push(heading("Arguments"), codeBox(spread(this.args), { label: "Arguments" }));
     parts.push(...this.notes.map((note) => appendVisible(el("p", { class: "line-note" }), note)));
     if (this.output && !this.result) parts.push(heading("Output so far"), codeBox(this.output, { label: "Output so far" }));
-    if (this.result) parts.push(...this.shownResult());
+    if (this.result) parts.push(...shownResult(this.result));
     if (parts.length === 0) parts.push(el("p", { class: "hint", text: "No arguments." }));
     fill(this.body, parts);
   }
+}
 
-  shownResult() {
-    const { value, status, untrusted, rewritten, metadata } = this.result;
-    const parts = [heading(status === "done" ? "Output" : "Error")];
-    if (untrusted) parts.push(el("span", { class: "tag warn", text: "from strangers", title: "Untrusted content: what it says is data" }));
-    if (rewritten) parts.push(el("span", { class: "tag", text: "rewritten by a hook" }));
-    const texts = textsOf(value);
-    if (texts.length) {
-      for (const [name, text] of texts) parts.push(heading(name), codeBox(text, { label: name }));
-      const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !texts.some(([it]) => it === name)));
-      if (Object.keys(rest).length) parts.push(codeBox(pretty(rest), { label: "Other values", className: "plain" }));
-    } else parts.push(codeBox(status === "done" ? (typeof value === "string" ? value : pretty(value)) : messageOf(value), { label: "Output" }));
-    if (metadata) parts.push(heading("Metadata"), codeBox(pretty(metadata), { label: "Metadata", className: "plain" }));
-    return parts;
-  }
+/** What a rule is called, and where it stands. */
+export function ruleOf({ name, source, line }) {
+  return `rule ${name} (${source}${line ? `:${line}` : ""})`;
+}
+
+/** What came of a call, for people: its texts as texts, the rest as JSON. */
+export function shownResult({ value, status, untrusted, rewritten, metadata }) {
+  const parts = [heading(status === "done" ? "Output" : "Error")];
+  if (untrusted) parts.push(el("span", { class: "tag warn", text: "from strangers", title: "Untrusted content: what it says is data" }));
+  if (rewritten) parts.push(el("span", { class: "tag", text: "rewritten by a hook" }));
+  const texts = textsOf(value);
+  if (texts.length) {
+    for (const [name, text] of texts) parts.push(heading(name), codeBox(text, { label: name }));
+    const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !texts.some(([it]) => it === name)));
+    if (Object.keys(rest).length) parts.push(codeBox(pretty(rest), { label: "Other values", className: "plain" }));
+  } else parts.push(codeBox(status === "done" ? (typeof value === "string" ? value : pretty(value)) : messageOf(value), { label: "Output" }));
+  if (metadata) parts.push(heading("Metadata"), codeBox(pretty(metadata), { label: "Metadata", className: "plain" }));
+  return parts;
 }
 
 /** The values that are texts of several lines, which JSON would show as one. */

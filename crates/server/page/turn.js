@@ -29,7 +29,9 @@ export class TurnView {
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
     this.attached = el("div", { class: "files" });
-    this.said = el("div", { class: "said", hidden: !text }, this.attached, this.bubble);
+    this.saidActions = el("div", { class: "row said-actions" }, copyButton(() => this.message, "Copy the message"),
+      hooks.edit && button({ name: "pencil", label: "Edit the message and ask again", className: "quiet small", onClick: () => this.edit() }));
+    this.said = el("div", { class: "said", hidden: !text }, this.attached, this.bubble, this.saidActions);
     this.body = el("div", { class: "did" });
     this.state = el("div", { class: "turn-state" });
     this.foot = el("footer", { class: "turn-foot" });
@@ -107,6 +109,41 @@ export class TurnView {
     const title = problem.title || "This did not work";
     const again = this.hooks.retry && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
     this.body.append(el("div", { class: "failure", role: "alert" }, el("strong", { text: title }), appendVisible(el("p"), problem.message), el("div", { class: "row" }, again)));
+  }
+
+  /** Lets the person write the message anew. The conversation up to it goes on in a new session, and this one stays as it is. */
+  edit() {
+    const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Message, to be asked again" });
+    const problemLine = el("p", { class: "line-note error", role: "alert", hidden: true });
+    const leave = () => {
+      this.editor.replaceWith(this.bubble, this.saidActions);
+      this.saidActions.lastChild.focus();
+    };
+    this.editor = el("form", { class: "stack edit-message", on: {
+      submit: async (event) => {
+        event.preventDefault();
+        if (!field.value.trim()) return field.focus();
+        try {
+          await this.hooks.edit(this, field.value.trim());
+        } catch (problem) {
+          problemLine.hidden = false;
+          problemLine.textContent = problem.message;
+        }
+        return undefined;
+      },
+      keydown: (event) => {
+        if (event.key === "Escape") leave();
+        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          event.preventDefault();
+          this.editor.requestSubmit();
+        }
+      },
+    } }, field, problemLine, el("div", { class: "row end wrap" }, el("p", { class: "hint", text: "Asked in a new session; this one stays as it is." }),
+      button({ text: "Cancel", className: "quiet small", onClick: leave }), el("button", { class: "button primary small", text: "Ask again" })));
+    this.saidActions.remove();
+    this.bubble.replaceWith(this.editor);
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
   }
 
   /** Shows the questions that the run waits with. */
@@ -225,8 +262,9 @@ const HANDLERS = {
   approval_decided(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
     const call = agent.calls.get(event.tool_call_id);
-    const words = { approve: "Approved by a person", deny: `Denied by a person${event.reason ? `: ${event.reason}` : ""}`, expired: "Nobody decided in time" };
-    call?.say("", `${words[event.decision] ?? event.decision}${event.arguments !== undefined && event.arguments !== null ? ", with other arguments" : ""}${event.remember ? ", remembered for this session" : ""}`);
+    if (event.decision === "deny") call?.denied(event.reason);
+    const words = { approve: "Approved by a person", expired: "Nobody decided in time" };
+    if (event.decision !== "deny") call?.say("", `${words[event.decision] ?? event.decision}${event.arguments !== undefined && event.arguments !== null ? ", with other arguments" : ""}${event.remember ? ", remembered for this session" : ""}`);
     call?.setState("queued");
     turn.status = "running";
     turn.setState("Working…", "spinner");
@@ -255,7 +293,10 @@ const HANDLERS = {
     if (turn.status === "waiting") return;
     agent.note("", `Taken up again: ${event.reason}`);
   },
-  warning: (turn, agent, event) => agent.note("warn", event.message),
+  warning(turn, agent, event) {
+    // That a call failed stands at the call; that the model let it be is for who looks at the run.
+    if (event.code !== "tool_not_retried") agent.note("warn", event.message);
+  },
   role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}: ${event.reason}`),
   escalated: (turn, agent, event) => agent.note("warn", event.question ?? `After ${event.failures} failures, role ${event.role} takes over`),
   limit_reached: (turn, agent, event) => agent.note("warn", `A limit was reached: ${reasonOf(event.limit)}`),

@@ -27,6 +27,7 @@ use self::resume::GoesOn;
 use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
+use crate::events::Streams;
 use crate::limits::Limited;
 use crate::openapi::{Operation, Tag, operation};
 use crate::places::Place;
@@ -67,6 +68,7 @@ pub(crate) fn described() -> Operation {
 /// `POST /agui`
 pub(crate) async fn run(
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
@@ -74,8 +76,8 @@ pub(crate) async fn run(
     let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
         return Ok(match go_on(&limited, &caller, &input).await {
-            Ok(telling) => telling.answer(),
-            Err(problem) => refused(input.named, &problem),
+            Ok(telling) => telling.answer(&streams),
+            Err(problem) => refused(&streams, input.named, &problem),
         });
     }
     let orchestrator = limited.orchestrator().clone();
@@ -93,11 +95,11 @@ pub(crate) async fn run(
                 events,
                 end,
             };
-            Ok(telling.answer())
+            Ok(telling.answer(&streams))
         }
         Err(problem) if problem.is(&SESSION_BUSY) => {
             match asked(&orchestrator, &input.session).await? {
-                Some(asked) => Ok(refused(input.named, &asked)),
+                Some(asked) => Ok(refused(&streams, input.named, &asked)),
                 None => Err(problem),
             }
         }

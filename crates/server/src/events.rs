@@ -4,37 +4,87 @@
 //! can go on from them. Comments keep the connection alive while nothing happens.
 //!
 //! A client that comes back says with the header `Last-Event-ID` which record it had last, and is told what came after it.
+//!
+//! Events of other protocols are sent by the same means: each is a [`Source`].
 
 mod frames;
+mod run_events;
 mod stream;
 
+use std::io::Write as _;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::Events;
 use neuraxis::core::{RunId, Seq};
+use serde::Serialize;
 
 use crate::metrics::Metrics;
 use crate::problem::{INVALID_LAST_EVENT_ID, NO_SUCH_EVENT, Problem};
 use frames::SharedFrames;
+use run_events::RunEvents;
 use stream::EventStream;
 
-/// Tells proxies to pass events on as they come.
-pub(crate) const DO_NOT_BUFFER: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("x-accel-buffering"),
-    HeaderValue::from_static("no"),
-);
-
-/// What an answer is that consists of events, and that nobody keeps it.
-const EVENT_STREAM: [(HeaderName, HeaderValue); 2] = [
+/// What an answer is that consists of events, that nobody keeps it, and that proxies pass events on as they come.
+const EVENT_STREAM: [(HeaderName, HeaderValue); 3] = [
     (
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream"),
     ),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    (
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    ),
 ];
+
+/// What a piece has room for from its first event on: most are one event with a few words of an answer.
+const USUAL_BYTES: usize = 512;
+
+/// What one client is told, written when it is sent.
+pub(crate) trait Source: Unpin + Send + 'static {
+    /// What is sent while nothing happens.
+    const COMMENT: &'static [u8] = b":\n\n";
+
+    /// Writes the next of what there is to tell at the end of a piece, which may be nothing for this client; `None` once all
+    /// was told. It is asked again until the piece is large enough or nothing is there, so that what comes at once is sent at
+    /// once.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        piece: &mut Vec<u8>,
+    ) -> Poll<Option<Result<(), serde_json::Error>>>;
+
+    /// Writes the last event for a client that took nothing for so long.
+    fn write_dropped(
+        &mut self,
+        waited: Duration,
+        piece: &mut Vec<u8>,
+    ) -> Result<(), serde_json::Error>;
+}
+
+/// Writes an event of this name, or one without a name, whose data is JSON.
+pub(crate) fn write_event(
+    piece: &mut Vec<u8>,
+    name: Option<&str>,
+    data: &impl Serialize,
+) -> Result<(), serde_json::Error> {
+    if piece.is_empty() {
+        piece.reserve(USUAL_BYTES);
+    }
+    if let Some(name) = name {
+        writeln!(piece, "event: {name}").map_err(serde_json::Error::io)?;
+    }
+    piece.extend_from_slice(b"data: ");
+    // JSON has no line breaks of its own.
+    serde_json::to_writer(&mut *piece, data)?;
+    piece.extend_from_slice(b"\n\n");
+    Ok(())
+}
 
 /// The header that names the last record that a client had.
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
@@ -93,7 +143,12 @@ impl Streams {
     /// Answers with the events of a run that came after one of its records, to its last.
     pub(crate) fn answer(&self, run: RunId, events: Events, last: Seq) -> Response {
         let frames = SharedFrames::of_run(&self.frames, run);
-        let stream = EventStream::new(events, frames, last, self.metrics.clone());
-        (EVENT_STREAM, [DO_NOT_BUFFER], Body::new(stream)).into_response()
+        self.send(RunEvents::new(events, frames, last))
+    }
+
+    /// Answers with what a source tells, to its end.
+    pub(crate) fn send(&self, source: impl Source) -> Response {
+        let stream = EventStream::new(source, self.metrics.clone());
+        (EVENT_STREAM, Body::new(stream)).into_response()
     }
 }

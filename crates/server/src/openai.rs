@@ -15,6 +15,7 @@ mod error;
 mod models;
 mod responses;
 mod run;
+mod stream;
 mod thoughts;
 mod tools;
 mod waits;

@@ -1,4 +1,4 @@
-//! One client: asks for a stream, and notes how late each delta is.
+//! One client: asks for a stream by one of the server's APIs, and notes how late each delta is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,19 +16,97 @@ pub(crate) fn micros() -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
 
-/// Reads one stream to its end and returns how late each delta was, in microseconds.
-pub(crate) async fn listen(address: &str, session: usize, heard: &AtomicU64) -> Vec<u64> {
+/// How a stream is asked for, and which of its lines are deltas.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Api {
+    /// The server's own. The server to compare with answers to it, too.
+    Own,
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/responses`.
+    Responses,
+    /// `/agui`.
+    AgUi,
+}
+
+impl Api {
+    /// Finds one by its name.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "own" => Self::Own,
+            "chat" => Self::Chat,
+            "responses" => Self::Responses,
+            "agui" => Self::AgUi,
+            other => panic!("there is no API {other:?}: own, chat, responses, agui"),
+        }
+    }
+
+    /// Returns what it is called in the table.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "neuraxis-server",
+            Self::Chat => "its `/v1/chat/completions`",
+            Self::Responses => "its `/v1/responses`",
+            Self::AgUi => "its `/agui`",
+        }
+    }
+
+    fn path(self, session: usize) -> String {
+        match self {
+            Self::Own => format!("/api/v1/sessions/s{session}/turns"),
+            Self::Chat => "/v1/chat/completions".to_owned(),
+            Self::Responses => "/v1/responses".to_owned(),
+            Self::AgUi => "/agui".to_owned(),
+        }
+    }
+
+    fn body(self, session: usize) -> String {
+        let said = serde_json::json!([{ "id": "m", "role": "user", "content": "hello" }]);
+        let body = match self {
+            Self::Own => serde_json::json!({ "message": "hello" }),
+            Self::Chat => serde_json::json!({ "messages": said, "stream": true }),
+            Self::Responses => serde_json::json!({ "input": "hello", "stream": true }),
+            Self::AgUi => serde_json::json!({
+                "threadId": format!("t{session}"), "runId": "r", "state": {}, "messages": said, "tools": [],
+                "context": [], "forwardedProps": {}
+            }),
+        };
+        body.to_string()
+    }
+
+    /// Tells whether a line of data is a delta. `event` is the line before it that names the event, if any does; what is told
+    /// again at the end, in whole texts, was heard before.
+    fn is_delta(self, event: &[u8], line: &[u8]) -> bool {
+        let holds = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
+        match self {
+            // The server to compare with names no events.
+            Self::Own => event.is_empty() || event.starts_with(b"event: text_delta"),
+            Self::Chat => holds(b"\"delta\":{\"content\""),
+            Self::Responses => event.starts_with(b"event: response.output_text.delta"),
+            Self::AgUi => holds(b"TEXT_MESSAGE_CONTENT"),
+        }
+    }
+}
+
+/// Asks for a stream, and returns the connection before any of the answer was read.
+pub(crate) async fn ask(address: &str, api: Api, session: usize) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let body = "{\"message\": \"hello\"}";
+    let (path, body) = (api.path(session), api.body(session));
     let request = format!(
-        "POST /api/v1/sessions/s{session}/turns HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Accept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads one stream to its end and returns how late each delta was, in microseconds.
+pub(crate) async fn listen(address: &str, api: Api, session: usize, heard: &AtomicU64) -> Vec<u64> {
+    let mut stream = ask(address, api, session).await;
     let mut late = Vec::new();
     let mut rest = Vec::new();
-    let mut is_delta = true;
+    let mut event = Vec::new();
     let mut piece = vec![0; 16 * 1024];
     loop {
         let size = stream.read(&mut piece).await.unwrap();
@@ -40,10 +118,9 @@ pub(crate) async fn listen(address: &str, session: usize, heard: &AtomicU64) -> 
         let end = rest.iter().rposition(|byte| *byte == b'\n');
         let lines: Vec<u8> = rest.drain(..end.map_or(0, |end| end + 1)).collect();
         for line in lines.split(|byte| *byte == b'\n') {
-            // What is told again at the end, in records, was heard before.
             if line.starts_with(b"event: ") {
-                is_delta = line.starts_with(b"event: text_delta");
-            } else if line.starts_with(b"data: ") && is_delta {
+                event = line.to_vec();
+            } else if line.starts_with(b"data: ") && api.is_delta(&event, line) {
                 let before = late.len();
                 late.extend(times(line).map(|sent| now.saturating_sub(sent)));
                 heard.fetch_add((late.len() - before) as u64, Ordering::Relaxed);

@@ -16,6 +16,7 @@ mod pass_through;
 mod process;
 mod report;
 mod round;
+mod soak;
 mod turns;
 mod upstream;
 
@@ -23,6 +24,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use listen::Api;
 use process::Measured;
 use report::Row;
 use round::Round;
@@ -32,6 +34,9 @@ const STREAMS: &str = "1,100,1000";
 
 /// How long each round takes, in seconds, unless `NEURAXIS_BENCH_SECONDS` says otherwise.
 const SECONDS: &str = "20";
+
+/// Which APIs are measured, unless `NEURAXIS_BENCH_APIS` says otherwise.
+const APIS: &str = "own,chat,responses,agui";
 
 /// Deltas of each stream in a second.
 pub(crate) const RATE: u64 = 20;
@@ -65,6 +70,14 @@ async fn measure() {
             &format!("{}{}\n", turns::HEAD, rows.join("\n")),
         );
     }
+    if let Ok(minutes) = setting("NEURAXIS_BENCH_SOAK", "").parse() {
+        let upstream = Measured::upstream(soak::SECONDS).await;
+        print!("{}", soak::HEAD);
+        let rows = soak::rows(&upstream, minutes).await;
+        let table = format!("{}{}\n", soak::HEAD, rows.join("\n"));
+        return keep("bench-soak.md", &table);
+    }
+    let apis = setting("NEURAXIS_BENCH_APIS", APIS);
     let mut table = String::from(report::HEAD);
     print!("{table}");
     for streams in streams.split(',') {
@@ -74,15 +87,16 @@ async fn measure() {
         };
         let upstream = Measured::upstream(seconds).await;
         let bare = Measured::pass_through(&upstream.url).await;
-        let bare = round.run(&bare).await;
-        let ours = Measured::server(&upstream.url, "memory:").await;
-        let ours = round.run(&ours).await;
-        for row in [
-            Row::of("axum passes on", &round, &bare, None),
-            Row::of("neuraxis-server", &round, &ours, Some(&bare)),
-        ] {
+        let bare = round.run(&bare, Api::Own).await;
+        let mut tell = |row: Row| {
             println!("{row}");
             writeln!(table, "{row}").unwrap();
+        };
+        tell(Row::of("axum passes on", &round, &bare, None));
+        for api in apis.split(',').map(|name| Api::named(name.trim())) {
+            let ours = Measured::server(&upstream.url, "memory:").await;
+            let ours = round.run(&ours, api).await;
+            tell(Row::of(api.name(), &round, &ours, Some(&bare)));
         }
     }
     keep("bench-server.md", &table);

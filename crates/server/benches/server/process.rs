@@ -36,6 +36,8 @@ pub(crate) struct Measured {
 pub(crate) struct Used {
     pub(crate) processor: Duration,
     pub(crate) bytes: u64,
+    /// Descriptors that are open now.
+    pub(crate) descriptors: usize,
 }
 
 impl Measured {
@@ -79,6 +81,8 @@ impl Measured {
             .env_remove("NEURAXIS_BENCH_STREAMS")
             .env_remove("NEURAXIS_BENCH_SECONDS")
             .env_remove("NEURAXIS_BENCH_TURNS")
+            .env_remove("NEURAXIS_BENCH_APIS")
+            .env_remove("NEURAXIS_BENCH_SOAK")
             .env("HOME", folder.path())
             .stdout(Stdio::piped())
             .stdin(Stdio::null())
@@ -107,9 +111,11 @@ impl Measured {
         let processor = Duration::from_millis((ticks(11) + ticks(12)) * 1_000 / TICKS);
         let pages = read("statm");
         let pages: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let open = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
         Used {
             processor,
             bytes: pages * PAGE,
+            descriptors: open.count(),
         }
     }
 }

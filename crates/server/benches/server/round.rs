@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::RATE;
-use crate::listen::listen;
+use crate::listen::{Api, listen};
 use crate::process::{Measured, Used};
 
 /// How much longer than it should a round may take, for what is behind to come.
@@ -35,16 +35,16 @@ pub(crate) struct Outcome {
 
 impl Round {
     /// Listens to all streams of one server.
-    pub(crate) async fn run(&self, server: &Measured) -> Outcome {
+    pub(crate) async fn run(&self, server: &Measured, api: Api) -> Outcome {
         let address = server.url.strip_prefix("http://").unwrap().to_owned();
         // What is needed once is there before anything is measured.
-        warm_up(&address, self.duration).await;
+        warm_up(&address, api, self.duration).await;
         let heard = Arc::new(AtomicU64::new(0));
         let idle = server.used();
         let listening: Vec<_> = (0..self.streams)
             .map(|session| {
                 let (address, heard) = (address.clone(), Arc::clone(&heard));
-                tokio::spawn(async move { listen(&address, session, &heard).await })
+                tokio::spawn(async move { listen(&address, api, session, &heard).await })
             })
             .collect();
         let (begin, end) = self.amid(server, &heard).await;
@@ -75,9 +75,9 @@ impl Round {
     }
 }
 
-async fn warm_up(address: &str, duration: Duration) {
+async fn warm_up(address: &str, api: Api, duration: Duration) {
     let heard = AtomicU64::new(0);
-    let one = listen(address, usize::MAX, &heard);
+    let one = listen(address, api, usize::MAX, &heard);
     let late = timeout(duration + PATIENCE, one).await.unwrap();
     assert!(!late.is_empty(), "no delta was heard of {address}");
 }

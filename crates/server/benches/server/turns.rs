@@ -15,8 +15,8 @@ use crate::report::millis;
 
 /// The head of the table.
 pub(crate) const HEAD: &str = "\
-| store | asked | turns a second | p50, ms | p99, ms | processor time of a turn, ms |
-| --- | --- | ---: | ---: | ---: | ---: |
+| store | asked | turns a second | p50, ms | p99, ms | processor time of a turn, ms | KiB kept of an idle session |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |
 ";
 
 /// How many clients ask one turn after another, as quickly as they are answered.
@@ -55,18 +55,25 @@ fn stores(folder: &TempDir, postgres: Option<&Postgres>) -> Vec<(&'static str, S
 
 /// Who asks one server.
 #[derive(Clone)]
-struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
-    server: Arc<Measured>,
+    pub(crate) server: Arc<Measured>,
     sessions: Arc<AtomicUsize>,
 }
 
 impl Client {
-    fn of(server: Measured) -> Self {
+    pub(crate) fn of(server: Measured) -> Self {
         Self {
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
             server: Arc::new(server),
             sessions: Arc::default(),
+        }
+    }
+
+    /// Takes turns one after another.
+    pub(crate) async fn at_once(&self, count: usize) {
+        for _ in 0..count {
+            self.turn().await;
         }
     }
 
@@ -83,12 +90,6 @@ impl Client {
         assert_eq!(answer.status(), 200);
         answer.bytes().await.unwrap();
         u64::try_from(began.elapsed().as_micros()).unwrap()
-    }
-
-    async fn at_once(&self, count: usize) {
-        for _ in 0..count {
-            self.turn().await;
-        }
     }
 
     /// Each client asks as soon as it is answered.
@@ -127,12 +128,15 @@ impl Client {
         took.sort_unstable();
         let turns = u32::try_from(took.len()).unwrap();
         let processor = (after.processor - before.processor).as_secs_f64() * 1e3;
+        // Each turn left a session behind that nobody uses.
+        let kept = after.bytes.saturating_sub(before.bytes) / u64::from(turns);
         let row = format!(
-            "| {store} | {how} | {:.0} | {:.2} | {:.2} | {:.3} |",
+            "| {store} | {how} | {:.0} | {:.2} | {:.2} | {:.3} | {:.1} |",
             f64::from(turns) / seconds,
             millis(&took, 50),
             millis(&took, 99),
             processor / f64::from(turns),
+            f64::from(u32::try_from(kept).unwrap()) / 1_024.0,
         );
         println!("{row}");
         row

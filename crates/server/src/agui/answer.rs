@@ -1,18 +1,20 @@
 //! The stream of events that a front end is answered with.
 
-use std::collections::VecDeque;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use axum::response::Response;
+use futures_util::Stream;
 use neuraxis::core::RunId;
-use neuraxis::{Events, Orchestrator, RunHandle, RunStatus, Runs};
+use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus, Runs};
 use tokio::runtime::Handle;
 
 use super::event::{Body, PROTOCOL_VERSION, Told};
 use super::input::Named;
 use super::mapping::Mapping;
-use crate::events::DO_NOT_BUFFER;
+use crate::events::{Source, Streams, write_event};
 use crate::problem::Problem;
 use crate::turns::no_result;
 
@@ -62,27 +64,20 @@ impl Drop for EndIfLeft {
     }
 }
 
-/// What is left to tell.
-struct Left {
-    telling: Telling,
-    ready: VecDeque<Told>,
-}
-
 impl Telling {
     /// Answers with the run.
-    pub(super) fn answer(mut self) -> Response {
+    pub(super) fn answer(mut self, streams: &Streams) -> Response {
         self.mapping.begin();
-        let left = Left {
-            ready: self.mapping.take().into(),
-            telling: self,
-        };
-        let frames = stream::unfold(left, |mut left| async move {
-            let told = left.next().await?;
-            Some((frame(&told), left))
-        });
-        let keep_alive = KeepAlive::new().text("ping");
-        let stream = Sse::new(frames).keep_alive(keep_alive);
-        ([DO_NOT_BUFFER], stream).into_response()
+        streams.send(Left::Events(Box::new(self)))
+    }
+
+    /// Returns the next event, or `None` at the end or where nothing more is told.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        // Elsewhere a run that waits is followed on: the client has to decide first.
+        if self.handle.is_none() && self.mapping.waits() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.events).poll_next(cx)
     }
 
     /// Tells how the run ended, or that it waits.
@@ -120,36 +115,70 @@ impl Telling {
     }
 }
 
-impl Left {
-    async fn next(&mut self) -> Option<Told> {
-        loop {
-            if let Some(told) = self.ready.pop_front() {
-                return Some(told);
-            }
-            if self.telling.end.is_settled {
-                return None;
-            }
-            let telling = &mut self.telling;
-            // Elsewhere a run that waits is followed on: the client has to decide first.
-            let is_told = telling.handle.is_none() && telling.mapping.waits();
-            let event = match is_told {
-                true => None,
-                false => telling.events.next().await,
-            };
-            match event {
-                Some(event) => telling.mapping.hear(&event),
-                None => {
-                    telling.settle().await;
-                    telling.end.is_settled = true;
+/// What is left to tell.
+enum Left {
+    Events(Box<Telling>),
+    End(Pin<Box<dyn Future<Output = Box<Telling>> + Send>>),
+    Nothing,
+}
+
+impl Source for Left {
+    const COMMENT: &'static [u8] = b": ping\n\n";
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        piece: &mut Vec<u8>,
+    ) -> Poll<Option<Result<(), serde_json::Error>>> {
+        let told = match self {
+            Self::Events(telling) => {
+                let mut told = telling.mapping.take();
+                // How it begins is there before anything was heard.
+                if told.is_empty() {
+                    if let Some(event) = ready!(telling.poll_event(cx)) {
+                        telling.mapping.hear(&event);
+                        told = telling.mapping.take();
+                    } else if let Self::Events(mut telling) = mem::replace(self, Self::Nothing) {
+                        *self = Self::End(Box::pin(async move {
+                            telling.settle().await;
+                            telling
+                        }));
+                    }
                 }
+                told
             }
-            self.ready = telling.mapping.take().into();
-        }
+            Self::End(telling) => {
+                let mut telling = ready!(telling.as_mut().poll(cx));
+                telling.end.is_settled = true;
+                *self = Self::Nothing;
+                telling.mapping.take()
+            }
+            Self::Nothing => return Poll::Ready(None),
+        };
+        let mut each = told.iter();
+        Poll::Ready(Some(
+            each.try_for_each(|told| write_event(piece, None, told)),
+        ))
+    }
+
+    /// Says that the run ends, which dropping this sees to.
+    fn write_dropped(
+        &mut self,
+        waited: Duration,
+        piece: &mut Vec<u8>,
+    ) -> Result<(), serde_json::Error> {
+        let seconds = waited.as_secs();
+        let failed = Body::RunError {
+            message: format!("nothing was taken for {seconds} seconds, and the run was ended"),
+            code: "dropped".to_owned(),
+            usage: Vec::new(),
+        };
+        write_event(piece, None, &Told::from(failed))
     }
 }
 
 /// Answers that what was wanted of a run cannot be, once the client has to hear it as an event.
-pub(super) fn refused(named: Named, problem: &Problem) -> Response {
+pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Response {
     let Named {
         thread_id,
         run_id,
@@ -168,11 +197,24 @@ pub(super) fn refused(named: Named, problem: &Problem) -> Response {
         code: told.name.to_owned(),
         usage: Vec::new(),
     };
-    let frames = [started, failed].map(|body| frame(&body.into()));
-    let stream = Sse::new(stream::iter(frames));
-    ([DO_NOT_BUFFER], stream).into_response()
+    streams.send(Refused(vec![started, failed].into_iter()))
 }
 
-fn frame(told: &Told) -> Result<sse::Event, axum::Error> {
-    sse::Event::default().json_data(told)
+/// What is told of a request that was refused.
+struct Refused(std::vec::IntoIter<Body>);
+
+impl Source for Refused {
+    fn poll_write(
+        &mut self,
+        _: &mut Context<'_>,
+        piece: &mut Vec<u8>,
+    ) -> Poll<Option<Result<(), serde_json::Error>>> {
+        let told = self.0.next().map(Told::from);
+        Poll::Ready(told.map(|told| write_event(piece, None, &told)))
+    }
+
+    /// It is told in one piece, so that nobody waits for it.
+    fn write_dropped(&mut self, _: Duration, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        Ok(())
+    }
 }

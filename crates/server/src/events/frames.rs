@@ -8,6 +8,8 @@ use axum::body::Bytes;
 use neuraxis::Event;
 use neuraxis::core::RunId;
 
+use super::write_event;
+
 /// The most events of one run that are kept encoded: listeners that keep up are this close to each other.
 const MAX_KEPT: usize = 64;
 
@@ -131,22 +133,14 @@ fn encode(event: &Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
 fn write(event: &Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     use io::Write as _;
 
-    let head = match event {
+    let kind = match event {
         Event::Record(record) => {
-            write!(
-                out,
-                "id: {}\nevent: {}\ndata: ",
-                record.seq,
-                record.body.kind()
-            )
+            writeln!(out, "id: {}", record.seq).map_err(serde_json::Error::io)?;
+            record.body.kind()
         }
-        Event::Live(live) => write!(out, "event: {}\ndata: ", live.body.kind()),
+        Event::Live(live) => live.body.kind(),
     };
-    head.map_err(serde_json::Error::io)?;
-    // JSON has no line breaks of its own.
-    serde_json::to_writer(&mut *out, event)?;
-    out.extend_from_slice(b"\n\n");
-    Ok(())
+    write_event(out, Some(kind), event)
 }
 
 #[cfg(test)]

@@ -1,41 +1,30 @@
-//! The body of an answer that consists of events. It needs no task and no queue of its own: whoever sends it asks for more,
-//! and gets all that came meanwhile in one piece.
+//! The body of an answer that consists of events, in whichever protocol. It needs no task and no queue of its own: whoever
+//! sends it asks for more, and gets all that came meanwhile in one piece.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use futures_util::Stream;
 use hyper::body::Frame;
-use neuraxis::Event;
-use neuraxis::core::Seq;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::frames::Frames;
+use super::Source;
 use crate::metrics::Metrics;
 
 /// After this time without an event a comment is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// The comment.
-const COMMENT: &[u8] = b":\n\n";
 
 /// From this size on a piece is sent, though there may be more events.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// How long a client may take nothing while there is something for it; its connection is closed soon after if it still takes
 /// nothing.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The events of one run, after one of its records, as they are sent to one client.
+/// The events of one run as they are sent to one client.
 pub(super) struct EventStream<S> {
-    events: S,
-    frames: Frames,
-    /// What came before this record, and with it, is left out.
-    from: Seq,
-    /// The last record that was sent.
-    last: Seq,
+    source: S,
     /// When something was given to be sent last.
     given: Instant,
     /// Whether nobody has asked for more since.
@@ -45,14 +34,11 @@ pub(super) struct EventStream<S> {
     metrics: Metrics,
 }
 
-impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
+impl<S: Source> EventStream<S> {
     /// Begins to send events. Needs a tokio runtime.
-    pub(super) fn new(events: S, frames: Frames, last: Seq, metrics: Metrics) -> Self {
+    pub(super) fn new(source: S, metrics: Metrics) -> Self {
         Self {
-            events,
-            frames,
-            from: last,
-            last,
+            source,
             given: Instant::now(),
             is_taken: true,
             heartbeat: Box::pin(sleep(HEARTBEAT)),
@@ -65,16 +51,8 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
     fn gather(&mut self, cx: &mut Context<'_>) -> Result<Vec<u8>, serde_json::Error> {
         let mut piece = Vec::new();
         while piece.len() < PIECE_BYTES {
-            match Pin::new(&mut self.events).poll_next(cx) {
-                Poll::Ready(Some(event)) if event.is_after(self.from) => {
-                    let seq = match &event {
-                        Event::Record(record) => record.seq,
-                        Event::Live(_) => self.last,
-                    };
-                    self.frames.write(event, &mut piece)?;
-                    self.last = seq;
-                }
-                Poll::Ready(Some(_)) => {}
+            match self.source.poll_write(cx, &mut piece) {
+                Poll::Ready(Some(written)) => written?,
                 Poll::Ready(None) => {
                     self.is_over = true;
                     break;
@@ -85,18 +63,13 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
         Ok(piece)
     }
 
-    /// Returns what is sent to a client that took nothing for too long: the last event, which says how to go on.
-    fn farewell(&mut self) -> Bytes {
+    /// Returns what is sent to a client that took nothing for too long: the last event, which says so.
+    fn farewell(&mut self) -> Result<Bytes, serde_json::Error> {
         self.is_over = true;
         self.metrics.http().dropped();
-        let Seq(last) = self.last;
-        let seconds = PATIENCE.as_secs();
-        let detail = format!(
-            "nothing was taken for {seconds} seconds; go on from here with the header Last-Event-ID: {last}"
-        );
-        let data =
-            serde_json::json!({ "type": "dropped", "last_event_id": last, "detail": detail });
-        Bytes::from(format!("event: dropped\ndata: {data}\n\n"))
+        let mut piece = Vec::new();
+        self.source.write_dropped(PATIENCE, &mut piece)?;
+        Ok(piece.into())
     }
 
     fn give(&mut self, piece: Bytes) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
@@ -106,7 +79,7 @@ impl<S: Stream<Item = Event> + Unpin> EventStream<S> {
     }
 }
 
-impl<S: Stream<Item = Event> + Unpin> HttpBody for EventStream<S> {
+impl<S: Source> HttpBody for EventStream<S> {
     type Data = Bytes;
     type Error = serde_json::Error;
 
@@ -121,8 +94,10 @@ impl<S: Stream<Item = Event> + Unpin> HttpBody for EventStream<S> {
         }
         // Whoever sends asks again at once, unless its buffer is full.
         if !this.is_taken && this.given.elapsed() >= PATIENCE {
-            let farewell = this.farewell();
-            return this.give(farewell);
+            return match this.farewell() {
+                Ok(farewell) => this.give(farewell),
+                Err(error) => Poll::Ready(Some(Err(error))),
+            };
         }
         this.is_taken = true;
         let piece = match this.gather(cx) {
@@ -140,7 +115,7 @@ impl<S: Stream<Item = Event> + Unpin> HttpBody for EventStream<S> {
             let due = this.given + HEARTBEAT;
             if due <= Instant::now() {
                 this.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
-                return this.give(Bytes::from_static(COMMENT));
+                return this.give(Bytes::from_static(S::COMMENT));
             }
             this.heartbeat.as_mut().reset(due);
         }
@@ -162,15 +137,17 @@ pub(super) mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use futures_util::{StreamExt, stream};
+    use futures_util::{Stream, StreamExt, stream};
+    use neuraxis::Event;
     use neuraxis::core::uuid::Uuid;
     use neuraxis::core::{
-        AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId,
+        AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId, Seq,
     };
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::events::frames::SharedFrames;
+    use crate::events::run_events::RunEvents;
 
     const RUN: RunId = RunId(Uuid::nil());
 
@@ -193,11 +170,15 @@ pub(super) mod tests {
         })
     }
 
-    type Sent = EventStream<Pin<Box<dyn Stream<Item = Event> + Send>>>;
+    type Sent = EventStream<RunEvents<Pin<Box<dyn Stream<Item = Event> + Send>>>>;
 
     fn sent(events: impl Stream<Item = Event> + Send + 'static) -> Sent {
+        after(Seq(2), events)
+    }
+
+    fn after(last: Seq, events: impl Stream<Item = Event> + Send + 'static) -> Sent {
         let frames = SharedFrames::of_run(&Arc::default(), RUN);
-        EventStream::new(events.boxed(), frames, Seq(2), Metrics::new())
+        EventStream::new(RunEvents::new(events.boxed(), frames, last), Metrics::new())
     }
 
     async fn next(stream: &mut Sent) -> Option<String> {
@@ -231,8 +212,7 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_came_before_the_last_record_that_a_client_had_is_left_out() {
-        let mut old = sent(stream::iter([delta(0, "x")]));
-        old.from = Seq(4);
+        let mut old = after(Seq(4), stream::iter([delta(0, "x")]));
         assert_eq!(next(&mut old).await, None);
     }
 

@@ -21,11 +21,13 @@ use serde_json::Value;
 use super::asked::{Asked, Own};
 use super::content::{Content, result};
 use super::run::{self, Ended, Held, Place};
+use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{at_least_one, error, invalid, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
+use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::Problem;
 
@@ -111,6 +113,7 @@ struct FunctionIn {
 /// Takes a request.
 pub(super) async fn complete(
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
@@ -118,16 +121,16 @@ pub(super) async fn complete(
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
     let said: ChatRequest = parse(&bytes)?;
     drop(bytes);
-    let streams = said.stream.unwrap_or_default();
+    let is_stream = said.stream.unwrap_or_default();
     let with_usage = said.stream_options.unwrap_or_default().include_usage;
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
     let request = asked.into_request(limited.orchestrator(), &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request).await?;
-    if streams {
+    if is_stream {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default(), has_form);
-        return Ok(stream::answer(held, events, chunks));
+        return Ok(answer_as_it_comes(&streams, held, events, chunks));
     }
     drop(events);
     let ended = held.ended().await?;

@@ -5,7 +5,6 @@
 
 mod input;
 mod output;
-mod stream;
 mod writer;
 
 use axum::Json;
@@ -21,17 +20,20 @@ use serde_json::Value;
 
 use super::asked::{Asked, Own};
 use super::run::{self, Ended};
+use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{at_least_one, error, invalid, parse, temperature};
 use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
+use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
+use crate::refusal::{internal, with_causes};
 use input::{Input, conversation};
 pub(super) use output::ResponseOut;
-use writer::Writer;
+use writer::ResponseEvents;
 
 /// What stands before the id of a run in that of a response.
 const ID: &str = "resp_";
@@ -80,6 +82,7 @@ struct TextIn {
 /// Takes a request.
 pub(super) async fn create(
     State(limited): State<Limited>,
+    State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
@@ -87,7 +90,7 @@ pub(super) async fn create(
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
     let said: ResponseRequest = parse(&bytes)?;
     drop(bytes);
-    let streams = said.stream.unwrap_or_default();
+    let is_stream = said.stream.unwrap_or_default();
     let previous = said.previous_response_id.clone();
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
@@ -97,8 +100,9 @@ pub(super) async fn create(
     let handle = held.handle();
     let session = handle.session_id().clone();
     let begun = ResponseOut::begun(session, handle.run_id(), held.created(), model, previous);
-    if streams {
-        return Ok(stream::answer(held, events, begun, has_form));
+    if is_stream {
+        let told = ResponseEvents::to_client(begun, has_form);
+        return Ok(answer_as_it_comes(&streams, held, events, told));
     }
     drop(events);
     let ended = held.ended().await?;
@@ -107,7 +111,8 @@ pub(super) async fn create(
         return Ok(error::failed(ended.result.reply, &code));
     }
     let records = held.handle().records();
-    let response = Writer::whole(begun, &records, &ended, has_form);
+    let response = ResponseEvents::whole(begun, &records, &ended, has_form)
+        .map_err(|error| internal(&with_causes(&error)))?;
     Ok(error::not_again(Json(response).into_response()))
 }
 
@@ -141,7 +146,10 @@ pub(super) async fn retrieve(
     };
     let has_form = result.answer.is_some() || result.answer_fault.is_some();
     let ended = Ended { result, calls };
-    Ok(Json(Writer::whole(begun, &records, &ended, has_form)))
+    let response = ResponseEvents::whole(begun, &records, &ended, has_form);
+    Ok(Json(
+        response.map_err(|error| internal(&with_causes(&error)))?,
+    ))
 }
 
 fn run_of(id: &str) -> Option<RunId> {

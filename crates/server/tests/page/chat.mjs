@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, over, PHONE, say, sees, WIDE } from "./world.mjs";
+import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -12,11 +12,22 @@ export async function sends_and_streams(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
     const page = await world.open({ viewport, colorScheme });
     assert.equal(new URL(page.url()).hash, "", "the token left the address");
+    if (viewport === PHONE) {
+      // There is room for one control, which says what is chosen.
+      await sees(page, ".choices-word", "chat · moderate");
+      assert.equal(await page.locator("[aria-label=Mode]").isVisible(), false);
+      await choose(page, "Mode", "exploratory");
+      await sees(page, ".choices-word", "chat · exploratory");
+      await world.picture(page, `choices-${name}`);
+      await world.accessible(page, `choices ${name}`);
+      await choose(page, "Mode", "moderate");
+      await page.click(".choices-word");
+    }
     await world.picture(page, `welcome-${name}`);
     await world.accessible(page, `welcome ${name}`);
     await ask(page, "markdown please");
     const shown = page.locator(".turn .md");
-    for (const element of ["h4", "strong", "em", "del", "ol li ul li", "table thead th", "figure.code pre code", "blockquote a[rel~=noopener]", ".tick.done"]) assert.ok(await shown.locator(element).count(), `${element} in ${name}`);
+    for (const element of ["h4", "strong", "em", "del", "ol li ul li", "table thead th", "figure.code pre code", ".code-word", ".code-comment", ".code-string", "blockquote a[rel~=noopener]", ".tick.done"]) assert.ok(await shown.locator(element).count(), `${element} in ${name}`);
     await page.click(".code .button");
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn main\(\) \{/);
     assert.match(await page.locator(".facts").innerText(), /scripted[^]*tokens[^]*\$0\.0/);
@@ -142,18 +153,18 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
 
 export async function explains_the_choice(world) {
   const page = await world.open();
-  await page.selectOption("[aria-label=Mode]", "conservative");
+  await choose(page, "Mode", "conservative");
   await page.click("text=Why?");
   await sees(page, ".explained dd", "conservative");
   await sees(page, ".explained li", "Mode conservative");
-  await page.selectOption("[aria-label=Channel]", "code_task");
+  await choose(page, "Channel", "code_task");
   await sees(page, ".explained dd", "code_task");
   await world.accessible(page, "the explained decision");
   await world.picture(page, "decision");
   await page.focus("#message");
   await page.keyboard.press("Escape");
   assert.ok(await page.isHidden(".explained"));
-  await page.selectOption("[aria-label=Mode]", "moderate");
+  await choose(page, "Mode", "moderate");
   await ask(page, "private please");
   await sees(page, ".line-note.refused", "That folder is private.");
   await sees(page, ".line-note.refused", "Rule private (neuraxis.toml");
@@ -209,4 +220,59 @@ export async function goes_on_in_a_new_session(world) {
   assert.equal(await page.locator(".turn").count(), 1);
   await world.picture(page, "fork");
   assert.equal((await world.api("/sessions")).sessions.length, 2);
+}
+
+export async function asks_again_with_another_message(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  await ask(page, "private matters");
+  const old = new URL(page.url()).hash;
+  const edit = (at) => page.locator("[aria-label='Edit the message and ask again']").nth(at);
+  await edit(1).click();
+  await page.keyboard.type(", again");
+  await page.keyboard.press("Escape");
+  await sees(page, ".turn:nth-child(2) .bubble", "private matters");
+  assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Edit the message and ask again");
+  await edit(1).click();
+  await page.fill(".edit-message textarea", "plan it");
+  await world.accessible(page, "a message that is edited");
+  await world.picture(page, "edit-wide-light");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await over(page, 1);
+  await sees(page, ".turn .bubble", "plan it");
+  await sees(page, ".before .bubble", "markdown please");
+  assert.doesNotMatch(await page.locator(".chat").innerText(), /private/, "it goes on from what was said before the message");
+  // The first message has nothing before it.
+  await page.goto(`${world.url}/${old}`);
+  await over(page, 2);
+  await edit(0).click();
+  await page.fill(".edit-message textarea", "private matters, please");
+  await page.click("text=Ask again");
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await over(page, 1);
+  await sees(page, ".turn .bubble", "private matters, please");
+  assert.equal(await page.locator(".before").count(), 0);
+  assert.equal((await world.api("/sessions")).sessions.length, 3);
+}
+
+export async function keeps_conversations_and_runs_as_files(world) {
+  const page = await world.open();
+  await ask(page, "private matters");
+  const saved = async (click) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), click()]);
+    const parts = [];
+    for await (const part of await download.createReadStream()) parts.push(part);
+    return [download.suggestedFilename(), Buffer.concat(parts).toString("utf8")];
+  };
+  const [name, markdown] = await saved(() => page.click(".chat-tools .button"));
+  assert.equal(name, "private matters.md");
+  assert.match(markdown, /^# private matters\n\n## User\n\nprivate matters\n\n## Assistant\n\n\*\*Called `read_file`\*\*\n\n```json\n[^]*diary\.txt[^]*\*\*Result of `read_file`\*\*[^]*I may not read that\.\n$/);
+  await page.click(".actions a");
+  await page.waitForSelector(".bar-row");
+  const [file, lines] = await saved(() => page.click(".run-head button"));
+  assert.match(file, /^run-[0-9a-f-]+\.jsonl$/);
+  const records = lines.trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(records.map((record) => record.seq), records.map((_, at) => at + 1));
+  assert.equal(records.at(-1).type, "final");
 }

@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; and keys.
 
 import assert from "node:assert/strict";
-import { ask, over, PHONE, say, sees, WIDE } from "./world.mjs";
+import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -10,7 +10,7 @@ const question = async (page, text) => {
 
 export async function approves_with_the_token(world) {
   const page = await world.open({ token: false });
-  await page.selectOption("[aria-label=Channel]", "code_task");
+  await choose(page, "Channel", "code_task");
   await question(page, "write a note");
   await sees(page, ".ask .diff .added", "+An old line.");
   await page.click("text=All arguments");
@@ -38,8 +38,10 @@ export async function approves_with_the_token(world) {
   // Other arguments are written to the last digit.
   await question(page, "patch it");
   await sees(page, ".ask .diff .removed", "-An old line.");
-  await page.click("text=Edit the arguments");
+  // They are there before anybody looks: whoever unfolds them and writes at once changes these.
   const patch = await page.inputValue(".ask textarea");
+  assert.match(JSON.parse(patch).patch, /A new line\./);
+  await page.click("text=Edit the arguments");
   await page.fill(".ask textarea", "{");
   await page.click(".ask .primary");
   await sees(page, ".ask [role=alert]", "not JSON");
@@ -50,12 +52,22 @@ export async function approves_with_the_token(world) {
   await page.click(".turn:last-child .call summary");
   await sees(page, ".call-body .diff .added", "Another line.");
   await world.picture(page, "changed-wide-light");
+  // In the run one sees how long it waited, and what was decided.
+  await page.click(".turn:last-child .actions a");
+  await page.waitForSelector(".bar.wait");
+  await page.click(".bar-row:has(.bar.wait)");
+  await sees(page, ".detail dt", "Waited");
+  await sees(page, ".detail dd", "asks a person");
+  await sees(page, ".detail dd", "rule writes (neuraxis.toml:14)");
+  await sees(page, ".detail .line-note", "Approved by a person, with other arguments");
+  await sees(page, ".legend li", "Waiting");
+  await world.picture(page, "waited-wide-light");
 }
 
 export async function denies_with_a_reason(world) {
   for (const [name, viewport, colorScheme] of [["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"]]) {
     const page = await world.open({ viewport, colorScheme });
-    await page.selectOption("[aria-label=Channel]", "code_task");
+    await choose(page, "Channel", "code_task");
     await question(page, "write a note");
     // A question is there again after the page was loaded anew.
     await page.reload();
@@ -67,6 +79,10 @@ export async function denies_with_a_reason(world) {
     await over(page, 1);
     await sees(page, ".line-note", "Denied by a person: not today");
     await sees(page, ".line-note.refused", "not today");
+    // Why it was asked is another thing than why it was denied.
+    const notes = await page.locator(".call-below .line-note").allInnerTexts();
+    assert.deepEqual(notes, ["Denied by a person: not today", "Asked because of rule writes (neuraxis.toml:14)"]);
+    await world.picture(page, `denied-${name}`);
     assert.equal(world.file("notes.md"), undefined);
     await page.context().close();
   }
@@ -82,7 +98,7 @@ export async function asks_for_a_key(world) {
   await world.picture(page, "key-wide-light");
   await page.fill("#key-field", key);
   await page.press("#key-field", "Enter");
-  await page.selectOption("[aria-label=Channel]", "code_task");
+  await choose(page, "Channel", "code_task");
   await question(page, "write a note");
   assert.equal(await page.locator("dialog").count(), 0);
   // What the key does not allow, the page says.

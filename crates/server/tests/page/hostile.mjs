@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { HOSTILE } from "./model.mjs";
-import { over, REBOUND, say, sees } from "./world.mjs";
+import { choose, over, say, sees, REBOUND } from "./world.mjs";
 
 /** What there is on the page that must not be. */
 function intruders(page) {
@@ -18,7 +18,7 @@ const NOTHING = { pwned: undefined, odd: [], links: [] };
 
 export async function runs_nothing_of_what_models_say(world) {
   const page = await world.open();
-  await page.selectOption("[aria-label=Channel]", "code_task");
+  await choose(page, "Channel", "code_task");
   await say(page, `hostile ${HOSTILE}`);
   await page.waitForSelector(".ask .answers");
   await sees(page, ".ask .exact pre", "window.pwned = 1");
@@ -35,6 +35,13 @@ export async function runs_nothing_of_what_models_say(world) {
   await page.click(".actions a");
   await page.waitForSelector(".bar-row");
   assert.deepEqual(await intruders(page), NOTHING);
+  for (let at = 0; at < (await page.locator(".bar-row").count()); at += 1) {
+    await page.click(`.bar-row >> nth=${at}`);
+    await page.waitForSelector(".detail");
+    for (const summary of await page.locator(".detail summary").all()) await summary.click();
+    assert.deepEqual(await intruders(page), NOTHING);
+  }
+  await world.picture(page, "hostile-detail");
   for (const tab of ["Events", "Replay", "Decision"]) {
     await page.click(`[role=tab] >> text=${tab}`);
     assert.deepEqual(await intruders(page), NOTHING);
@@ -138,7 +145,8 @@ const MARKDOWN = [
   ["[a](/relative) [b](//elsewhere)", "<p>[a](/relative) [b](//elsewhere)</p>"],
   ["see https://a.example/b_c_(d), and", "<p>see <a href=\"https://a.example/b_c_(d)\">https://a.example/b_c_(d)</a>, and</p>"],
   ["| a | b |\n| - | -: |\n| 1 | 2 \\| 3 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2 | 3</td></tr></tbody></table>"],
-  ["```js\nlet a = \"<b>\";\n```", "<pre><code>let a = \"&lt;b&gt;\";</code></pre>"],
+  ["```js\nlet a = \"<b>\";\n```", "<pre><code><span>let</span> a = <span>\"&lt;b&gt;\"</span>;</code></pre>"],
+  ["```unheard-of\nlet a = 1;\n```", "<pre><code>let a = 1;</code></pre>"],
   ["```\nopen", "<pre><code>open</code></pre>"],
   ["", ""],
 ];

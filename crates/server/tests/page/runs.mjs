@@ -1,13 +1,18 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { ask, PHONE, sees, WIDE } from "./world.mjs";
+import { ask, choose, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
     const page = await world.open({ viewport, colorScheme });
-    await page.selectOption("[aria-label=Channel]", "code_task");
+    await choose(page, "Channel", "code_task");
     await ask(page, "plan it");
+    await sees(page, ".group summary", "3 tool calls · 2 done · 1 failed");
+    assert.doesNotMatch(await page.locator(".turn").innerText(), /not tried again/, "what is for the log stands in the log");
+    await page.click(".group > summary");
+    assert.equal(await page.locator(".group .call").first().isVisible(), false, "it can be folded away");
+    await page.click(".group > summary");
     await world.picture(page, `calls-${name}`);
     await world.accessible(page, `calls ${name}`);
     await page.click(".actions a");
@@ -18,8 +23,26 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".facts-list", "$0.0");
     await world.picture(page, `waterfall-${name}`);
     await world.accessible(page, `waterfall ${name}`);
-    // A bar leads to its record.
+    await sees(page, ".legend li", "paler until its first words");
+    // A bar says beside the others what it stands for, and leads to its record.
+    await page.click(".bar-row >> nth=6");
+    await sees(page, ".detail .sent.tool", "not_found");
+    await sees(page, ".detail dd", "scripted");
+    await sees(page, ".detail .sent.assistant", "update_plan");
+    await page.click("text=/earlier messages/");
+    await sees(page, ".detail .sent.user", "plan it");
+    await world.picture(page, `detail-model-${name}`);
+    await world.accessible(page, `details of a model call ${name}`);
+    await page.click("[aria-label='Close the details']");
+    assert.equal(await page.locator(".detail").count(), 0);
     await page.click(".bar-row >> nth=1");
+    await sees(page, ".detail dd", "may run");
+    await sees(page, ".detail .why", "because it reads");
+    await sees(page, ".detail pre", "Look at the project");
+    assert.equal(await page.locator(".bar-row").count(), 9, "the others stay");
+    await world.picture(page, `detail-tool-${name}`);
+    await world.accessible(page, `details of a tool ${name}`);
+    await page.click("[aria-label='Show the record among the events'], .detail >> text=Record");
     await page.waitForSelector(".log details[open]");
     await sees(page, ".log details[open] pre", "\"type\": \"tool_call\"");
     await page.selectOption("[aria-label=Kind]", "tool_result");
@@ -56,8 +79,8 @@ export async function shows_what_a_run_did(world) {
 
 export async function shows_agents_within_agents(world) {
   const page = await world.open({ colorScheme: "dark" });
-  await page.selectOption("[aria-label=Mode]", "exploratory");
-  await page.selectOption("[aria-label=Channel]", "deep_research");
+  await choose(page, "Mode", "exploratory");
+  await choose(page, "Channel", "deep_research");
   await ask(page, "research it");
   await sees(page, ".sub-agent summary", "The first half");
   assert.equal(await page.locator(".sub-agent").count(), 2);
@@ -68,5 +91,11 @@ export async function shows_agents_within_agents(world) {
   await page.waitForSelector(".bar.tool");
   const indents = await page.locator(".bar-name").evaluateAll((names) => names.map((name) => name.style.paddingInlineStart));
   assert.ok(new Set(indents).size > 1, "what sub-agents do is indented");
+  const count = await page.locator(".bar-row").count();
+  await page.click("[aria-label='What research led to']");
+  assert.equal(await page.locator(".bar-row").count(), count - 2, "and can be folded away");
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-expanded")), "false");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".bar-row").count(), count);
   await world.picture(page, "agents-waterfall-wide-dark");
 }

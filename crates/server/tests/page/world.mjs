@@ -195,6 +195,14 @@ function once(emitter, name) {
   return new Promise((done) => emitter.once(name, (...all) => done(all)));
 }
 
+/** Chooses an agent, a channel or a mode, which a narrow page folds away. */
+export async function choose(page, name, value) {
+  const field = page.locator(`[aria-label=${name}]`);
+  await field.locator("option").first().waitFor({ state: "attached" });
+  if (!(await field.isVisible()) && (await page.locator(".choices-word").isVisible())) await page.click(".choices-word");
+  await field.selectOption(value);
+}
+
 /** Says something on the page. */
 export async function say(page, text) {
   await page.fill("#message", text);

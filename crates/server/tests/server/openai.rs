@@ -12,6 +12,8 @@ use neuraxis::ports::{LlmClient, Tool};
 use neuraxis::{Orchestrator, OrchestratorBuilder, Policy, PolicyConfig, Role};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::Client;
 use crate::support::client::answer;
@@ -142,6 +144,38 @@ async fn an_answer_comes_piece_by_piece_with_thoughts_usage_and_an_end() {
     assert_eq!(last["usage"]["total_tokens"], 12);
     assert!(chunks[0]["usage"].is_null());
     assert!(chunks.iter().all(|chunk| chunk["id"] == chunks[0]["id"]));
+}
+
+#[tokio::test]
+async fn what_is_there_at_once_is_sent_in_one_piece() {
+    let server = InProcess::of(ScriptedModel::always(reply::text("Hello."))).await;
+    for (path, body, first, last) in [
+        (
+            "/v1/chat/completions",
+            json!({"messages": [user("Hello.")], "stream": true}),
+            "\"finish_reason\":\"stop\"",
+            "[DONE]",
+        ),
+        (
+            "/v1/responses",
+            json!({"input": "Hello.", "stream": true}),
+            "response.output_text.done",
+            "response.completed",
+        ),
+    ] {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(server.address()).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let piece = &answer[answer.find(first).unwrap()..answer.rfind(last).unwrap()];
+        assert!(!piece.contains('\r'), "a chunk begins in {piece}");
+    }
 }
 
 #[tokio::test]

@@ -46,6 +46,8 @@ scenarios! {
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
+    fn a_message_is_asked_again_in_other_words_and_what_was_said_before_it_stays() = "asks_again_with_another_message";
+    fn conversations_and_runs_are_kept_as_files() = "keeps_conversations_and_runs_as_files";
     fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
     fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";

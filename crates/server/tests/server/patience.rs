@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_testkit::{Script, ScriptedModel, reply};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -139,6 +140,35 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_of_another_protocol_that_takes_nothing_is_let_go_and_counted_too() {
+    let hello = json!([{ "id": "m1", "role": "user", "content": "hello" }]);
+    let front_end = json!({
+        "threadId": "t", "runId": "r", "state": {}, "messages": hello, "tools": [], "context": [], "forwardedProps": {}
+    });
+    for (path, body) in [
+        (
+            "/v1/chat/completions",
+            json!({ "messages": hello, "stream": true }),
+        ),
+        ("/v1/responses", json!({ "input": "hello", "stream": true })),
+        ("/agui", front_end),
+    ] {
+        let model = ScriptedModel::always(reply::text("x".repeat(3 * LARGE)));
+        let server = InProcess::of(model).await;
+        let stream = ask(&server, path, &body.to_string()).await;
+        sleep(2 * PATIENCE).await;
+        tokio::time::resume();
+        let answer = read(stream).await;
+        assert!(answer.0.starts_with("HTTP/1.1 200 OK"), "{path}");
+        let figures = server.client().get("/metrics").send().await.unwrap();
+        let figures = figures.text().await.unwrap();
+        let is_counted = figures.contains("neuraxis_listeners_dropped_total 1\n");
+        assert!(is_counted, "{path}: {figures}");
+        tokio::time::pause();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_does_not_keep_the_server_from_stopping() {
     let model = ScriptedModel::always(reply::text("x".repeat(LARGE)));
     let server = InProcess::of(model).await;
@@ -156,10 +186,15 @@ async fn a_client_that_takes_nothing_does_not_keep_the_server_from_stopping() {
 
 /// Begins a turn.
 async fn ask_for_events(server: &InProcess) -> TcpStream {
+    let path = "/api/v1/sessions/s/turns";
+    ask(server, path, "{\"message\": \"hello\"}").await
+}
+
+/// Sends a request, and takes nothing of its answer.
+async fn ask(server: &InProcess, path: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
-    let body = "{\"message\": \"hello\"}";
     let request = format!(
-        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -4,18 +4,14 @@
 //! a model says in a call that fails and is made again cannot be taken back here; its text begins anew after an empty line.
 //! An answer of a form comes in one piece, since only the whole of it is checked. Calls that are handed over come at the end.
 
-use std::convert::Infallible;
-
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use neuraxis::Event;
 use neuraxis::engine::Words;
-use neuraxis::{Event, Events};
 use serde::Serialize;
 
 use super::{CallOut, Ended, Held, Place, UsageOut, error_code, finish_reason, id_of};
-use crate::events::DO_NOT_BUFFER;
-use crate::openai::error::{self, ErrorBody, not_again};
+use crate::events::write_event;
+use crate::openai::error::ErrorBody;
+use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
 /// One piece of an answer.
@@ -25,7 +21,7 @@ struct Chunk<'a> {
     object: &'static str,
     created: i64,
     model: &'a str,
-    choices: Vec<Choice>,
+    choices: &'a [Choice],
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Option<UsageOut>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,16 +82,26 @@ impl Chunks {
         }
     }
 
-    fn delta(&mut self, delta: Delta, finish_reason: Option<&'static str>) -> sse::Event {
+    fn delta(
+        &mut self,
+        delta: Delta,
+        finish_reason: Option<&'static str>,
+        piece: &mut Vec<u8>,
+    ) -> Written {
         let choice = Choice {
             index: 0,
             delta,
             finish_reason,
         };
-        self.chunk(vec![choice], None)
+        self.chunk(&[choice], None, piece)
     }
 
-    fn chunk(&mut self, choices: Vec<Choice>, usage: Option<UsageOut>) -> sse::Event {
+    fn chunk(
+        &mut self,
+        choices: &[Choice],
+        usage: Option<UsageOut>,
+        piece: &mut Vec<u8>,
+    ) -> Written {
         let chunk = Chunk {
             id: &self.id,
             object: "chat.completion.chunk",
@@ -105,24 +111,25 @@ impl Chunks {
             usage: self.with_usage.then_some(usage),
             neuraxis: std::mem::take(&mut self.tells_place).then(|| self.place.clone()),
         };
-        data(&chunk)
+        write_event(piece, None, &chunk)
     }
+}
 
-    fn first(&mut self) -> sse::Event {
+impl Writer for Chunks {
+    fn begin(&mut self, piece: &mut Vec<u8>) -> Written {
         let delta = Delta {
             role: Some("assistant"),
             content: Some(String::new()),
             ..Delta::default()
         };
-        self.delta(delta, None)
+        self.delta(delta, None, piece)
     }
 
-    /// Returns what a client is told of an event, if anything.
-    fn hear(&mut self, event: &Event) -> Option<sse::Event> {
+    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
         let mut delta = Delta::default();
         if let Some(text) = self.words.hear(event) {
             if self.at_once {
-                return None;
+                return Ok(());
             }
             delta.content = Some(text);
             self.has_said = true;
@@ -133,19 +140,17 @@ impl Chunks {
                 false => text.to_owned(),
             });
         } else {
-            return None;
+            return Ok(());
         }
-        Some(self.delta(delta, None))
+        self.delta(delta, None, piece)
     }
 
-    /// Returns what stands at the end of an answer.
-    fn last(&mut self, ended: &Ended) -> Vec<sse::Event> {
+    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
         let Ended { result, calls } = ended;
         if !ended.is_answered() {
             let body = ErrorBody::of_run(result.reply.clone(), &error_code(result));
-            return vec![data(&body)];
+            return self.fail(&body, piece);
         }
-        let mut last = Vec::new();
         let is_told = !self.at_once && result.finish_reason.is_some();
         if !is_told && !result.reply.is_empty() {
             let reply = &result.reply;
@@ -157,72 +162,27 @@ impl Chunks {
                 content,
                 ..Delta::default()
             };
-            last.push(self.delta(delta, None));
+            self.delta(delta, None, piece)?;
         }
         for (index, call) in calls.iter().enumerate() {
             let delta = Delta {
                 tool_calls: vec![CallOut::new(Some(index), call)],
                 ..Delta::default()
             };
-            last.push(self.delta(delta, None));
+            self.delta(delta, None, piece)?;
         }
         self.place = self.place.clone().ended(ended);
         self.tells_place = true;
-        last.push(self.delta(Delta::default(), Some(finish_reason(result))));
+        self.delta(Delta::default(), Some(finish_reason(result)), piece)?;
         if self.with_usage {
             let usage = UsageOut::new(&result.usage.total);
-            last.push(self.chunk(Vec::new(), Some(usage)));
+            self.chunk(&[], Some(usage), piece)?;
         }
-        last.push(sse::Event::default().data("[DONE]"));
-        last
+        piece.extend_from_slice(b"data: [DONE]\n\n");
+        Ok(())
     }
-}
 
-/// Where a stream stands.
-enum Stage {
-    First,
-    Events,
-    Last(std::vec::IntoIter<sse::Event>),
-}
-
-/// Answers with the pieces as they come. The run ends with the answer: whoever stops reading ends it.
-pub(super) fn answer(held: Held, events: Events, chunks: Chunks) -> Response {
-    let state = (held, events, chunks, Stage::First);
-    let frames = stream::unfold(
-        state,
-        |(held, mut events, mut chunks, mut stage)| async move {
-            let frame = loop {
-                match &mut stage {
-                    Stage::First => {
-                        stage = Stage::Events;
-                        break chunks.first();
-                    }
-                    Stage::Events => match events.next().await {
-                        Some(event) => {
-                            if let Some(frame) = chunks.hear(&event) {
-                                break frame;
-                            }
-                        }
-                        None => {
-                            let last = match held.ended().await {
-                                Ok(ended) => chunks.last(&ended),
-                                Err(problem) => vec![data(&error::in_stream(&problem))],
-                            };
-                            stage = Stage::Last(last.into_iter());
-                        }
-                    },
-                    Stage::Last(frames) => break frames.next()?,
-                }
-            };
-            Some((Ok::<_, Infallible>(frame), (held, events, chunks, stage)))
-        },
-    );
-    let stream = Sse::new(frames).keep_alive(KeepAlive::default());
-    not_again(([DO_NOT_BUFFER], stream).into_response())
-}
-
-fn data(body: &impl Serialize) -> sse::Event {
-    // Texts and numbers can be written as JSON, which has no line ends.
-    let json = serde_json::to_string(body).unwrap_or_default();
-    sse::Event::default().data(json)
+    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
+        write_event(piece, None, error)
+    }
 }

@@ -1,0 +1,114 @@
+//! Load for some minutes, of which nothing may be left: turns, streams that are read and streams that are left, on SQLite. Once
+//! nobody asks any more, memory and descriptors have to be what they were after the first minute.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::listen::{Api, ask, listen};
+use crate::process::{Measured, Used};
+use crate::turns::Client;
+
+/// The head of the table.
+pub(crate) const HEAD: &str = "\
+| minute | turns | MiB | descriptors |
+| ---: | ---: | ---: | ---: |
+";
+
+/// How long an answer is streamed, in seconds.
+pub(crate) const SECONDS: u64 = 2;
+
+/// Streams of one wave: so many by each API are read, and as many are left in the middle.
+const STREAMS: usize = 10;
+
+/// Turns of one wave that are answered in one piece.
+const TURNS: usize = 20;
+
+/// How long nobody asks before it is looked at: connections that are kept are closed after 30 seconds.
+const IDLE: Duration = Duration::from_secs(40);
+
+/// How much more may be left than after the first minute: what a database and an allocator keep for the next time.
+const MOST_BYTES: u64 = 24 * 1024 * 1024;
+const MOST_DESCRIPTORS: usize = 6;
+
+/// Loads a server for so many minutes, and returns the rows.
+///
+/// # Panics
+///
+/// If memory or descriptors do not come back.
+pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("soak.db").display());
+    let client = Client::of(Measured::server(&upstream.url, &store).await);
+    let mut rows = Vec::new();
+    let mut turns = 0;
+    let mut first = None;
+    for minute in 1..=minutes {
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            turns += wave(&client, turns).await;
+        }
+        // What is needed once is there after the first minute.
+        if minute == 1 || minute == minutes {
+            sleep(IDLE).await;
+        }
+        let used = client.server.used();
+        first.get_or_insert(used);
+        rows.push(row(minute, turns, used));
+    }
+    let (first, last) = (first.unwrap(), client.server.used());
+    assert!(
+        last.bytes <= first.bytes + MOST_BYTES,
+        "{} bytes after the first minute, {} at the end",
+        first.bytes,
+        last.bytes
+    );
+    assert!(
+        last.descriptors <= first.descriptors + MOST_DESCRIPTORS,
+        "{} descriptors after the first minute, {} at the end",
+        first.descriptors,
+        last.descriptors
+    );
+    rows
+}
+
+/// Asks for all there is at once, waits for what is read, and returns how many turns that were.
+async fn wave(client: &Client, begun: usize) -> usize {
+    let address = client.server.url.strip_prefix("http://").unwrap();
+    let apis = [Api::Own, Api::Chat, Api::Responses, Api::AgUi];
+    let mut asking = JoinSet::new();
+    for number in 0..STREAMS * apis.len() {
+        let (api, address) = (apis[number % apis.len()], address.to_owned());
+        // Beside those of the turns, which count from 0.
+        let session = 1_000_000 + begun + number;
+        asking.spawn(async move {
+            listen(&address, api, session, &AtomicU64::new(0)).await;
+        });
+        let address = client
+            .server
+            .url
+            .strip_prefix("http://")
+            .unwrap()
+            .to_owned();
+        asking.spawn(async move {
+            let mut stream = ask(&address, api, 2_000_000 + session).await;
+            let mut some = [0; 256];
+            // It has begun, and is left.
+            assert!(stream.read(&mut some).await.unwrap() > 0);
+        });
+    }
+    let turns = client.clone();
+    asking.spawn(async move { turns.at_once(TURNS).await });
+    asking.join_all().await;
+    2 * STREAMS * apis.len() + TURNS
+}
+
+fn row(minute: u64, turns: usize, used: Used) -> String {
+    let mib = used.bytes / 1_024 / 1_024;
+    let row = format!("| {minute} | {turns} | {mib} | {} |", used.descriptors);
+    println!("{row}");
+    row
+}

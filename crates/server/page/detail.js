@@ -1,0 +1,136 @@
+// What one bar of a waterfall stands for, beside it: what a model was sent and gave, what a tool was called with and gave, what
+// was decided about it, what it took and cost.
+
+import { appendVisible, button, codeBox, el } from "./dom.js";
+import { clock, duration, money, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
+import { render } from "./markdown.js";
+import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
+
+/** Lays out what a record is about. `close` and `reveal` are what the person can do from there. */
+export function detailOf(records, seq, { close, reveal }) {
+  // A pause stands before the record that ended it.
+  const record = records.find((it) => it.seq === Math.ceil(seq));
+  if (!record) return undefined;
+  const isPause = seq !== record.seq;
+  const parts = isPause ? [el("p", { text: `Nothing was asked before attempt ${record.attempt}.` })] : KINDS[record.type]?.(record, records) ?? [codeBox(pretty(record), { label: "Record" })];
+  const title = record.name ?? (record.type === "llm_failed" || record.type === "llm_call" ? "Model call" : record.type.replaceAll("_", " "));
+  return el("section", { class: "detail", tabindex: "-1", "aria-label": isPause ? "Pause" : `Details of ${title}` },
+    el("div", { class: "row detail-head" }, appendVisible(el("h2"), isPause ? "Pause" : title), record.agent !== "a0" && el("span", { class: "tag", text: record.agent }),
+      button({ text: "Record", label: "Show the record among the events", className: "quiet small", onClick: () => reveal(record.seq) }), button({ name: "cross", label: "Close the details", className: "quiet small", onClick: close })),
+    parts);
+}
+
+const KINDS = {
+  llm_call: (record, records) => [modelFacts(record), ...sent(record, records), ...given(record)],
+  llm_failed: (record) => [modelFacts(record), failure(record.error?.message ?? reasonOf(record.error?.kind)), el("p", { class: "hint", text: record.next === "follows" ? "Another attempt followed." : reasonOf(record.next) })],
+  tool_call: (record, records) => toolParts(record.tool_call_id, records),
+  tool_result: (record, records) => toolParts(record.tool_call_id, records),
+  tool_failed: (record) => [factList([["Attempt", record.attempt], ["Took", duration(record.duration_ms)]]), failure(messageOf(record.value))],
+  approval_requested: (record, records) => toolParts(record.tool_call_id, records),
+  waiting: (record) => [el("p", { text: "A client runs the tool and brings its result." }), codeBox(pretty(record.pending), { label: "What it waits for" })],
+};
+
+const failure = (text) => appendVisible(el("p", { class: "line-note error" }), String(text ?? ""));
+
+const head = (text) => el("h3", { text });
+
+function factList(facts) {
+  return el("dl", { class: "facts-list" }, facts.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value)))));
+}
+
+function modelFacts(record) {
+  const usage = record.reply?.usage ?? record.usage ?? {};
+  const sum = (count) => (count ? tokens(count) : undefined);
+  return factList([
+    ["Model", record.reply?.model?.model ?? record.model?.model], ["Role", record.served_by === record.role ? record.role : `${record.served_by ?? ""} for ${record.role}`],
+    ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
+    ["Sent", sum(usage.prompt_tokens)], ["of them cached", sum(usage.cached_tokens)], ["Received", sum(usage.completion_tokens)], ["of them reasoning", sum(usage.reasoning_tokens)],
+    ["Cost", record.cost_micro_usd === undefined ? undefined : `${record.cost_label === "estimated" ? "~" : ""}${money(record.cost_micro_usd)}`],
+    ["Attempt", record.attempt > 1 ? record.attempt : undefined], ["Ended", record.reply?.finish && reasonOf(record.reply.finish)],
+  ]);
+}
+
+/** What a model call adds to the conversation before it is made. */
+function added(record, records) {
+  const results = (record.results ?? []).map((id) => records.find((it) => it.type === "tool_result" && it.tool_call_id === id)).filter(Boolean);
+  return [...results.map((it) => ({ role: "tool", name: it.name, content: it.status === "done" ? it.value : messageOf(it.value) })), ...(record.messages ?? [])];
+}
+
+/** What the model was sent: what is new, and folded away what it had been sent before. */
+function sent(record, records) {
+  const before = records.filter((it) => it.type === "llm_call" && it.agent === record.agent && it.seq < record.seq);
+  const earlier = before.flatMap((it) => [...added(it, records), { role: "assistant", parts: it.reply?.parts ?? [] }]);
+  const fresh = added(record, records);
+  const started = records.find((it) => it.type === "run_started");
+  const count = earlier.length + (record.agent === "a0" ? started?.history?.count ?? 0 : 0);
+  const prompt = record.agent === "a0" ? started?.spec?.root?.system_prompt : undefined;
+  return [
+    head("Input"),
+    prompt && folded("Instructions", () => [render(el("div", { class: "md" }), prompt)]),
+    count > 0 && folded(`${count} earlier ${count === 1 ? "message" : "messages"}`, () => [
+      earlier.length < count && el("p", { class: "hint", text: "Those of earlier runs stand in the session." }), ...earlier.map(shownMessage)]),
+    ...fresh.map(shownMessage),
+    fresh.length === 0 && el("p", { class: "hint", text: "Nothing new since the call before." }),
+  ].filter(Boolean);
+}
+
+function given(record) {
+  const parts = record.reply?.parts ?? [];
+  const reasoning = parts.filter((part) => part.type === "reasoning").map((part) => part.text).join("\n\n");
+  return [head("Output"), reasoning && folded("Reasoning", () => [render(el("div", { class: "md" }), reasoning)]), shownMessage({ role: "assistant", parts })].filter(Boolean);
+}
+
+const ROLES = { user: "User", assistant: "Model", system: "Instructions", tool: "Result" };
+
+function shownMessage(message) {
+  const text = textOf(message);
+  const calls = (message.parts ?? []).filter((part) => part.type === "tool_call");
+  const other = (message.parts ?? []).filter((part) => !["text", "tool_call", "reasoning"].includes(part.type));
+  const content = typeof message.content === "string" ? message.content : message.content && pretty(message.content);
+  return el("div", { class: `sent ${message.role}` },
+    el("p", { class: "label" }, ROLES[message.role] ?? message.role, message.name && appendVisible(el("code"), ` ${message.name}`)),
+    text && render(el("div", { class: "md" }), text),
+    content && codeBox(content, { label: "Result" }),
+    calls.map((call) => el("div", {}, el("p", { class: "label" }, "Calls ", appendVisible(el("code"), call.name)), codeBox(spread(call.arguments), { label: "Arguments" }))),
+    other.map((part) => el("p", { class: "hint", text: part.type.replaceAll("_", " ") })));
+}
+
+/** Something that is laid out once it is unfolded. */
+function folded(title, make) {
+  const body = el("div", { class: "stack" });
+  return el("details", { class: "folded", on: { toggle: () => body.childNodes.length || body.append(...make().filter(Boolean)) } }, el("summary", { text: title }), body);
+}
+
+function toolParts(id, records) {
+  const of = (type) => records.find((it) => it.type === type && it.tool_call_id === id);
+  const [call, result, asked, decided] = [of("tool_call"), of("tool_result"), of("approval_requested"), of("approval_decided")];
+  const found = verdictOf(id, records);
+  const args = call?.arguments ?? asked?.arguments ?? "";
+  const failed = records.filter((it) => it.type === "tool_failed" && it.tool_call_id === id);
+  const changes = changesOf(call?.name ?? asked?.name, args);
+  return [
+    factList([
+      ["Verdict", found && { run: "may run", ask: "asks a person", deny: "denied" }[found.verdict]], ["Rule", found?.rule && ruleOf(found.rule)], ["Class", (found?.class ?? call?.class)?.replaceAll("_", " ")],
+      ["Begun", call && clock(call.at)], ["Took", duration(result?.duration_ms)], ["Attempts", failed.length ? failed.length + 1 : undefined],
+      ["Waited", asked && decided && duration(new Date(decided.at) - new Date(asked.at))],
+    ]),
+    found?.reason && appendVisible(el("p", { class: "why" }), found.reason),
+    decided && appendVisible(el("p", { class: `line-note ${decided.decision === "deny" ? "refused" : ""}` }), decisionOf(decided)),
+    args && args !== "{}" && head("Arguments"), changes, args && args !== "{}" && codeBox(spread(args), { label: "Arguments" }),
+    ...failed.map((it) => failure(`Attempt ${it.attempt}: ${messageOf(it.value)}`)),
+    ...(result ? shownResult(result) : [el("p", { class: "hint", text: "There is no result yet." })]),
+  ].filter(Boolean);
+}
+
+function decisionOf({ decision, reason, arguments: other, remember }) {
+  const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;
+  return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for the session" : ""}`;
+}
+
+/** What was found about a call: the verdicts of its reply stand in the order of its calls. */
+function verdictOf(id, records) {
+  const [, agent, index, place] = /_(a\d+)_(\d+)_(\d+)$/.exec(id) ?? [];
+  const reply = records.find((it) => it.type === "llm_call" && it.agent === agent && String(it.content_index) === index);
+  const verdict = reply && records.find((it) => it.type === "verdict" && it.agent === agent && it.seq > reply.seq);
+  return verdict?.calls[Number(place)];
+}

@@ -1,0 +1,74 @@
+//! The events of a run as the server's own API tells them, after one of its records.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::Stream;
+use neuraxis::Event;
+use neuraxis::core::Seq;
+use serde_json::json;
+
+use super::frames::Frames;
+use super::{Source, write_event};
+
+/// The events of one run for one client.
+pub(super) struct RunEvents<S> {
+    events: S,
+    frames: Frames,
+    /// What came before this record, and with it, is left out.
+    from: Seq,
+    /// The last record that was written.
+    last: Seq,
+}
+
+impl<S> RunEvents<S> {
+    /// Tells what came after a record, 0 for all.
+    pub(super) const fn new(events: S, frames: Frames, last: Seq) -> Self {
+        Self {
+            events,
+            frames,
+            from: last,
+            last,
+        }
+    }
+}
+
+impl<S: Stream<Item = Event> + Unpin + Send + 'static> Source for RunEvents<S> {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        piece: &mut Vec<u8>,
+    ) -> Poll<Option<Result<(), serde_json::Error>>> {
+        let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) else {
+            return Poll::Ready(None);
+        };
+        if !event.is_after(self.from) {
+            return Poll::Ready(Some(Ok(())));
+        }
+        let seq = match &event {
+            Event::Record(record) => record.seq,
+            Event::Live(_) => self.last,
+        };
+        let written = self.frames.write(event, piece);
+        if written.is_ok() {
+            self.last = seq;
+        }
+        Poll::Ready(Some(written))
+    }
+
+    /// Says from where the client can go on.
+    fn write_dropped(
+        &mut self,
+        waited: Duration,
+        piece: &mut Vec<u8>,
+    ) -> Result<(), serde_json::Error> {
+        let Seq(last) = self.last;
+        let seconds = waited.as_secs();
+        let detail = format!(
+            "nothing was taken for {seconds} seconds; go on from here with the header Last-Event-ID: {last}"
+        );
+        let data = json!({ "type": "dropped", "last_event_id": last, "detail": detail });
+        write_event(piece, Some("dropped"), &data)
+    }
+}

@@ -1,0 +1,103 @@
+//! An answer as it comes, in whichever of OpenAI's protocols. Who stops reading ends the run, for nobody else waits for it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::response::Response;
+use futures_util::Stream;
+use neuraxis::{Event, Events};
+
+use super::error::{ErrorBody, in_stream, not_again};
+use super::run::{Ended, Held};
+use crate::events::{Source, Streams};
+use crate::problem::Problem;
+
+/// Whether what was to be told could be written as JSON.
+pub(super) type Written = Result<(), serde_json::Error>;
+
+/// Writes an answer in one protocol, at the end of what is there already.
+pub(super) trait Writer: Unpin + Send + 'static {
+    /// Writes what stands before the answer.
+    fn begin(&mut self, piece: &mut Vec<u8>) -> Written;
+
+    /// Writes what a client is told of an event, which may be nothing.
+    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written;
+
+    /// Writes what the run came to.
+    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written;
+
+    /// Writes why there is no end to tell.
+    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written;
+}
+
+/// Answers with what a writer makes of a run, as it comes.
+pub(super) fn answer_as_it_comes(
+    streams: &Streams,
+    held: Held,
+    events: Events,
+    writer: impl Writer,
+) -> Response {
+    not_again(streams.send(Answer {
+        held: Some(held),
+        stage: Stage::First,
+        events,
+        writer,
+    }))
+}
+
+/// An answer on its way.
+struct Answer<W> {
+    /// The run, until it has ended.
+    held: Option<Held>,
+    stage: Stage,
+    events: Events,
+    writer: W,
+}
+
+/// What is told next.
+enum Stage {
+    First,
+    Events,
+    End(Pin<Box<dyn Future<Output = Result<Ended, Problem>> + Send>>),
+    Nothing,
+}
+
+impl<W: Writer> Source for Answer<W> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, piece: &mut Vec<u8>) -> Poll<Option<Written>> {
+        let written = match &mut self.stage {
+            Stage::First => {
+                self.stage = Stage::Events;
+                self.writer.begin(piece)
+            }
+            Stage::Events => {
+                if let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) {
+                    self.writer.hear(&event, piece)
+                } else {
+                    self.stage = match self.held.take() {
+                        Some(held) => Stage::End(Box::pin(async move { held.ended().await })),
+                        None => Stage::Nothing,
+                    };
+                    Ok(())
+                }
+            }
+            Stage::End(ended) => {
+                let ended = ready!(ended.as_mut().poll(cx));
+                self.stage = Stage::Nothing;
+                match ended {
+                    Ok(ended) => self.writer.end(&ended, piece),
+                    Err(problem) => self.writer.fail(&in_stream(&problem), piece),
+                }
+            }
+            Stage::Nothing => return Poll::Ready(None),
+        };
+        Poll::Ready(Some(written))
+    }
+
+    /// Says that the run ends, which dropping the answer sees to.
+    fn write_dropped(&mut self, waited: Duration, piece: &mut Vec<u8>) -> Written {
+        let seconds = waited.as_secs();
+        let why = format!("nothing was taken for {seconds} seconds, and the run was ended");
+        self.writer.fail(&ErrorBody::of_run(why, "dropped"), piece)
+    }
+}
