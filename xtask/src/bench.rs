@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
-//! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
-//! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
+//! `--wire`: what reading a streamed reply costs, and how late it is heard. With `--tracing`: what tracing costs a run.
+//! `cargo xtask bench server`: what the server adds to a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
 //! a second on each store, kept in `target/bench-turns.md`.
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::provision;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What to measure by its name.
-    #[arg(conflicts_with_all = ["store", "turn_loop", "wire"])]
+    #[arg(conflicts_with_all = ["store", "turn_loop", "wire", "tracing"])]
     what: Option<What>,
     /// How many streams are open at a time, round by round (server; 1,100,1000 if left out).
     #[arg(long, requires = "what")]
@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// Measure streamed replies instead: what reading one costs beyond reading its bytes, and how late it is heard.
     #[arg(long, conflicts_with_all = ["store", "turn_loop"])]
     wire: bool,
+    /// Measure what tracing costs a run instead: without it, sampled out, and exported.
+    #[arg(long, conflicts_with_all = ["store", "turn_loop", "wire"])]
+    tracing: bool,
 }
 
 /// What can be measured by its name.
@@ -76,6 +79,9 @@ impl Options {
         }
         if self.wire {
             return cargo("bench --package neuraxis --bench stream");
+        }
+        if self.tracing {
+            return cargo("bench --package neuraxis-otel --bench tracing");
         }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");
