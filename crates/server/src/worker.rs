@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use neuraxis_app::{
-    BuildError, Config, DriverKind, Environment, Origin, Sources, Worker, WorkerError,
+    BuildError, Config, DriverKind, Environment, Origin, Sources, Telemetry, Worker, WorkerError,
 };
 
 use crate::keys::Keys;
@@ -62,6 +62,7 @@ pub(crate) async fn run(
     environment: Environment,
     sources: Sources,
     config: &Config,
+    telemetry: Telemetry,
 ) -> Result<(), WorkFailure> {
     if config.driver().kind == DriverKind::Local {
         let at = config.origin("driver.kind");
@@ -79,6 +80,7 @@ pub(crate) async fn run(
         keys: Keys::default(),
         is_loopback: true,
         duty: Duty::Work,
+        telemetry: telemetry.clone(),
     };
     let app = wiring.build(config, None).await?;
     let told = stop::signal()?;
@@ -102,6 +104,9 @@ pub(crate) async fn run(
     worker.serve(until).await;
     app.orchestrator.suspend(Duration::ZERO).await;
     app.stop_servers().await;
+    for notice in telemetry.close().await {
+        tracing::warn!("{notice}");
+    }
     tracing::info!("stopped");
     Ok(())
 }
