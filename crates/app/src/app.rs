@@ -1,5 +1,6 @@
 //! Wires an engine as the configuration says.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
+use neuraxis_otel::Endpoints;
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_restate::{ConfigFault, RestateDispatcher};
 use neuraxis_sql::OpenError;
@@ -19,6 +21,7 @@ use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
 use crate::mcp::McpServers;
 use crate::providers::Provider;
+use crate::secrecy::discreet;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
 use crate::telemetry::{Telemetry, TelemetryError};
@@ -212,9 +215,10 @@ impl<'a> AppBuilder<'a> {
     pub async fn build(self) -> Result<App, BuildError> {
         let (config, environment) = (self.config, self.environment);
         let is_configured = self.store.is_none();
+        let is_replay = matches!(self.tape, Tape::Replay(_));
         let opened = match self.store {
             Some(store) => store,
-            None => OpenStore::open(config).await?,
+            None => OpenStore::open(config, environment).await?,
         };
         let recording = match &self.tape {
             Tape::Record(file) => Some(environment.working_dir().join(file)),
@@ -243,6 +247,7 @@ impl<'a> AppBuilder<'a> {
         builder = commands::absent(builder, config);
         let Models {
             clients,
+            addresses,
             mut notices,
             tapes,
         } = match self.tape {
@@ -252,7 +257,10 @@ impl<'a> AppBuilder<'a> {
         };
         notices.extend_from_slice(config.notices());
         notices.extend(commands::notice(config));
+        let mut endpoints = mcp_endpoints(config);
         for (role, client) in clients {
+            let address = addresses.get(&role).map(String::as_str);
+            endpoints = endpoints.model(role.clone(), client.info().model, address);
             builder = builder.model(role, client);
         }
         let telemetry = match self.telemetry {
@@ -261,6 +269,10 @@ impl<'a> AppBuilder<'a> {
             // Without the configured store there are no runs worth telling of.
             None => Telemetry::default(),
         };
+        // A recording says nothing of where models are, and others may use the same telemetry.
+        if !is_replay {
+            telemetry.know(endpoints);
+        }
         builder = telemetry.attach(builder);
         for extend in self.extend {
             builder = extend(builder);
@@ -330,8 +342,18 @@ fn dispatching(
 /// The models that answer, by the roles that they serve.
 struct Models {
     clients: Vec<(Role, Arc<dyn LlmClient>)>,
+    /// Where they answer, without what may be a secret.
+    addresses: BTreeMap<Role, String>,
     notices: Vec<String>,
     tapes: Tapes,
+}
+
+/// Names the MCP servers, for spans.
+fn mcp_endpoints(config: &Config) -> Endpoints {
+    let servers = config.mcp().servers.iter();
+    servers.fold(Endpoints::default(), |endpoints, (name, server)| {
+        endpoints.mcp_server(name.clone(), server.url.as_deref())
+    })
 }
 
 /// Lets models answer, and records them if so wished.
@@ -343,6 +365,7 @@ async fn discovered(
     let discovery = discover(config, environment).await;
     let mut notices = Vec::from_iter(discovery.notices());
     let mut tapes = Tapes::replaying(discovery.cassettes);
+    let mut addresses = BTreeMap::new();
     let endpoints = discovery.endpoints.into_iter();
     let endpoints: Vec<_> = endpoints
         .map(|(role, endpoint)| {
@@ -355,20 +378,25 @@ async fn discovered(
                 let notice = endpoint.info().notice.into_iter();
                 notices.extend(notice.map(|notice| format!("{role}: {notice}")));
             }
+            if let Some(address) = &endpoint.address {
+                addresses.insert(role.clone(), address.clone());
+            }
             Ok((role, endpoint.client()))
         })
         .collect::<Result<_, BuildError>>()?;
+    let secrets = secrets_of(config, environment);
     if let Some(file) = file {
         let file = environment.working_dir().join(file);
-        tapes.record(file, SystemClock.now(), secrets_of(config, environment))?;
+        tapes.record(file, SystemClock.now(), secrets.clone())?;
     }
     let models = endpoints.into_iter();
     let models = models.map(|(role, client)| {
-        let client = tapes.before(&role, client);
+        let client = tapes.before(&role, discreet(client, &secrets));
         (role, client)
     });
     Ok(Models {
         clients: models.collect(),
+        addresses,
         notices,
         tapes,
     })
@@ -395,6 +423,7 @@ fn replayed(
     let file = recorded.file.display();
     Ok(Models {
         clients,
+        addresses: BTreeMap::new(),
         notices: vec![format!("replaying {file}: no model is asked")],
         tapes: Tapes::replaying(vec![cassette]),
     })

@@ -297,6 +297,11 @@ impl Config {
         }
         if let Some(lines) = &self.telemetry.json_lines {
             own = own.store(lines.path.clone());
+            for number in 1..=lines.files {
+                let mut older = lines.path.clone().into_os_string();
+                older.push(format!(".{number}"));
+                own = own.store(PathBuf::from(older));
+            }
         }
         own = environment
             .data_dir()

@@ -163,16 +163,21 @@ impl ModelError {
     }
 }
 
-/// Returns what takes the keys out of a text: those of configured models, and those in the usual variables.
+/// Returns what takes out of a text what no output may hold: the keys of models, those that are configured and those in the
+/// usual variables, what lets spans into a backend, the password of the database, and what the patterns of `[telemetry]`
+/// match.
 #[must_use]
 pub fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
+    let patterns = config.telemetry().redact.iter();
     Redactor::new(secrets(config, environment).iter().map(Secret::expose))
+        .with_patterns(patterns.map(|pattern| pattern.0.clone()))
 }
 
 fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     let mut secrets = configured::secrets(config.models(), environment);
     secrets.extend(found::secrets(environment));
     secrets.extend(crate::web::secret(config, environment));
+    secrets.extend(crate::secrecy::secrets(config, environment));
     secrets
 }
 

@@ -10,6 +10,8 @@ use neuraxis_sql::{Contents, OpenError, SqlStore};
 
 use crate::app::BuildError;
 use crate::config::{Config, Origin};
+use crate::discover::secrets_of;
+use crate::environment::Environment;
 use crate::names::shown;
 
 /// The schemes of the stores that this build has.
@@ -24,16 +26,21 @@ pub struct OpenStore {
 
 impl OpenStore {
     /// Opens the store that the configuration names. A file is made if it is missing; its folder only if it is the user's
-    /// data folder, since one that somebody named and that is not there may be a slip.
+    /// data folder, since one that somebody named and that is not there may be a slip. A copy of its log is without the
+    /// secrets that are known and what `[telemetry]` wants out.
     ///
     /// # Errors
     ///
     /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn open(config: &Config) -> Result<Self, BuildError> {
+    pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
         let url = config.store().url();
+        let log = config.store().log.clone().map(|log| {
+            let secrets = secrets_of(config, environment);
+            log.redacted_by(move |line| secrets.text(line).into_owned())
+        });
         if config.store().is_in_memory() {
             let store = MemoryStore::new();
-            let Some(log) = config.store().log.clone() else {
+            let Some(log) = log else {
                 return Ok(Self::of_memory(store));
             };
             let copied = log.appender().map_err(|source| {
@@ -50,7 +57,8 @@ impl OpenStore {
                 scheme: scheme.map(shown),
             });
         }
-        let database = config.store().database();
+        let mut database = config.store().database();
+        database.log = log;
         let at = config.origin("store.url");
         let folder = database
             .file()

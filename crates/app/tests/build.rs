@@ -204,7 +204,7 @@ async fn sessions_are_kept_in_the_data_folder_where_no_store_is_named() {
     app.close().await;
 
     assert!(data.join("sessions.db").is_file());
-    let again = OpenStore::open(&config).await.unwrap();
+    let again = OpenStore::open(&config, &surroundings).await.unwrap();
     let history = again.sessions().history(&session).await.unwrap();
     assert!(!history.is_empty());
     again.close().await;

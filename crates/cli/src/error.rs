@@ -15,6 +15,7 @@ use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 use crate::harmless::{harmless, one_line, plain_to_see};
 use crate::interrupt::Signal;
 use crate::invocation;
+use crate::secrecy::without_secrets;
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
@@ -146,7 +147,7 @@ impl CommandError {
     /// Returns what went wrong, with its causes, on one line.
     pub(crate) fn in_one_line(&self) -> String {
         let causes: Vec<String> = self.error.chain().map(ToString::to_string).collect();
-        one_line(&causes.join(": "))
+        one_line(&without_secrets(&causes.join(": ")))
     }
 
     /// Tells the user, and returns the exit code.
@@ -175,17 +176,21 @@ impl CommandError {
             Kind::Configuration => "wrong configuration: ",
             Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting => "",
         };
-        let error = one_line(&self.error.to_string());
+        let error = one_line(&without_secrets(&self.error.to_string()));
         // A run that waits does what it was asked to do, and one of which a call was denied has said something.
         match self.kind {
             Kind::Waiting | Kind::Denied => writeln!(out, "{HINT}note{HINT:#}: {error}")?,
             _ => writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?,
         }
         for cause in self.error.chain().skip(1) {
-            write_cause(out, &cause.to_string())?;
+            write_cause(out, &without_secrets(&cause.to_string()))?;
         }
         for hint in &self.hints {
-            writeln!(out, "{HINT}hint{HINT:#}: {}", harmless(hint))?;
+            writeln!(
+                out,
+                "{HINT}hint{HINT:#}: {}",
+                harmless(&without_secrets(hint))
+            )?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ mod progress;
 mod quantities;
 mod question;
 mod rows;
+mod secrecy;
 mod setup;
 mod status;
 mod terminal;

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::detail::Detail;
 use crate::harmless::one_line;
+use crate::secrecy::without_secrets;
 use crate::status::Status;
 use crate::terminal;
 use crate::wrap::broken;
@@ -96,13 +97,15 @@ impl Progress {
     /// Says something that everybody should know.
     pub(crate) fn warn(&self, what: &str) {
         const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-        self.tell(&format!("{WARNING}warning{WARNING:#}: {}", one_line(what)));
+        let what = one_line(&without_secrets(what));
+        self.tell(&format!("{WARNING}warning{WARNING:#}: {what}"));
     }
 
     /// Says something that everybody should know before it begins.
     pub(crate) fn notice(&self, what: &str) {
         const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
-        self.tell(&format!("{NOTICE}note{NOTICE:#}: {}", one_line(what)));
+        let what = one_line(&without_secrets(what));
+        self.tell(&format!("{NOTICE}note{NOTICE:#}: {what}"));
     }
 
     /// Writes a line, broken between words where a terminal shows it.

@@ -10,6 +10,7 @@ use neuraxis_app::{
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
 use crate::progress::Progress;
+use crate::secrecy;
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone)]
@@ -92,7 +93,9 @@ impl Setup {
             Some(file) => self.sources().with_file(file),
             None => self.sources(),
         };
-        Ok(Config::load(environment, &sources)?)
+        let config = Config::load(environment, &sources)?;
+        secrecy::keep_out(&config, environment);
+        Ok(config)
     }
 
     /// Merges the configuration in given surroundings as if nobody trusted the file that is found there, which then says
@@ -147,7 +150,7 @@ impl Loaded {
         if let Some(notice) = nowhere_to_keep(&self.config, &self.environment) {
             Progress::new().notice(&notice);
         }
-        Ok(OpenStore::open(&self.config).await?)
+        Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
 
     /// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, EffectId, RunId};
 
-/// The place of a request in a distributed trace, after W3C Trace Context (version 00).
+/// The place of a request in a distributed trace, after W3C Trace Context. One of a later version is read as far as version 00
+/// goes, and passed on as that.
 ///
 /// In JSON it is an object with the headers `traceparent` and, if there is one, `tracestate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,7 +132,7 @@ impl EffectId {
     }
 }
 
-/// A text that is no `traceparent` header of version 00.
+/// A text that is no `traceparent` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a traceparent: it must be 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, not all zeros"
@@ -155,12 +156,12 @@ impl FromStr for TraceContext {
         };
         let mut fields = text.split('-');
         let mut parsed = || {
-            let version = fields.next().filter(|version| *version == "00");
-            version?;
+            let version = hex(fields.next(), 2).filter(|version| *version != 0xff)?;
             let trace_id = hex(fields.next(), 32).filter(|id| *id != 0)?;
             let span_id = hex(fields.next(), 16).filter(|id| *id != 0)?;
             let flags = hex(fields.next(), 2)?;
-            fields.next().is_none().then_some(())?;
+            // A later version may have more behind it, of which nobody knows here what it means.
+            (version > 0 || fields.next().is_none()).then_some(())?;
             let span_id = u64::try_from(span_id).ok()?;
             Some(Self {
                 trace_id,
@@ -221,16 +222,29 @@ mod tests {
     }
 
     #[test]
+    fn a_traceparent_of_a_later_version_is_read_as_far_as_it_is_known() {
+        let known = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+        for later in [
+            format!("01-{known}-01"),
+            format!("cc-{known}-09-what-will-be"),
+        ] {
+            let context: TraceContext = later.parse().unwrap();
+            assert_eq!(context.to_string(), format!("00-{known}-01"), "{later}");
+        }
+        for none in [
+            format!("ff-{known}-01"),
+            format!("00-{known}-01-more"),
+            format!("01-{known}-1"),
+        ] {
+            assert!(none.parse::<TraceContext>().is_err(), "{none}");
+        }
+    }
+
+    #[test]
     fn malformed_traceparents_are_refused() {
         let zeros = "00-00000000000000000000000000000000-00f067aa0ba902b7-01";
         let upper = "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01";
-        for header in [
-            "",
-            "00",
-            zeros,
-            upper,
-            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-        ] {
+        for header in ["", "00", zeros, upper] {
             assert_eq!(
                 header.parse::<TraceContext>(),
                 Err(InvalidTraceParent),

@@ -10,7 +10,7 @@ mod execution;
 
 use std::sync::Arc;
 
-use neuraxis_core::{AgentName, Message};
+use neuraxis_core::{AgentName, Message, TraceContext};
 use neuraxis_ports::RequestContext;
 
 pub use alone::AgentRun;
@@ -58,6 +58,8 @@ pub struct Agent {
     pub(crate) engine: Option<Arc<Engine>>,
     /// Who asks, and what else tools, hooks and instructions are to know of what is asked of it alone.
     pub(crate) context: RequestContext,
+    /// The trace that what is asked of it alone is part of.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl Agent {
@@ -72,6 +74,7 @@ impl Agent {
             definition: Arc::new(Definition::named(AgentName::MAIN_THREAD)),
             engine: Some(engine),
             context: RequestContext::default(),
+            trace: None,
         }
     }
 
@@ -86,6 +89,14 @@ impl Agent {
     #[must_use]
     pub fn with_context(mut self, context: RequestContext) -> Self {
         self.context = context;
+        self
+    }
+
+    /// Makes what is asked of this value alone from then on a part of a trace, at the span that asks: such as that of the
+    /// request that a program answers with it. As with [`with_context`](Self::with_context), each caller has a clone of its own.
+    #[must_use]
+    pub fn with_trace(mut self, trace: TraceContext) -> Self {
+        self.trace = Some(trace);
         self
     }
 

@@ -88,6 +88,7 @@ fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
                     "duration_ms": millis(call.duration),
                 }),
             );
+            let called = priced(called, call);
             std::iter::once(called).chain(thought).collect()
         }
         RecordBody::ToolCall(started) => vec![trace(
@@ -120,6 +121,15 @@ fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Adds what a call cost, where that is known.
+fn priced(mut called: TraceRecord, call: &LlmCall) -> TraceRecord {
+    if let (Some(cost), Value::Object(data)) = (call.cost, &mut called.data) {
+        data.insert("cost_micro_usd".to_owned(), json!(cost));
+        data.insert("cost_label".to_owned(), json!(call.cost_label));
+    }
+    called
 }
 
 /// The JSON value of a text that claims to be JSON, or the text itself.

@@ -9,7 +9,7 @@ use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::seen::{Seen, clip};
+use crate::seen::Seen;
 
 /// The form in which reports are written. A report of another one is not read.
 pub const REPORT_FORMAT: u32 = 1;
@@ -310,7 +310,8 @@ impl Attempt {
             verdict: Verdict::Passed,
             error: None,
             run_id: seen.view.run_id(),
-            answer: Some(clip(seen.answer(), MAX_ANSWER_CHARS)).filter(|text| !text.is_empty()),
+            answer: Some(seen.shown(seen.answer(), MAX_ANSWER_CHARS))
+                .filter(|text| !text.is_empty()),
             finish_reason: seen.view.finish().map(|reason| reason.name().to_owned()),
             turns: seen.view.turns(),
             tool_calls: seen.calls.len() as u64,

@@ -13,6 +13,7 @@ use neuraxis_ports::{CancellationToken, Clock};
 use crate::case::Case;
 use crate::judge::Judge;
 use crate::report::Report;
+use crate::seen::Redact;
 
 /// How many attempts run at a time, unless somebody says otherwise: few enough for the limits of most providers.
 const JOBS: usize = 4;
@@ -29,6 +30,7 @@ pub struct Evals {
     jobs: usize,
     repeat: Option<u32>,
     stop: CancellationToken,
+    redact: Redact,
 }
 
 impl Evals {
@@ -53,6 +55,7 @@ impl Evals {
             jobs: JOBS,
             repeat: None,
             stop: CancellationToken::new(),
+            redact: Redact::default(),
         }
     }
 
@@ -88,6 +91,14 @@ impl Evals {
     #[must_use]
     pub fn stop_on(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
+        self
+    }
+
+    /// Takes out of what reports quote whatever this takes out of a text, before long texts are cut. Checks and judges see
+    /// what was said as it was said.
+    #[must_use]
+    pub fn redact(mut self, clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.redact = Redact::new(clean);
         self
     }
 

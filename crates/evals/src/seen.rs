@@ -1,5 +1,6 @@
 //! What a run did, as checks look at it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
@@ -15,6 +16,23 @@ pub(crate) struct Seen {
     pub(crate) calls: Vec<ToolCallRecord>,
     /// `None` if a model without a price answered.
     pub(crate) cost: Option<MicroUsd>,
+    redact: Redact,
+}
+
+/// Takes out of a text what no report is to hold. As provided, nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Redact(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+
+impl Redact {
+    pub(crate) fn new(clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(clean)))
+    }
+}
+
+impl fmt::Debug for Redact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redact")
+    }
 }
 
 impl Seen {
@@ -23,6 +41,22 @@ impl Seen {
             view: RunView::of(records),
             calls: tool_calls(records),
             cost: run_cost(records),
+            redact: Redact::default(),
+        }
+    }
+
+    /// Lets what is shown of the run be without what this takes out.
+    pub(crate) fn redacted_by(mut self, redact: &Redact) -> Self {
+        self.redact = redact.clone();
+        self
+    }
+
+    /// Returns the beginning of a text, as a report may hold it. What is to be taken out is taken out first: half a key, cut
+    /// off, would be known as none.
+    pub(crate) fn shown(&self, text: &str, most: usize) -> String {
+        match &self.redact.0 {
+            Some(redact) => clip(&redact(text), most),
+            None => clip(text, most),
         }
     }
 
@@ -42,7 +76,7 @@ impl Seen {
     pub(crate) fn quoted(&self) -> String {
         match self.answer().trim() {
             "" => "the answer is empty".to_owned(),
-            answer => format!("the answer is {:?}", clip(answer, 200)),
+            answer => format!("the answer is {:?}", self.shown(answer, 200)),
         }
     }
 
@@ -57,7 +91,7 @@ impl Seen {
     /// Returns the names of the tools that were called, for messages.
     pub(crate) fn called(&self) -> String {
         let mut calls = self.calls.iter().map(|call| {
-            let arguments = clip(call.arguments.as_str(), 120);
+            let arguments = self.shown(call.arguments.as_str(), 120);
             format!("{} {arguments}", call.name)
         });
         let first: Vec<String> = calls.by_ref().take(5).collect();

@@ -76,5 +76,5 @@ pub use tool::{
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use tool_source::ToolSource;
-pub use trace::TraceSink;
+pub use trace::{SPAN_TARGET, TraceSink};
 pub use web_search::{SearchHit, WebSearch, WebSearchError};

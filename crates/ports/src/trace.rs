@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use neuraxis_core::{Record, RunId, TraceContext, Transcript};
 
+/// The target of the spans of `tracing` that are made for export: what happens around runs. By it a subscriber tells them from
+/// others, such as those that only lines of a log are in.
+pub const SPAN_TARGET: &str = "neuraxis::trace";
+
 /// Receives every record of every run, right after its commit, in order within a run.
 ///
 /// Must not block: a sink that writes somewhere slow queues and, when the queue is full, drops. A failing sink never

@@ -4,6 +4,8 @@
 //! Of what a client wrote only the id and the method get into the log, and of the address only the route that it matched: no
 //! text of a client can pass for a line of ours.
 
+mod traced;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -16,6 +18,8 @@ use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use neuraxis_app::AccessLog;
 use tracing::Instrument;
+
+use self::traced::Traced;
 
 use crate::caller::Caller;
 use crate::events::is_stream;
@@ -46,13 +50,15 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let route = request.extensions().get::<MatchedPath>().cloned();
     // A span of the highest level is there for every line that is logged at all.
     let span = tracing::error_span!("request", id = %id);
-    let headers = request.headers().clone();
-    let answering = trace_parent::scope(&headers, next.run(request));
+    let traced = Traced::begin(method, route.as_ref(), &id);
+    let trace = traced.join(trace_parent::of(request.headers()));
+    let answering = trace_parent::scope(trace, next.run(request));
     let answering = id.clone().scope(answering).instrument(span);
-    let mut response = answering.await;
+    let mut response = answering.instrument(traced.0.clone()).await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header().clone());
     let status = response.status();
+    traced.answered(status);
     let problem = response.extensions().get::<Told>().map(|told| told.name);
     let caller = response.extensions_mut().remove();
     let name = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
@@ -72,6 +78,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         began,
         bytes: 0,
         is_whole: false,
+        _traced: traced,
         _open: is_stream(&response).then(|| http.open_stream()),
     };
     response.map(|body| Body::new(Noted { body, line }))
@@ -105,6 +112,8 @@ struct Line {
     began: Instant,
     bytes: u64,
     is_whole: bool,
+    /// Ends with the answer.
+    _traced: Traced,
     /// Counts it among the open streams, if it is one.
     _open: Option<OpenStream>,
 }

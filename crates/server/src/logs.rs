@@ -3,13 +3,15 @@
 use std::env::{self, VarError};
 use std::io::{self, IsTerminal};
 
-use neuraxis_app::{AccessLog, Environment};
+use neuraxis::otel;
+use neuraxis_app::{AccessLog, Environment, Telemetry};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::access;
+use crate::secrecy::CleanLog;
 
 /// Our own variable; it is stronger than the one that many Rust programs read.
 const OUR_VARIABLE: &str = "NEURAXIS_LOG";
@@ -36,20 +38,22 @@ pub struct LogFilterError {
     pub reason: String,
 }
 
-/// Starts to log what the environment asks for, and the access log in the form that the configuration says.
+/// Starts to log what the environment asks for, and the access log in the form that the configuration says. Spans that are
+/// made for export go where telemetry goes, and into no log.
 pub(crate) fn start(
     environment: &Environment,
     log: Option<AccessLog>,
+    telemetry: &Telemetry,
 ) -> Result<(), LogFilterError> {
     let colors =
         io::stderr().is_terminal() && matches!(env::var("NO_COLOR"), Err(VarError::NotPresent));
     let is_json = log == Some(AccessLog::Json);
     let filter = discreet(filter(environment)?);
     let filter = filter.and(filter_fn(move |line| {
-        !is_json || line.target() != access::TARGET
+        line.target() != otel::TARGET && (!is_json || line.target() != access::TARGET)
     }));
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(|| CleanLog)
         .with_ansi(colors)
         .with_filter(filter);
     // Objects of their own, whatever else is logged.
@@ -60,13 +64,18 @@ pub(crate) fn start(
             .with_target(false)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(io::stderr)
+            .with_writer(|| CleanLog)
             .with_filter(filter_fn(|line| {
                 line.is_event() && line.target() == access::TARGET
             }))
     });
+    let chosen = filter_fn(|of| of.is_span() && of.target() == otel::TARGET);
+    let exported = telemetry.layer();
+    let exported =
+        exported.map(|layer| layer.with_filter(chosen.with_max_level_hint(LevelFilter::DEBUG)));
     // Whoever embeds this may log elsewhere already, and that is as good.
     let _ = tracing_subscriber::registry()
+        .with(exported)
         .with(lines)
         .with(answers)
         .try_init();

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use neuraxis_server::{Arguments, Failure, run};
+use neuraxis_server::{Arguments, Failure, run, without_secrets};
 use tokio::runtime::Runtime;
 
 /// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
@@ -46,5 +46,5 @@ fn report(error: &anyhow::Error) {
             .map(|cause| format!("  because: {cause}\n")),
     );
     // When nobody can be told, there is still the exit code.
-    let _ = io::stderr().write_all(lines.as_bytes());
+    let _ = io::stderr().write_all(without_secrets(&lines).as_bytes());
 }

@@ -4,6 +4,7 @@
 //! or a client wrote is never one.
 
 mod http;
+mod models;
 mod runs;
 mod telemetry;
 
@@ -208,6 +209,47 @@ mod tests {
         let rows = page.lines().filter(|line| line.starts_with("| `neuraxis_"));
         let rows: BTreeSet<String> = rows.map(str::to_owned).collect();
         assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_metrics_that_there_are() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = fs::read_to_string(root.join("docs/server.md")).unwrap();
+        let row = |line: &str| {
+            let mut cells = line.split('|').map(str::trim);
+            let name = cells.nth(1)?.strip_prefix("`neuraxis_")?;
+            let name = format!("neuraxis_{}", name.strip_suffix('`')?);
+            Some((name, cells.next()?.to_owned()))
+        };
+        let names: BTreeSet<String> = page
+            .lines()
+            .filter_map(row)
+            .flat_map(|(name, kind)| match kind.as_str() {
+                "counter" => vec![format!("{name}_total")],
+                "histogram" => ["bucket", "sum", "count"]
+                    .map(|part| format!("{name}_{part}"))
+                    .to_vec(),
+                _ => vec![name],
+            })
+            .collect();
+        let board = fs::read_to_string(root.join("deploy/grafana-dashboard.json")).unwrap();
+        let board: serde_json::Value = serde_json::from_str(&board).unwrap();
+        let mut asked = BTreeSet::new();
+        for panel in board["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                let query = target["expr"].as_str().unwrap();
+                let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let words = query.split(|letter| !is_part(letter));
+                let found = words.filter(|word| word.starts_with("neuraxis_"));
+                let found: Vec<String> = found.map(str::to_owned).collect();
+                assert!(!found.is_empty(), "{query}");
+                asked.extend(found);
+            }
+        }
+        assert!(asked.is_subset(&names), "{:?}", asked.difference(&names));
+        for panel in ["cost", "model_call", "first_chunk", "retries", "trims"] {
+            assert!(asked.iter().any(|name| name.contains(panel)), "{panel}");
+        }
     }
 
     #[test]

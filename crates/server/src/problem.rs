@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::request_id::RequestId;
+use crate::secrecy::{clean_members, without_secrets};
 
 /// A kind of problem. Clients tell problems apart by its name, which never changes.
 #[derive(Debug)]
@@ -195,6 +196,8 @@ impl IntoResponse for Problem {
             mut members,
             retry_after,
         } = self;
+        let detail = without_secrets(&detail).into_owned();
+        clean_members(&mut members);
         if let Some(id) = RequestId::current() {
             members.insert("request_id".to_owned(), id.as_str().into());
         }

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, Origin, ServerConfig, ServerKeyFile,
-    ServerKeysError, ServerToken, Sources,
+    ServerKeysError, ServerToken, Sources, Telemetry,
 };
 
 use crate::address::{ListenAddress, ListenAddressError, Protection};
@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::refusal::with_causes;
 use crate::reload::{self, Duty, Wiring};
 use crate::retention::Retention;
+use crate::secrecy;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
@@ -91,9 +92,11 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(key_command::run(command, &config, &environment)?);
     }
     let config = Config::load(&environment, &sources)?;
-    logs::start(&environment, config.server().access_log)?;
+    secrecy::keep_out(&config, &environment);
+    let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
+    logs::start(&environment, config.server().access_log, &telemetry)?;
     if let Some(Command::Worker) = &arguments.command {
-        let worked = worker::run(environment, sources, &config).await;
+        let worked = worker::run(environment, sources, &config, telemetry).await;
         return Ok(worked.map_err(Box::new)?);
     }
     let keys = keys(&config, &environment)?;
@@ -107,6 +110,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         keys,
         is_loopback: listen.is_loopback(),
         duty: Duty::Serve,
+        telemetry,
     };
     let app = wiring.build(&config, None).await?;
     wiring.metrics.watch(app.telemetry());

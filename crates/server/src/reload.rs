@@ -13,6 +13,7 @@ use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::with_causes;
+use crate::secrecy;
 use crate::stop::Hangups;
 use crate::token::DecisionToken;
 
@@ -35,6 +36,8 @@ pub(crate) struct Wiring {
     /// Whether only programs on this machine reach the server.
     pub(crate) is_loopback: bool,
     pub(crate) duty: Duty,
+    /// Where traces go, as long as the process lives.
+    pub(crate) telemetry: Telemetry,
 }
 
 /// What the process is for.
@@ -56,7 +59,7 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine: on a store that is open, and with its traces going where they go already, if there is one.
+    /// Wires an engine: on a store that is open, if there is one.
     ///
     /// # Errors
     ///
@@ -64,8 +67,9 @@ impl Wiring {
     pub(crate) async fn build(
         &self,
         config: &Config,
-        opened: Option<(OpenStore, Telemetry)>,
+        opened: Option<OpenStore>,
     ) -> Result<App, BuildError> {
+        secrecy::keep_out(config, &self.environment);
         // Without a place for the token nobody could decide.
         let takes_decisions = self.environment.data_dir().is_some();
         let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
@@ -81,8 +85,9 @@ impl Wiring {
                 None => builder,
             }
         });
-        if let Some((store, telemetry)) = opened {
-            app = app.store(store).telemetry(telemetry);
+        app = app.telemetry(self.telemetry.clone());
+        if let Some(store) = opened {
+            app = app.store(store);
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();
@@ -144,9 +149,7 @@ impl Wiring {
 
     async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
         let config = Config::load(&self.environment, &self.sources)?;
-        let app = self
-            .build(&config, Some((app.opened(), app.telemetry())))
-            .await?;
+        let app = self.build(&config, Some(app.opened())).await?;
         Ok((app, config))
     }
 }

@@ -10,17 +10,19 @@ tokio::task_local! {
     static CURRENT: Option<TraceContext>;
 }
 
-/// Lets what answers a request know the trace that its headers name.
-pub(crate) async fn scope<F: Future>(headers: &HeaderMap, answering: F) -> F::Output {
-    CURRENT.scope(of(headers), answering).await
+/// Lets what answers a request know the trace that it is part of.
+pub(crate) async fn scope<F: Future>(trace: Option<TraceContext>, answering: F) -> F::Output {
+    CURRENT.scope(trace, answering).await
 }
 
-/// Returns the trace of the request that this task answers, if its client named one.
+/// Returns the trace of the request that this task answers: that of its own span where spans are exported, or the one that its
+/// client named, if it did.
 pub(crate) fn current() -> Option<TraceContext> {
     CURRENT.try_with(Clone::clone).ok().flatten()
 }
 
-fn of(headers: &HeaderMap) -> Option<TraceContext> {
+/// Returns the trace that the headers of a request name, if they name one.
+pub(crate) fn of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let parent = parents.next()?.to_str().ok()?;
     // Nobody knows which one of several is meant.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use neuraxis::core::Limits;
 use neuraxis_app::{
-    App, BuildError, Config, DriverKind, Environment, Origin, Sources, Worker, WorkerError,
+    App, BuildError, Config, DriverKind, Environment, Origin, Sources, Telemetry, Worker,
+    WorkerError,
 };
 
 use crate::keys::Keys;
@@ -77,6 +78,7 @@ pub(crate) async fn run(
     environment: Environment,
     sources: Sources,
     config: &Config,
+    telemetry: Telemetry,
 ) -> Result<(), WorkFailure> {
     if config.driver().kind == DriverKind::Local {
         let at = config.origin("driver.kind");
@@ -94,6 +96,7 @@ pub(crate) async fn run(
         keys: Keys::default(),
         is_loopback: true,
         duty: Duty::Work,
+        telemetry: telemetry.clone(),
     };
     let app = wiring.build(config, None).await?;
     let told = stop::signal()?;
@@ -127,6 +130,9 @@ pub(crate) async fn run(
     worker.serve(until).await;
     app.orchestrator.suspend(Duration::ZERO).await;
     app.stop_servers().await;
+    for notice in telemetry.close().await {
+        tracing::warn!("{notice}");
+    }
     tracing::info!("stopped");
     Ok(())
 }

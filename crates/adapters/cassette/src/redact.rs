@@ -3,16 +3,20 @@
 //! **For** everything that goes into a file or an error message. A text is searched as it is and inside its JSON string
 //! literals, so that an escaped line break before a key does not hide it; pieces of one text are searched together, so
 //! that a key that arrives in two deltas is found. What is found becomes [`REDACTED`] and is not found again.
+//! Patterns of a deployment's own are searched too: in JSON inside its strings and long numbers, so that it stays JSON.
 //!
 //! **Not for** proving that a text holds no secret: what is neither given nor has a known shape stays,
 //! and the base64 content of media is not looked into.
 
 mod parts;
+mod patterns;
 mod shapes;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+
+use regex::Regex;
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -36,6 +40,8 @@ const MAX_NESTING: u8 = 4;
 pub struct Redactor {
     /// The values in every form they are searched in, longest first.
     values: Vec<String>,
+    /// What a deployment wants out besides.
+    patterns: Vec<Regex>,
 }
 
 /// How often a text is searched at most: what is taken out can bring a secret next to what tells it is one.
@@ -56,14 +62,45 @@ impl Redactor {
         let mut values: Vec<String> = values.flat_map(forms).collect();
         values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         values.dedup();
-        Self { values }
+        Self {
+            values,
+            patterns: Vec::new(),
+        }
+    }
+
+    /// Takes out what matches one of these, too. In a text that is JSON they are searched in each string and each number of
+    /// nine digits or more, so that `CUST-.*` ends where its string does.
+    ///
+    /// ```
+    /// use neuraxis_cassette::Redactor;
+    ///
+    /// let redactor = Redactor::default().with_patterns([regex::Regex::new("CUST-.*")?]);
+    /// let text = r#"{"who":"of CUST-17, today","count":2}"#;
+    /// assert_eq!(redactor.text(text), r#"{"who":"of [redacted]","count":2}"#);
+    /// # Ok::<(), regex::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_patterns(mut self, patterns: impl IntoIterator<Item = Regex>) -> Self {
+        self.patterns.extend(patterns);
+        self
+    }
+
+    /// Looks for no patterns any more: for a text of a form other than JSON in which they were searched piece by piece.
+    #[must_use]
+    pub fn without_patterns(mut self) -> Self {
+        self.patterns.clear();
+        self
     }
 
     /// Returns the text without its secrets.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.clean(text, MAX_NESTING)
-            .map_or(Cow::Borrowed(text), Cow::Owned)
+        let clean = self.clean(text, MAX_NESTING);
+        let matches = self.matches(clean.as_deref().unwrap_or(text), MAX_NESTING);
+        if matches.is_empty() {
+            return clean.map_or(Cow::Borrowed(text), Cow::Owned);
+        }
+        Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
     /// Takes secrets out of a text that came in pieces; as many pieces stay.
@@ -80,6 +117,8 @@ impl Redactor {
                 break;
             }
         }
+        let matches = self.matches(&whole(pieces), MAX_NESTING);
+        apply(pieces, &matches);
     }
 
     /// Returns the text without its secrets, or `None` if it has none.
@@ -106,17 +145,9 @@ impl Redactor {
             text.match_indices(value.as_str())
                 .map(|(start, found)| start..start + found.len())
         });
-        let mut found: Vec<Range<usize>> = known.chain(shapes::find(text)).collect();
-        found.sort_by_key(|range| (range.start, range.end));
-        let mut merged: Vec<Range<usize>> = Vec::new();
-        for range in found {
-            match merged.last_mut() {
-                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-                _ => merged.push(range),
-            }
-        }
-        let edits = merged.into_iter().map(|range| (range, REDACTED.to_owned()));
-        edits.collect()
+        let found = known.chain(shapes::find(text)).collect();
+        let edits = merged(found).into_iter();
+        edits.map(|range| (range, REDACTED.to_owned())).collect()
     }
 
     /// Finds JSON string literals whose escapes hide a secret.
@@ -142,6 +173,19 @@ impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").finish_non_exhaustive()
     }
+}
+
+/// Sorts ranges, and makes one of those that overlap.
+fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<usize>> = Vec::new();
+    for range in found {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// A value as it is, and as it looks inside a JSON string.

@@ -1,5 +1,6 @@
-//! What tracing costs a run in processor time, over all threads: none, all runs sampled out, and all exported to a receiver on
-//! loopback that takes everything. A run is three turns with two tool calls each, and an answer.
+//! What tracing costs a run in processor time, over all threads: without a sink, with all runs sampled out, and with all
+//! exported to a receiver on loopback that takes everything, with and without what was said. A run is three turns with two tool
+//! calls each, and an answer. `cargo xtask bench --tracing` runs it.
 #![expect(
     clippy::expect_used,
     reason = "a benchmark that cannot set up its world has to fail"
@@ -12,7 +13,6 @@ use std::thread;
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
-use criterion::{Criterion, criterion_group, criterion_main};
 use neuraxis_core::{Message, Role, SessionId};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_memory::MemoryStore;
@@ -79,47 +79,85 @@ fn orchestrator(otel: Option<&Otel>) -> Orchestrator {
     builder.build().expect("an engine")
 }
 
-fn tracing(criterion: &mut Criterion) {
-    let runtime = Runtime::new().expect("a runtime");
-    let url = receiver();
-    let mut group = criterion.benchmark_group("cpu per run");
-    group.measurement_time(Duration::from_secs(10));
-    for (name, ratio) in [
-        ("off", None),
-        ("sampled out", Some(0.0)),
-        ("full", Some(1.0)),
-    ] {
-        let otel = ratio.map(|ratio| {
-            let mut config = OtlpConfig::default();
-            config.endpoint = Some(url.parse().expect("an address"));
-            config.sampling = Sampling {
-                ratio,
-                ..Sampling::default()
-            };
-            Otel::start(&config).expect("an exporter")
-        });
-        let orchestrator = orchestrator(otel.as_ref());
-        let mut number = 0_u64;
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|runs| {
-                let began = ProcessTime::now();
-                for _ in 0..runs {
-                    number += 1;
-                    let session: SessionId = format!("s{number}").parse().expect("an id");
-                    let request = UserRequest::new(session, "What do you see?");
-                    runtime
-                        .block_on(orchestrator.handle(request))
-                        .expect("a result");
-                }
-                began.elapsed()
-            });
-        });
-        if let Some(otel) = otel {
-            runtime.block_on(otel.close(Duration::from_secs(10)));
-        }
-    }
-    group.finish();
+/// How a run is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tracing {
+    None,
+    SampledOut,
+    Full,
+    WithContent,
 }
 
-criterion_group!(benches, tracing);
-criterion_main!(benches);
+const ALL: [(Tracing, &str); 4] = [
+    (Tracing::None, "none"),
+    (Tracing::SampledOut, "attached, sampled out"),
+    (Tracing::Full, "all exported"),
+    (Tracing::WithContent, "all exported, with content"),
+];
+
+/// How many runs a round has, and how many rounds there are of each kind.
+const RUNS: u32 = 300;
+const ROUNDS: usize = 21;
+
+fn exporter(url: &str, how: Tracing) -> Option<Otel> {
+    if how == Tracing::None {
+        return None;
+    }
+    let mut config = OtlpConfig::default();
+    config.endpoint = Some(url.parse().expect("an address"));
+    config.content = how == Tracing::WithContent;
+    config.sampling = Sampling {
+        ratio: if how == Tracing::SampledOut { 0.0 } else { 1.0 },
+        ..Sampling::default()
+    };
+    Some(Otel::start(&config).expect("an exporter"))
+}
+
+/// Returns the processor time of one run, of all threads, what is sent in the meantime included.
+fn round(runtime: &Runtime, orchestrator: &Orchestrator, number: &mut u64) -> Duration {
+    let began = ProcessTime::now();
+    for _ in 0..RUNS {
+        *number += 1;
+        let session: SessionId = format!("s{number}").parse().expect("an id");
+        let request = UserRequest::new(session, "What do you see?");
+        runtime
+            .block_on(orchestrator.handle(request))
+            .expect("a result");
+    }
+    began.elapsed() / RUNS
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what it is for")]
+fn main() {
+    let runtime = Runtime::new().expect("a runtime");
+    let url = receiver();
+    let engines = ALL.map(|(how, name)| {
+        let otel = runtime.block_on(async { exporter(&url, how) });
+        (orchestrator(otel.as_ref()), otel, name)
+    });
+    let mut number = 0;
+    let mut times = ALL.map(|_| Vec::with_capacity(ROUNDS));
+    // In turns, so that what else runs on the machine falls on all alike. The first round warms up.
+    for warm in 0..=ROUNDS {
+        for ((orchestrator, _, _), times) in engines.iter().zip(&mut times) {
+            let took = round(&runtime, orchestrator, &mut number);
+            times.extend((warm > 0).then_some(took));
+        }
+    }
+    println!("| tracing | processor time of a run | against none | spans lost |");
+    println!("| --- | ---: | ---: | ---: |");
+    let mut none = None;
+    for ((_, otel, name), times) in engines.iter().zip(&mut times) {
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        let none = *none.get_or_insert(median);
+        let ratio = median.as_secs_f64() / none.as_secs_f64();
+        let lost = otel.as_ref().map(|otel| {
+            let (spans, _) = runtime.block_on(otel.close(Duration::from_secs(10)));
+            spans.dropped.to_string()
+        });
+        let lost = lost.unwrap_or_default();
+        let micros = median.as_micros();
+        println!("| {name} | {micros} µs | {ratio:.2} | {lost} |");
+    }
+}

@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use url::Url;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use url::{Host, Url};
 
 use crate::sampling::Sampling;
 
@@ -34,7 +36,8 @@ impl Protocol {
     }
 
     /// Returns where the endpoint is unless somebody says.
-    const fn usual_endpoint(self) -> &'static str {
+    #[must_use]
+    pub const fn usual_endpoint(self) -> &'static str {
         match self {
             Self::HttpProtobuf => "http://localhost:4318",
             Self::Grpc => "http://localhost:4317",
@@ -73,8 +76,16 @@ pub struct OtlpConfig {
     /// The endpoint, to which `/v1/traces` and `/v1/metrics` are added over HTTP; as OpenTelemetry's variables say if `None`,
     /// and otherwise the usual port of this machine.
     pub endpoint: Option<Url>,
-    /// How it is talked to.
+    /// The endpoint of spans, as it is; `endpoint` if `None`.
+    pub traces_endpoint: Option<Url>,
+    /// The endpoint of metrics, as it is; `endpoint` if `None`.
+    pub metrics_endpoint: Option<Url>,
+    /// How endpoints are talked to.
     pub protocol: Protocol,
+    /// How that of spans is talked to; as `protocol` says if `None`.
+    pub traces_protocol: Option<Protocol>,
+    /// How that of metrics is talked to; as `protocol` says if `None`.
+    pub metrics_protocol: Option<Protocol>,
     /// Whether spans are sent. `true`.
     pub traces: bool,
     /// Whether metrics are sent. `true`.
@@ -95,7 +106,11 @@ impl Default for OtlpConfig {
     fn default() -> Self {
         Self {
             endpoint: None,
+            traces_endpoint: None,
+            metrics_endpoint: None,
             protocol: Protocol::default(),
+            traces_protocol: None,
+            metrics_protocol: None,
             traces: true,
             metrics: true,
             content: false,
@@ -120,8 +135,9 @@ impl OtlpConfig {
             .find_map(|name| variable(name).filter(|value| !value.is_empty()))
             .and_then(|value| value.parse().ok())
         };
-        let endpoint: Option<Url> = self.endpoint.clone().or_else(of_variable);
-        match endpoint {
+        let endpoint = self.traces_endpoint.as_ref().or(self.endpoint.as_ref());
+        let metrics = self.metrics_endpoint.as_ref().filter(|_| !self.traces);
+        match metrics.or(endpoint).cloned().or_else(of_variable) {
             Some(url) => {
                 let port = url.port_or_known_default();
                 let port = port.map(|port| format!(":{port}")).unwrap_or_default();
@@ -132,15 +148,59 @@ impl OtlpConfig {
         }
     }
 
-    /// Returns the address of one kind of signal.
-    pub(crate) fn signal_endpoint(&self, path: &str) -> Option<String> {
-        let base = self.endpoint.as_ref()?.as_str();
-        Some(format!("{}/{path}", base.trim_end_matches('/')))
+    /// Returns where one kind of signal goes.
+    pub(crate) fn target(&self, signal: Signal) -> Target {
+        let (own, protocol, path) = match signal {
+            Signal::Traces => (&self.traces_endpoint, self.traces_protocol, "v1/traces"),
+            Signal::Metrics => (&self.metrics_endpoint, self.metrics_protocol, "v1/metrics"),
+        };
+        let protocol = protocol.unwrap_or(self.protocol);
+        let shared = self.endpoint.as_ref().map(|base| match protocol {
+            Protocol::Grpc => base.to_string(),
+            Protocol::HttpProtobuf => {
+                format!("{}/{path}", base.as_str().trim_end_matches('/'))
+            }
+        });
+        let own = own.as_ref().map(Url::to_string);
+        Target {
+            endpoint: own.or(shared),
+            protocol,
+        }
+    }
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Traces,
+    Metrics,
+}
+
+/// Where one kind of signal goes, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The whole address; as OpenTelemetry's variables say if `None`.
+    pub(crate) endpoint: Option<String>,
+    pub(crate) protocol: Protocol,
+}
+
+impl Target {
+    fn url(&self) -> Option<Url> {
+        self.endpoint.as_deref()?.parse().ok()
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
-        let endpoint = self.endpoint.as_ref();
-        endpoint.is_some_and(|endpoint| endpoint.scheme() == "https")
+        self.url().is_some_and(|url| url.scheme() == "https")
+    }
+
+    /// Tells whether it is this machine, which is reached directly whatever proxy the environment names.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match self.url().as_ref().and_then(Url::host) {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
     }
 }
 
@@ -171,6 +231,36 @@ impl Redact {
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         (self.0)(text).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// Returns a text of JSON without secrets, which is JSON still: where the whole of it would not be, as with an expression
+    /// that has no end, each string in it is looked at alone.
+    #[must_use]
+    pub fn json<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Cow::Owned(clean) = self.text(text) else {
+            return Cow::Borrowed(text);
+        };
+        if serde_json::from_str::<IgnoredAny>(&clean).is_ok() {
+            return Cow::Owned(clean);
+        }
+        let Ok(mut value) = serde_json::from_str(text) else {
+            return Cow::Owned(clean);
+        };
+        self.strings(&mut value);
+        Cow::Owned(value.to_string())
+    }
+
+    fn strings(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(clean) = self.text(text) {
+                    *text = clean;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.strings(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|it| self.strings(it)),
+            _ => {}
+        }
     }
 }
 

@@ -1,12 +1,17 @@
 //! What was said, as the conventions write it: messages of parts, as JSON. Only where the deployment wants content exported.
+//!
+//! Whole: secrets are taken out, and long texts cut, on the thread that sends.
 
 use std::sync::Arc;
 
-use neuraxis_core::{Message, Part, Reply, ReplyFinish, ReplyPart};
+use neuraxis_core::{
+    FinishReason, JsonText, MediaPart, MediaSource, Message, Part, Reply, ReplyFinish, ReplyPart,
+};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// The most characters of one text; of a longer one the beginning is exported.
-const MAX_CHARS: usize = 16_384;
+/// The most characters of base64 that are exported.
+const MAX_BASE64: usize = 16_384;
 
 /// Returns what a model was told first, if it was told anything, and what was said to it then.
 pub(crate) fn input(messages: &[Arc<Message>]) -> (Option<String>, String) {
@@ -26,9 +31,30 @@ pub(crate) fn output(reply: &Reply) -> String {
         .to_string()
 }
 
-/// Returns what an agent answered.
-pub(crate) fn answer(content: &str) -> String {
-    json!([{"role": "assistant", "parts": [text(content)], "finish_reason": "stop"}]).to_string()
+/// Returns what an agent answered, and why it ended.
+pub(crate) fn answer(content: &str, reason: &FinishReason) -> String {
+    let reason = finish_of_agent(reason);
+    json!([{"role": "assistant", "parts": [text(content)], "finish_reason": reason}]).to_string()
+}
+
+/// Returns why an agent ended, in the words of the conventions.
+pub(crate) const fn finish_of_agent(reason: &FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop | FinishReason::Clarify => "stop",
+        FinishReason::ClientTools => "tool_call",
+        FinishReason::ContentFilter | FinishReason::Refused => "content_filter",
+        FinishReason::Length => "length",
+        reason if reason.ends_at_a_limit() => "length",
+        _ => "error",
+    }
+}
+
+/// Returns a text that is to be JSON as what it is: itself, or a string where it is none.
+pub(crate) fn json_of(text: &JsonText) -> String {
+    match serde_json::from_str::<IgnoredAny>(text.as_str()) {
+        Ok(_) => text.as_str().to_owned(),
+        Err(_) => Value::String(text.as_str().to_owned()).to_string(),
+    }
 }
 
 /// Returns why a model stopped, in the words of the conventions.
@@ -38,14 +64,6 @@ pub(crate) const fn finish(finish: ReplyFinish) -> &'static str {
         ReplyFinish::ToolCalls => "tool_call",
         ReplyFinish::Length => "length",
         ReplyFinish::ContentFilter => "content_filter",
-    }
-}
-
-/// Returns a text, cut where it is very long.
-pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 
@@ -67,7 +85,7 @@ fn parts(message: &Message) -> Vec<Value> {
         Message::Tool(result) => vec![json!({
             "type": "tool_call_response",
             "id": result.tool_call_id,
-            "response": cut(result.content.as_str()),
+            "response": value(&result.content),
         })],
     }
 }
@@ -75,15 +93,14 @@ fn parts(message: &Message) -> Vec<Value> {
 fn part(part: &Part) -> Value {
     match part {
         Part::Text(said) => text(&said.text),
-        Part::Reasoning(thought) => json!({"type": "reasoning", "content": cut(&thought.text)}),
+        Part::Reasoning(thought) => json!({"type": "reasoning", "content": &thought.text}),
         Part::ToolCall(call) => json!({
             "type": "tool_call",
             "id": call.id,
             "name": call.name,
-            "arguments": cut(call.arguments.as_str()),
+            "arguments": value(&call.arguments),
         }),
-        // The bytes themselves stay here.
-        Part::Media(media) => json!({"type": "media", "mime_type": media.media_type}),
+        Part::Media(content) => media(content),
         _ => json!({"type": "other"}),
     }
 }
@@ -92,38 +109,103 @@ fn reply_part(part: &ReplyPart) -> Value {
     match part {
         ReplyPart::Text(said) => text(&said.text),
         ReplyPart::Reasoning(thought) => {
-            json!({"type": "reasoning", "content": cut(&thought.text)})
+            json!({"type": "reasoning", "content": &thought.text})
         }
         ReplyPart::ToolCall(call) => json!({
             "type": "tool_call",
             "id": call.provider_id,
             "name": call.name,
-            "arguments": cut(call.arguments.as_str()),
+            "arguments": value(&call.arguments),
         }),
     }
 }
 
+/// Writes an image, a sound or a file: its address, or what it is made of unless that is too much.
+fn media(part: &MediaPart) -> Value {
+    let kind = part.media_type.split('/').next().unwrap_or_default();
+    let modality = match kind {
+        "image" | "audio" | "video" => kind,
+        _ => "document",
+    };
+    match &part.source {
+        MediaSource::Url(uri) => {
+            json!({"type": "uri", "modality": modality, "mime_type": part.media_type, "uri": uri})
+        }
+        MediaSource::Base64(content) => {
+            // A part of it would be no base64 any more.
+            let content = if content.len() <= MAX_BASE64 {
+                &**content
+            } else {
+                ""
+            };
+            json!({"type": "blob", "modality": modality, "mime_type": part.media_type, "content": content})
+        }
+    }
+}
+
+/// Returns the value of a text that claims to be JSON, or the text itself.
+fn value(text: &JsonText) -> Value {
+    let decoded = text.decode();
+    decoded.unwrap_or_else(|_| Value::String(text.as_str().to_owned()))
+}
+
 fn text(said: &str) -> Value {
-    json!({"type": "text", "content": cut(said)})
+    json!({"type": "text", "content": said})
 }
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_testkit::reply;
+
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_and_the_json_stays_whole() {
-        let long = "\"é".repeat(MAX_CHARS);
-        let messages = [Message::system("Be brief."), Message::user(long)].map(Arc::new);
-        let (system, said) = input(&messages);
-        let system: Value = serde_json::from_str(&system.unwrap()).unwrap();
-        assert_eq!(system, json!([{"type": "text", "content": "Be brief."}]));
-        let said: Value = serde_json::from_str(&said).unwrap();
-        let content = said[0]["parts"][0]["content"].as_str().unwrap();
+    fn arguments_are_objects_and_media_are_what_the_schema_names() {
+        let said = reply::calls([("look", r#"{"at": "sky"}"#), ("look", "{at:")]);
+        let media = |media_type: &str, source| {
+            Part::Media(MediaPart {
+                media_type: media_type.to_owned(),
+                source,
+            })
+        };
+        let asked = Message::User {
+            parts: vec![
+                media("image/png", MediaSource::Base64("aGk=".into())),
+                media(
+                    "application/pdf",
+                    MediaSource::Base64("aGk=".repeat(9_999).into()),
+                ),
+                media("audio/wav", MediaSource::Url("https://h/a.wav".to_owned())),
+            ],
+        };
+        let (system, messages) = input(&[Arc::new(asked)]);
+        assert_eq!(system, None);
+        let messages: Value = serde_json::from_str(&messages).unwrap();
         assert_eq!(
-            content.chars().count(),
-            MAX_CHARS + "… [cut]".chars().count()
+            messages[0]["parts"],
+            json!([
+                {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "aGk="},
+                {"type": "blob", "modality": "document", "mime_type": "application/pdf", "content": ""},
+                {"type": "uri", "modality": "audio", "mime_type": "audio/wav", "uri": "https://h/a.wav"},
+            ])
         );
-        assert_eq!(said[0]["role"], "user");
+        let said: Value = serde_json::from_str(&output(&said)).unwrap();
+        assert_eq!(said[0]["parts"][0]["arguments"], json!({"at": "sky"}));
+        assert_eq!(said[0]["parts"][1]["arguments"], "{at:");
+    }
+
+    #[test]
+    fn an_agent_says_in_the_words_of_the_conventions_why_it_ended() {
+        for (reason, expected) in [
+            (FinishReason::Stop, "stop"),
+            (FinishReason::MaxTurns, "length"),
+            (FinishReason::Deadline, "length"),
+            (FinishReason::Refused, "content_filter"),
+            (FinishReason::ClientTools, "tool_call"),
+            (FinishReason::Failed("x".to_owned()), "error"),
+            (FinishReason::Cancelled, "error"),
+        ] {
+            assert!(answer("a", &reason).contains(&format!("\"finish_reason\":\"{expected}\"")));
+        }
     }
 }

@@ -20,25 +20,36 @@
 //! let sink = otel.sink();
 //! // An orchestrator takes it: `Orchestrator::builder().trace_sink(sink)`.
 //! # drop(sink);
-//! let delivery = otel.close(Duration::from_secs(2)).await;
-//! assert_eq!(delivery.dropped, 0);
+//! let (spans, metrics) = otel.close(Duration::from_secs(2)).await;
+//! assert_eq!((spans.dropped, metrics.dropped), (0, 0));
 //! # Ok(())
 //! # }
 //! ```
 
+mod clean;
 mod config;
 mod content;
+mod endpoints;
 mod export;
+mod exporters;
+mod layer;
 mod lines;
 mod metrics;
 mod names;
 mod otel;
+mod rotating;
 mod sampling;
 mod spans;
 
 pub use config::{OtlpConfig, Protocol, Redact, StartError, UnknownProtocol};
-pub use export::{Delivery, probe};
+pub use endpoints::Endpoints;
+pub use export::Delivery;
+pub use exporters::probe;
+pub use layer::{TraceLayer, join, layer};
 pub use lines::JsonLines;
 pub use names::{is_known_attribute, reference};
+pub use neuraxis_ports::SPAN_TARGET as TARGET;
 pub use otel::{Otel, span_context};
+pub use rotating::Rotation;
 pub use sampling::{Sampling, SamplingError};
+pub use spans::word;

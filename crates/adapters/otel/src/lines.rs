@@ -1,7 +1,6 @@
 //! A file of JSON Lines that is written by a thread of its own: whoever adds a line never waits for the disk.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use crate::config::Redact;
 use crate::export::Delivery;
+use crate::rotating::{Rotating, Rotation};
 
 /// The most bytes of lines that wait to be written; others are dropped and counted.
 const MAX_WAITING: usize = 16 << 20;
@@ -46,15 +46,8 @@ impl JsonLines {
     /// # Errors
     ///
     /// What the operating system says.
-    pub fn open(path: &Path, redact: Redact) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let file = options.open(path)?;
+    pub fn open(path: &Path, rotation: Rotation, redact: Redact) -> io::Result<Self> {
+        let file = Rotating::open(path, rotation)?;
         let (queue, lines) = channel();
         let tally = Arc::new(Tally::default());
         let writer = Writer {
@@ -115,7 +108,7 @@ impl JsonLines {
 }
 
 struct Writer {
-    file: File,
+    file: Rotating,
     redact: Redact,
     tally: Arc<Tally>,
 }
@@ -156,7 +149,7 @@ impl Writer {
 
     fn write(&mut self, buffer: &mut String, count: &mut u64) {
         let tally = &self.tally;
-        match self.file.write_all(buffer.as_bytes()) {
+        match self.file.append(buffer.as_bytes()) {
             Ok(()) => tally.written.fetch_add(*count, Ordering::Relaxed),
             Err(error) => {
                 let mut last = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,7 +175,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         let redact = Redact::new(|text| Some(text.replace("canary", "[redacted]")));
-        let lines = JsonLines::open(&path, redact).unwrap();
+        let lines = JsonLines::open(&path, Rotation::default(), redact).unwrap();
         for number in 0..1_000 {
             lines.add(format!(r#"{{"n":{number},"key":"canary"}}"#));
         }
@@ -201,7 +194,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
-        let _lines = JsonLines::open(&path, Redact::default()).unwrap();
+        let _lines = JsonLines::open(&path, Rotation::default(), Redact::default()).unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
@@ -211,7 +204,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_a_full_disk_refuses_is_counted_and_nobody_waits_for_it() {
-        let lines = JsonLines::open(Path::new("/dev/full"), Redact::default()).unwrap();
+        let lines = JsonLines::open(
+            Path::new("/dev/full"),
+            Rotation::default(),
+            Redact::default(),
+        )
+        .unwrap();
         lines.add("{}".to_owned());
         let delivery = lines.flush(PATIENCE);
         assert_eq!((delivery.delivered, delivery.dropped), (0, 1));

@@ -1,15 +1,20 @@
 //! Metrics of runs, made of their records.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LlmCall, LlmFailed, NextAttempt, Record, RecordBody, Role, ToolResult, Usage};
+use neuraxis_core::{
+    CountLabel, LlmCall, LlmFailed, MicroUsd, ModelRef, NextAttempt, Record, RecordBody, Role,
+    TokenCount, ToolResult, Usage,
+};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter, MeterProvider as _, UpDownCounter};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::config::{OtlpConfig, StartError};
-use crate::export::metric_exporter;
+use crate::endpoints::Endpoints;
+use crate::export::{CountedMetrics, Delivery, MetricTally, in_time};
 use crate::names::{self, Metric};
 use crate::spans::{provider, word};
 
@@ -39,12 +44,14 @@ const TOKENS: [f64; 14] = [
 /// Counts and measures runs.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    provider: SdkMeterProvider,
+    provider: Arc<SdkMeterProvider>,
+    tally: MetricTally,
     token_usage: Histogram<u64>,
     operation: Histogram<f64>,
     first_chunk: Histogram<f64>,
     tool: Histogram<f64>,
     agent: Histogram<f64>,
+    cost: Counter<u64>,
     retries: Counter<u64>,
     trims: Counter<u64>,
     commit: Histogram<f64>,
@@ -54,9 +61,10 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new(config: &OtlpConfig, resource: Resource) -> Result<Self, StartError> {
+        let (exporter, tally) = CountedMetrics::new(config)?;
         let provider = SdkMeterProvider::builder()
             .with_resource(resource)
-            .with_periodic_exporter(metric_exporter(config)?)
+            .with_periodic_exporter(exporter)
             .build();
         let meter = provider.meter(env!("CARGO_PKG_NAME"));
         Ok(Self {
@@ -70,6 +78,7 @@ impl Metrics {
             first_chunk: seconds(&meter, names::TIME_TO_FIRST_CHUNK),
             tool: seconds(&meter, names::TOOL_DURATION),
             agent: seconds(&meter, names::AGENT_DURATION),
+            cost: counter(&meter, names::COST_TOTAL),
             retries: counter(&meter, names::RETRIES),
             trims: counter(&meter, names::TRIMS),
             commit: seconds(&meter, names::COMMIT_DURATION),
@@ -83,7 +92,8 @@ impl Metrics {
                 .with_unit(names::APPROVALS_WAITING.unit)
                 .with_description(names::APPROVALS_WAITING.what)
                 .build(),
-            provider,
+            provider: Arc::new(provider),
+            tally,
         })
     }
 
@@ -103,10 +113,10 @@ impl Metrics {
         self.waiting.record(approvals, &[]);
     }
 
-    pub(crate) fn record(&self, record: &Record) {
+    pub(crate) fn record(&self, record: &Record, endpoints: &Endpoints) {
         match &record.body {
-            RecordBody::LlmCall(call) => self.model_replied(call),
-            RecordBody::LlmFailed(failed) => self.model_failed(failed),
+            RecordBody::LlmCall(call) => self.model_replied(call, endpoints),
+            RecordBody::LlmFailed(failed) => self.model_failed(failed, endpoints),
             RecordBody::ToolResult(result) => self.tool_ended(result),
             RecordBody::ContextTrimmed(_) => self.trims.add(1, &[]),
             _ => {}
@@ -122,30 +132,51 @@ impl Metrics {
         self.agent.record(took.as_secs_f64(), &labels);
     }
 
-    fn model_replied(&self, call: &LlmCall) {
-        let model = &call.reply.model;
-        let mut labels = of_role(&call.served_by);
-        labels.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
-        labels.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
+    fn model_replied(&self, call: &LlmCall, endpoints: &Endpoints) {
+        let answered = &call.reply.model;
+        let mut labels = of_model(&call.served_by, Some(answered), None, endpoints);
+        let model = answered.model.to_string();
+        labels.push(KeyValue::new(names::RESPONSE_MODEL, model));
         self.operation.record(call.duration.as_secs_f64(), &labels);
         if let Some(first) = call.first_delta {
             self.first_chunk.record(first.as_secs_f64(), &labels);
         }
-        let usage: &Usage = &call.reply.usage;
-        for (kind, count) in [("input", usage.prompt), ("output", usage.completion)] {
-            labels.push(KeyValue::new(names::TOKEN_TYPE, kind));
-            self.token_usage.record(count.tokens, &labels);
-            labels.pop();
-        }
+        self.used(&call.reply.usage, &mut labels);
+        self.cost(call.cost, call.cost_label, labels);
     }
 
-    fn model_failed(&self, failed: &LlmFailed) {
-        let mut labels = of_role(&failed.served_by);
+    fn model_failed(&self, failed: &LlmFailed, endpoints: &Endpoints) {
+        let asked = failed.model.as_deref();
+        let mut labels = of_model(&failed.served_by, None, asked, endpoints);
+        if let Some(usage) = &failed.error.usage {
+            self.used(usage, &mut labels);
+        }
+        self.cost(failed.cost, failed.cost_label, labels.clone());
         labels.push(KeyValue::new(names::ERROR_TYPE, word(&failed.error.kind)));
         self.operation
             .record(failed.duration.as_secs_f64(), &labels);
         if failed.next == NextAttempt::Follows {
             self.retries.add(1, &labels);
+        }
+    }
+
+    /// Takes down tokens that somebody counted.
+    fn used(&self, usage: &Usage, labels: &mut Vec<KeyValue>) {
+        for (kind, count) in [("input", usage.prompt), ("output", usage.completion)] {
+            // A call of which nothing is known is not one of no tokens.
+            if count == TokenCount::UNKNOWN {
+                continue;
+            }
+            labels.push(KeyValue::new(names::TOKEN_TYPE, kind));
+            self.token_usage.record(count.tokens, labels);
+            labels.pop();
+        }
+    }
+
+    fn cost(&self, cost: Option<MicroUsd>, label: CountLabel, mut labels: Vec<KeyValue>) {
+        if let Some(MicroUsd(cost)) = cost {
+            labels.push(KeyValue::new(names::COST_LABEL, word(&label)));
+            self.cost.add(cost, &labels);
         }
     }
 
@@ -160,19 +191,41 @@ impl Metrics {
         self.tool.record(took.as_secs_f64(), &labels);
     }
 
+    /// Returns what became of the batches so far.
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.tally.delivery()
+    }
+
     /// Sends what was measured, within a time. Blocks its thread.
-    pub(crate) fn close(&self, within: Duration) {
-        if let Err(error) = self.provider.shutdown_with_timeout(within) {
-            tracing::debug!(%error, "the last metrics were not delivered");
-        }
+    pub(crate) fn close(&self, within: Duration) -> Delivery {
+        let provider = Arc::clone(&self.provider);
+        // The SDK's reader waits for five seconds, whatever it is told.
+        in_time(within, move || {
+            if let Err(error) = provider.shutdown_with_timeout(within) {
+                tracing::debug!(%error, "the last metrics were not delivered");
+            }
+        });
+        self.tally.last()
     }
 }
 
-fn of_role(role: &Role) -> Vec<KeyValue> {
-    vec![
+/// Names the role and the model that it asks.
+fn of_model(
+    role: &Role,
+    answered: Option<&ModelRef>,
+    failed: Option<&ModelRef>,
+    endpoints: &Endpoints,
+) -> Vec<KeyValue> {
+    let mut labels = vec![
         KeyValue::new(names::OPERATION, "chat"),
         KeyValue::new(names::ROLE, role.as_str().to_owned()),
-    ]
+    ];
+    if let Some(model) = failed.or(endpoints.asked(role, answered)).or(answered) {
+        labels.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
+        labels.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
+    }
+    labels.extend(endpoints.server_of(role));
+    labels
 }
 
 fn seconds(meter: &Meter, metric: Metric) -> Histogram<f64> {

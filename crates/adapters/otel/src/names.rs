@@ -16,14 +16,17 @@ macro_rules! attributes {
 attributes! {
     OPERATION = "gen_ai.operation.name", "agent, model, tool", "`invoke_agent`, `chat` or `execute_tool`";
     PROVIDER = "gen_ai.provider.name", "model", "Who served the call, such as `openai`, `anthropic` or `llama_cpp`";
-    REQUEST_MODEL = "gen_ai.request.model", "model", "The model that was asked";
-    RESPONSE_MODEL = "gen_ai.response.model", "model", "The model that answered";
+    REQUEST_MODEL = "gen_ai.request.model", "agent, model", "The model that was asked: as it is configured, where that is known";
+    RESPONSE_MODEL = "gen_ai.response.model", "model", "The model that answered, as its server names it";
+    SERVER_ADDRESS = "server.address", "model, tool", "The host of the model's server, or of the MCP server that has the tool";
+    SERVER_PORT = "server.port", "model, tool", "Its port";
     CONVERSATION = "gen_ai.conversation.id", "agent, model, tool", "The session";
     AGENT_NAME = "gen_ai.agent.name", "agent", "The agent's name";
     TEMPERATURE = "gen_ai.request.temperature", "model", "The sampling temperature, where one was asked for";
     MAX_TOKENS = "gen_ai.request.max_tokens", "model", "The most tokens of the reply, where there is a limit";
     STREAM = "gen_ai.request.stream", "model", "`true` where the reply was streamed";
-    FINISH_REASONS = "gen_ai.response.finish_reasons", "model", "Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`";
+    OUTPUT_TYPE = "gen_ai.output.type", "model", "`text`, or `json` where a schema was given";
+    FINISH_REASONS = "gen_ai.response.finish_reasons", "agent, model", "Why it stopped: `stop`, `tool_call`, `length`, `content_filter` or, of agents, `error`";
     FIRST_CHUNK = "gen_ai.response.time_to_first_chunk", "model", "Seconds until the first piece of a streamed reply";
     INPUT_TOKENS = "gen_ai.usage.input_tokens", "model", "Tokens that were sent, cached ones included";
     OUTPUT_TOKENS = "gen_ai.usage.output_tokens", "model", "Tokens that came back, reasoning included";
@@ -33,25 +36,50 @@ attributes! {
     TOOL_NAME = "gen_ai.tool.name", "tool, approval", "The tool";
     TOOL_CALL_ID = "gen_ai.tool.call.id", "tool, approval", "The call";
     TOOL_TYPE = "gen_ai.tool.type", "tool", "`function`";
+    TOOL_DESCRIPTION = "gen_ai.tool.description", "tool", "What the model was told of it";
+    MCP_METHOD = "mcp.method.name", "tool", "`tools/call`, where an MCP server has the tool";
+    NETWORK_TRANSPORT = "network.transport", "tool", "How that server is reached: `pipe` or `tcp`";
     ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`";
     INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON. With `content` alone";
     OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "What it answered, as JSON. With `content` alone";
     SYSTEM = "gen_ai.system_instructions", "model", "What the model was told first, as JSON. With `content` alone";
     ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON. With `content` alone";
     RESULT = "gen_ai.tool.call.result", "tool", "Its result, as JSON. With `content` alone";
-    DB_OPERATION = "db.operation.name", "store", "`commit`";
-    RUN = "neuraxis.run.id", "all", "The run";
-    AGENT = "neuraxis.agent.id", "all", "The agent's number in the run: `a0` answers the user";
+    DB_OPERATION = "db.operation.name", "store", "`commit`, or what else was asked of the database on the way of a request";
+    RUN = "neuraxis.run.id", "agent, model, tool, approval, store", "The run";
+    AGENT = "neuraxis.agent.id", "agent, model, tool, approval, store", "The agent's number in the run: `a0` answers the user";
     ROLE = "neuraxis.role", "agent, model", "The role that serves the agent, or that served the call";
     PURPOSE = "neuraxis.purpose", "model", "What the call was for: `turn`, `last_answer`, `compaction`, `self_check`, `gather` or `routing`";
     ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span";
-    COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, where prices are known";
+    USAGE_LABEL = "neuraxis.usage.label", "model", "How the tokens are known: `measured`, `estimated` or `unknown`, which is a lower bound";
+    COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, attempts that failed included, where prices are known";
+    COST_LABEL = "neuraxis.cost.label", "model", "How that is known: `measured`, `estimated`, or `unknown` where there is no price or no count";
     TURNS = "neuraxis.turns", "agent", "Turns that counted";
     FINISH = "neuraxis.finish_reason", "agent", "Why the agent ended";
     DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`";
     RECORDS = "neuraxis.records", "store", "How many records were kept";
     REASON = "neuraxis.reason", "events", "What happened, in one word";
 }
+
+/// The attributes of spans that are none of runs: they are fields of spans of `tracing`, where these are made.
+const AROUND_RUNS: &[[&str; 3]] = &[
+    ["http.request.method", "request", "The method"],
+    ["http.route", "request", "The route that it matched"],
+    [
+        "http.response.status_code",
+        "request",
+        "The status of the answer; from 500 on the span's is `Error`",
+    ],
+    [
+        "neuraxis.request.id",
+        "request",
+        "The request's id, which its answer and lines of the log carry",
+    ],
+    ["neuraxis.mcp.server", "MCP connection", "The server's name"],
+];
+
+/// The attributes that hold what was said, as JSON.
+pub(crate) const CONTENT: [&str; 5] = [INPUT_MESSAGES, OUTPUT_MESSAGES, SYSTEM, ARGUMENTS, RESULT];
 
 /// What a metric is.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +102,9 @@ macro_rules! metrics {
 }
 
 metrics! {
-    TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call";
-    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, role, `error.type`", "Time of an attempt of a model call";
+    TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call, where somebody counted them";
+    COST_TOTAL = "neuraxis.model.cost", "counter", "{micro_usd}", "model, role, `neuraxis.cost.label`", "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price";
+    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, server, role, `error.type`", "Time of an attempt of a model call";
     TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
     TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took";
     AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the beginning of an agent to its end, waiting included";
@@ -93,7 +122,7 @@ pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
 pub fn reference() -> String {
     let mut text = String::from("| attribute | spans | what it says |\n| --- | --- | --- |\n");
     // Writing to a text cannot fail.
-    for [name, spans, what] in ATTRIBUTES {
+    for [name, spans, what] in ATTRIBUTES.iter().chain(AROUND_RUNS) {
         let _ = writeln!(text, "| `{name}` | {spans} | {what} |");
     }
     text.push_str(
@@ -115,7 +144,8 @@ pub fn reference() -> String {
 /// Tells whether an attribute of a span is one that the reference names.
 #[must_use]
 pub fn is_known_attribute(name: &str) -> bool {
-    ATTRIBUTES.iter().any(|[known, ..]| *known == name)
+    let mut known = ATTRIBUTES.iter().chain(AROUND_RUNS);
+    known.any(|[known, ..]| *known == name)
 }
 
 #[cfg(test)]
@@ -128,9 +158,11 @@ mod tests {
 
     #[test]
     fn no_name_is_given_twice() {
-        let attributes = ATTRIBUTES.iter().map(|[name, ..]| *name);
+        let attributes = ATTRIBUTES.iter().chain(AROUND_RUNS);
+        let attributes = attributes.map(|[name, ..]| *name);
         let names: BTreeSet<_> = attributes.chain(METRICS.iter().map(|it| it.name)).collect();
-        assert_eq!(names.len(), ATTRIBUTES.len() + METRICS.len());
+        let all = ATTRIBUTES.len() + AROUND_RUNS.len() + METRICS.len();
+        assert_eq!(names.len(), all);
     }
 
     #[test]

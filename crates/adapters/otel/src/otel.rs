@@ -1,7 +1,7 @@
 //! The sink that makes spans and metrics of records, and what sends them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use neuraxis_core::{Record, RecordBody, RunId, TraceContext, Transcript};
@@ -9,8 +9,10 @@ use neuraxis_ports::TraceSink;
 use opentelemetry::trace::SpanContext;
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SpanData;
 
 use crate::config::{OtlpConfig, StartError};
+use crate::endpoints::Endpoints;
 use crate::export::{Delivery, SpanSender};
 use crate::metrics::Metrics;
 use crate::sampling::Sampling;
@@ -33,6 +35,7 @@ struct Shared {
     sampling: Sampling,
     content: bool,
     scope: InstrumentationScope,
+    endpoints: RwLock<Arc<Endpoints>>,
     runs: Mutex<HashMap<RunId, Arc<Mutex<Followed>>>>,
 }
 
@@ -63,6 +66,7 @@ impl Otel {
             sampling: config.sampling,
             content: config.content,
             scope,
+            endpoints: RwLock::default(),
             runs: Mutex::default(),
         })))
     }
@@ -71,6 +75,34 @@ impl Otel {
     #[must_use]
     pub fn sink(&self) -> Arc<dyn TraceSink> {
         Arc::clone(&self.0) as Arc<dyn TraceSink>
+    }
+
+    /// Says which models and MCP servers runs use from here on: what records do not say of them.
+    pub fn know(&self, endpoints: Endpoints) {
+        let known = self.0.endpoints.write();
+        *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
+    }
+
+    /// Tells whether spans are exported at all.
+    pub(crate) fn exports_spans(&self) -> bool {
+        self.0.spans.is_some()
+    }
+
+    /// Returns which traces are exported.
+    pub(crate) fn sampling(&self) -> Sampling {
+        self.0.sampling
+    }
+
+    /// Returns what names this crate as the maker of spans.
+    pub(crate) fn scope(&self) -> InstrumentationScope {
+        self.0.scope.clone()
+    }
+
+    /// Sends a span that is none of a run.
+    pub(crate) fn send(&self, span: SpanData) {
+        if let Some(spans) = &self.0.spans {
+            spans.send(span);
+        }
     }
 
     /// Notes how many calls wait for a person, over all processes.
@@ -87,18 +119,29 @@ impl Otel {
         spans.map(SpanSender::delivery).unwrap_or_default()
     }
 
+    /// Returns how many batches of metrics were delivered and how many were not so far.
+    #[must_use]
+    pub fn metric_delivery(&self) -> Delivery {
+        let metrics = self.0.metrics.as_ref();
+        metrics.map(Metrics::delivery).unwrap_or_default()
+    }
+
     /// Sends what is left, but takes no longer than that, and sends nothing after it. What is left then counts as dropped.
-    pub async fn close(&self, within: Duration) -> Delivery {
+    /// Returns what became of spans, and of metrics.
+    pub async fn close(&self, within: Duration) -> (Delivery, Delivery) {
         let shared = Arc::clone(&self.0);
         let closed = tokio::task::spawn_blocking(move || {
             std::thread::scope(|scope| {
                 let metrics = shared.metrics.as_ref();
-                scope.spawn(move || metrics.map(|metrics| metrics.close(within)));
+                let metrics = scope.spawn(move || metrics.map(|metrics| metrics.close(within)));
                 let spans = shared.spans.as_ref();
-                spans.map(|spans| spans.close(within)).unwrap_or_default()
+                let spans = spans.map(|spans| spans.close(within));
+                let metrics = metrics.join().ok().flatten();
+                (spans.unwrap_or_default(), metrics.unwrap_or_default())
             })
         });
-        closed.await.unwrap_or_else(|_| self.delivery())
+        let closed = closed.await;
+        closed.unwrap_or_else(|_| (self.delivery(), self.metric_delivery()))
     }
 }
 
@@ -130,6 +173,11 @@ impl Shared {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn endpoints(&self) -> Arc<Endpoints> {
+        let known = self.endpoints.read();
+        Arc::clone(&known.unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns what is known of a run; nothing is known of one that nobody announced.
     fn followed(&self, run: RunId) -> Arc<Mutex<Followed>> {
         let mut runs = self.runs();
@@ -143,7 +191,7 @@ impl Shared {
         let history = self.content.then(|| history.cloned().unwrap_or_default());
         let own = TraceContext::of_run(run);
         Arc::new(Mutex::new(Followed {
-            spans: RunSpans::new(self.scope.clone(), run, history),
+            spans: RunSpans::new(self.scope.clone(), run, history, self.endpoints()),
             is_sampled: self.spans.is_some() && self.sampling.samples(own.trace_id, None),
         }))
     }
@@ -176,7 +224,7 @@ impl Shared {
 
 impl Followed {
     /// Takes a record, and returns the spans that end with it. Of a run that is not sampled only its agents are known.
-    fn take(&mut self, record: &Arc<Record>) -> Vec<opentelemetry_sdk::trace::SpanData> {
+    fn take(&mut self, record: &Arc<Record>) -> Vec<SpanData> {
         let is_of_agent = matches!(
             record.body,
             RecordBody::RunStarted(_) | RecordBody::Final(_) | RecordBody::RunFailed(_)
@@ -214,7 +262,7 @@ impl TraceSink for Shared {
         let mut followed = lock(&followed);
         self.note_sampling(&mut followed, record);
         if let Some(metrics) = &self.metrics {
-            metrics.record(record);
+            metrics.record(record, &self.endpoints());
             if let RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) = &record.body
                 && let Some((name, began)) = followed.spans.agent(record.agent)
             {

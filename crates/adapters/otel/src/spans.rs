@@ -22,10 +22,12 @@ use opentelemetry::trace::{
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-use self::attributes::identity;
-pub(crate) use self::attributes::{provider, word};
+pub(crate) use self::attributes::provider;
+pub use self::attributes::word;
+use self::attributes::{finish_reasons, identity};
 use self::calls::{OpenModelCall, OpenQuestion, OpenTool};
 use crate::content;
+use crate::endpoints::Endpoints;
 use crate::names;
 
 /// The most events of a span; what happens after that is told by the records alone.
@@ -47,6 +49,7 @@ pub(crate) struct RunSpans {
     questions: HashMap<ToolCallId, OpenQuestion>,
     /// What was said, where that is exported.
     view: Option<RunView>,
+    endpoints: Arc<Endpoints>,
 }
 
 /// An agent at work.
@@ -58,6 +61,8 @@ struct OpenAgent {
     tool: Option<String>,
     began: Timestamp,
     parent: u64,
+    /// What was said to it first, where that is exported.
+    input: Option<String>,
     events: Vec<Event>,
 }
 
@@ -67,6 +72,7 @@ impl RunSpans {
         scope: InstrumentationScope,
         run: RunId,
         history: Option<Transcript>,
+        endpoints: Arc<Endpoints>,
     ) -> Self {
         Self {
             scope,
@@ -78,6 +84,7 @@ impl RunSpans {
             tools: HashMap::new(),
             questions: HashMap::new(),
             view: history.map(RunView::after),
+            endpoints,
         }
     }
 
@@ -171,6 +178,7 @@ impl RunSpans {
             } else {
                 self.trace.span_id
             },
+            input: None,
             events: Vec::new(),
         };
         self.agents.insert(AgentId::ROOT, agent);
@@ -208,19 +216,25 @@ impl RunSpans {
         attributes.push(KeyValue::new(names::TURNS, i64::from(outcome.turns)));
         let reason = word(&outcome.finish_reason);
         attributes.push(KeyValue::new(names::FINISH, reason.clone()));
+        let finish = content::finish_of_agent(&outcome.finish_reason);
+        attributes.push(finish_reasons(finish));
         if let Some(role) = &agent.role {
             attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
+            let asked = self.endpoints.asked(role, None);
+            let asked = asked.map(|it| KeyValue::new(names::REQUEST_MODEL, it.model.to_string()));
+            attributes.extend(asked);
         }
         if self.view.is_some() {
             let spec = self
                 .spec
                 .as_deref()
                 .filter(|_| record.agent == AgentId::ROOT);
-            if let Some(spec) = spec {
-                let (_, said) = content::input(&spec.messages);
-                attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
-            }
-            let said = content::answer(&outcome.content);
+            let said = match spec {
+                Some(spec) => Some(content::input(&spec.messages).1),
+                None => agent.input,
+            };
+            attributes.extend(said.map(|said| KeyValue::new(names::INPUT_MESSAGES, said)));
+            let said = content::answer(&outcome.content, &outcome.finish_reason);
             attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, said));
         }
         let own = record.agent.span_id(self.run);

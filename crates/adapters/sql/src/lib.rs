@@ -42,6 +42,7 @@ mod read;
 mod schema;
 mod step;
 mod store;
+mod traced;
 mod writer;
 
 pub use config::{Durability, SqlConfig};

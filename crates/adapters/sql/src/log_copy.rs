@@ -3,6 +3,8 @@
 //!
 //! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +43,29 @@ pub struct LogCopy {
     /// How many files there are at the most, the one that is written to included; at least 1. 8.
     #[serde(default = "default_files", deserialize_with = "files")]
     pub files: u32,
+    /// What is taken out of each line.
+    #[serde(skip)]
+    redact: Redact,
 }
+
+/// Takes out of a line what the copy is not to hold. As provided, nothing.
+#[derive(Clone, Default)]
+struct Redact(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+
+impl fmt::Debug for Redact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redact")
+    }
+}
+
+impl PartialEq for Redact {
+    /// It is no part of what is configured.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Redact {}
 
 impl LogCopy {
     /// Copies into a folder, with the defaults of everything else.
@@ -50,7 +74,15 @@ impl LogCopy {
             folder: folder.into(),
             max_bytes: default_max_bytes(),
             files: default_files(),
+            redact: Redact::default(),
         }
+    }
+
+    /// Takes out of each line, which is JSON, whatever this takes out of a text. Records in the store stay as they are.
+    #[must_use]
+    pub fn redacted_by(mut self, clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.redact = Redact(Some(Arc::new(clean)));
+        self
     }
 
     /// Opens the copy for a store that is no database, and returns what appends the records of a commit to it, in the
@@ -165,7 +197,7 @@ impl Copier {
         if text.is_empty() {
             return;
         }
-        match self.write(text) {
+        match self.write(&self.config.redact.of(text)) {
             Ok(()) => self.has_failed = false,
             Err(error) => {
                 // A file that is full or gone may be there again.
@@ -218,6 +250,17 @@ impl Copier {
             }
         }
         Ok(())
+    }
+}
+
+impl Redact {
+    /// Returns lines as the copy may hold them.
+    fn of<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let (Some(redact), Ok(lines)) = (&self.0, std::str::from_utf8(text)) else {
+            return Cow::Borrowed(text);
+        };
+        let lines = lines.lines().map(|line| redact(line) + "\n");
+        Cow::Owned(lines.collect::<String>().into_bytes())
     }
 }
 

@@ -15,6 +15,7 @@ use neuraxis_ports::{
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::config::SqlConfig;
@@ -24,6 +25,7 @@ use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
+use crate::traced::{self, Traced};
 use crate::writer::{Act, Done, Settings, Writer};
 
 /// How much a database holds.
@@ -144,7 +146,7 @@ impl SqlStore {
     /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Unavailable`].
     pub async fn check(&self) -> Result<Contents, StoreError> {
         let database = &self.0.database;
-        let found = read::verify::contents(&mut self.link().await?, database.dialect).await;
+        let found = read::verify::contents(&mut *self.link("check").await?, database.dialect).await;
         found.map_err(|failure| match failure {
             Failure::Refused(StoreError::Damaged(what)) => {
                 StoreError::Damaged(format!("{}: {what}", database.place))
@@ -158,13 +160,17 @@ impl SqlStore {
         writer.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
-    async fn act(&self, act: Act) -> Result<Done, StoreError> {
-        self.writer()?.act(act).await
+    async fn act(&self, operation: &'static str, act: Act) -> Result<Done, StoreError> {
+        let span = traced::span(operation);
+        self.writer()?.act(act).instrument(span).await
     }
 
-    async fn link(&self) -> Result<Link, StoreError> {
-        let link = self.0.database.reader().await;
-        link.map_err(|error| self.store_error(error.into()))
+    /// Returns a connection for a question, whose span ends with it.
+    async fn link(&self, operation: &'static str) -> Result<Traced<Link>, StoreError> {
+        let span = traced::span(operation);
+        let link = self.0.database.reader().instrument(span.clone()).await;
+        let link = link.map_err(|error| self.store_error(error.into()))?;
+        Ok(Traced::new(link, span))
     }
 
     fn store_error(&self, failure: Failure) -> StoreError {
@@ -175,22 +181,29 @@ impl SqlStore {
 #[async_trait]
 impl RunLog for SqlStore {
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
-        match self.act(Act::Begin(Box::new(start.clone()))).await? {
+        match self
+            .act("begin", Act::Begin(Box::new(start.clone())))
+            .await?
+        {
             Done::Leased(lease) => Ok(lease),
             _ => Err(StoreError::Stale(start.run)),
         }
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Renew(lease.clone())).await.map(drop)
+        self.act("renew", Act::Renew(lease.clone())).await.map(drop)
     }
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Release(lease.clone())).await.map(drop)
+        self.act("release", Act::Release(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Abandon(lease.clone())).await.map(drop)
+        self.act("abandon_run", Act::Abandon(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
@@ -199,7 +212,7 @@ impl RunLog for SqlStore {
     }
 
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        let mut link = self.link().await?;
+        let mut link = self.link("records").await?;
         let found = async {
             let key = read::records::key(&mut link, run).await?;
             read::records::of_run(&mut link, key, run, after.0).await
@@ -217,17 +230,17 @@ impl RunLog for SqlStore {
             body,
             hash,
         };
-        self.act(act).await.map(drop)
+        self.act("post", act).await.map(drop)
     }
 
     async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        let found = read::records::inbox(&mut self.link().await?, lease).await;
+        let found = read::records::inbox(&mut *self.link("inbox").await?, lease).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         let act = Act::Settle(lease.clone(), ids.to_vec());
-        self.act(act).await.map(drop)
+        self.act("settle", act).await.map(drop)
     }
 }
 
@@ -235,11 +248,11 @@ impl RunLog for SqlStore {
 impl RunOutputs for SqlStore {
     async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
         let act = Act::KeepOutput(lease.clone(), output.clone());
-        self.act(act).await.map(drop)
+        self.act("keep_output", act).await.map(drop)
     }
 
     async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
-        let found = read::outputs::of_run(&mut self.link().await?, run).await;
+        let found = read::outputs::of_run(&mut *self.link("outputs").await?, run).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -250,7 +263,8 @@ impl RunOutputs for SqlStore {
         from: OutputPlace,
         most: usize,
     ) -> Result<OutputPage, StoreError> {
-        let found = read::outputs::page(&mut self.link().await?, run, call, from, most).await;
+        let found =
+            read::outputs::page(&mut *self.link("output_page").await?, run, call, from, most).await;
         found.map_err(|failure| self.store_error(failure))
     }
 }
@@ -259,23 +273,25 @@ impl RunOutputs for SqlStore {
 impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
-        self.act(Act::Create(session.clone())).await.map(drop)
+        self.act("create_session", Act::Create(session.clone()))
+            .await
+            .map(drop)
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
-        let found = read::sessions::find(&mut self.link().await?, id).await;
+        let found = read::sessions::find(&mut *self.link("session").await?, id).await;
         found
             .map(|(_, session)| session)
             .map_err(|failure| self.store_error(failure))
     }
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
-        let found = read::sessions::list(&mut self.link().await?, filter).await;
+        let found = read::sessions::list(&mut *self.link("sessions").await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        self.act(Act::Delete(id.clone())).await?;
+        self.act("delete_session", Act::Delete(id.clone())).await?;
         self.0.histories.forget(|known| known == id);
         Ok(())
     }
@@ -285,7 +301,10 @@ impl SessionIndex for SqlStore {
         self.0.histories.forget(|_| true);
         loop {
             // A page at a time, so that others may write in between.
-            match self.act(Act::Prune(before.as_microsecond())).await? {
+            match self
+                .act("prune", Act::Prune(before.as_microsecond()))
+                .await?
+            {
                 Done::Counted(count) if count > 0 => pruned += count,
                 _ => return Ok(pruned),
             }
@@ -299,38 +318,38 @@ impl SessionIndex for SqlStore {
     }
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
-        let mut link = self.link().await?;
+        let mut link = self.link("history").await?;
         let found = read::history::of_session(&mut link, &self.0.histories, id).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
-        let mut link = self.link().await?;
+        let mut link = self.link("history_before").await?;
         let found = read::history::before(&mut link, &self.0.histories, run).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::find(&mut self.link().await?, database, run).await;
+        let found = read::runs::find(&mut *self.link("run").await?, database, run).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::of_session(&mut self.link().await?, database, session).await;
+        let found = read::runs::of_session(&mut *self.link("runs").await?, database, session).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::list(&mut self.link().await?, database, filter).await;
+        let found = read::runs::list(&mut *self.link("find_runs").await?, database, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::unfinished(&mut self.link().await?, database).await;
+        let found = read::runs::unfinished(&mut *self.link("unfinished").await?, database).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -346,7 +365,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        self.act(Act::Probe).await.map(drop)
+        self.act("probe", Act::Probe).await.map(drop)
     }
 
     async fn usage_since(
@@ -354,22 +373,22 @@ impl SessionIndex for SqlStore {
         of: &UsageOf,
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
-        let found = read::usage::since(&mut self.link().await?, of, since).await;
+        let found = read::usage::since(&mut *self.link("usage_since").await?, of, since).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
-        let found = read::stats::of(&mut self.link().await?, filter).await;
+        let found = read::stats::of(&mut *self.link("stats").await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
-        let found = read::sessions::carried(&mut self.link().await?, session).await;
+        let found = read::sessions::carried(&mut *self.link("carried").await?, session).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
-        let done = self.act(Act::Revoke(session.clone(), id)).await?;
+        let done = self.act("revoke", Act::Revoke(session.clone(), id)).await?;
         Ok(matches!(done, Done::Counted(1)))
     }
 
@@ -378,7 +397,7 @@ impl SessionIndex for SqlStore {
         session: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
-        let found = read::verify::session(&mut self.link().await?, session).await;
+        let found = read::verify::session(&mut *self.link("verify").await?, session).await;
         found
             .map_err(|failure| self.store_error(failure))?
             .expect(expect)

@@ -12,10 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use neuraxis_core::LlmError;
-use neuraxis_ports::{CallContext, CancellationToken, ReplyStream};
+use neuraxis_ports::{CallContext, CancellationToken, ReplyStream, SPAN_TARGET};
 use reqwest::{Method, Request, Url};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
@@ -126,6 +127,7 @@ impl Endpoint {
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
         let request = self.request(Method::GET, route, Accept::JsonWriter, Bytes::new());
         self.exchange(request, within, &CancellationToken::new())
+            .instrument(self.asking())
             .await
     }
 
@@ -146,7 +148,23 @@ impl Endpoint {
     ) -> Result<Bytes, LlmError> {
         let request = self.request(Method::POST, route, Accept::JsonWriter, body);
         self.exchange(request, within, &CancellationToken::new())
+            .instrument(self.asking())
             .await
+    }
+
+    /// Begins the span of a question to the server that is no model call, such as for its models; none where nobody is in a
+    /// span, or nobody exports them.
+    fn asking(&self) -> Span {
+        if Span::current().is_none() {
+            return Span::none();
+        }
+        tracing::debug_span!(
+            target: SPAN_TARGET,
+            "ask",
+            otel.name = "ask model server",
+            otel.kind = "client",
+            server.address = self.base.host_str(),
+        )
     }
 
     /// Posts a request to a model whose reply comes whole, as JSON. It waits for its turn where

@@ -15,16 +15,10 @@ use super::layer::Layer;
 use super::origin::Origin;
 use super::{Config, Layers};
 use crate::environment::Environment;
+use crate::secrecy::OTLP_HEADERS;
 
 /// What says where spans are sent.
 const ENDPOINT: &str = "telemetry.otlp.endpoint";
-
-/// The variables that hold what lets spans in there.
-const HEADERS: [&str; 3] = [
-    "OTEL_EXPORTER_OTLP_HEADERS",
-    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-];
 
 /// `[telemetry]`: where traces and metrics of runs go, and what of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -33,8 +27,8 @@ const HEADERS: [&str; 3] = [
 pub struct TelemetryConfig {
     /// Whether what is said in conversations, arguments and results of tools are part of what is exported. `false`.
     pub content: bool,
-    /// Regular expressions: what matches one is replaced by `[redacted]` in all that is exported, besides keys and what looks
-    /// like one.
+    /// Regular expressions: what matches one is replaced by `[redacted]` in all that leaves conversations, besides keys and what
+    /// looks like one: in traces, logs, recordings, copies of the log, results of evals and errors.
     pub redact: Vec<Pattern>,
     /// The share of traces that are exported, from 0 to 1; what `OTEL_TRACES_SAMPLER` says if left out, and otherwise 1. A
     /// request that brings its own trace decides itself.
@@ -70,6 +64,46 @@ pub struct OtlpSection {
 pub struct JsonLinesSection {
     /// The file, which is made if it is missing; its folder has to be there. A relative one counts from the file that names it.
     pub path: PathBuf,
+    /// The bytes from which on a new file is begun; at least 4,096. 67,108,864.
+    #[serde(default = "default_max_bytes", deserialize_with = "max_bytes")]
+    pub max_bytes: u64,
+    /// How many older files are kept beside it, `PATH.1` the newest; at most 100. 7.
+    #[serde(default = "default_files", deserialize_with = "files")]
+    pub files: u32,
+}
+
+/// The fewest bytes of a file: one that holds less than a line or two would be a file for each.
+const MIN_BYTES: u64 = 4 * 1024;
+
+/// The most older files: each of them is looked for where a file is opened.
+const MAX_FILES: u32 = 100;
+
+const fn default_max_bytes() -> u64 {
+    64 * 1024 * 1024
+}
+
+const fn default_files() -> u32 {
+    7
+}
+
+fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let files = u32::deserialize(deserializer)?;
+    match files > MAX_FILES {
+        true => Err(D::Error::custom(format!(
+            "expected at most {MAX_FILES} files"
+        ))),
+        false => Ok(files),
+    }
+}
+
+fn max_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let bytes = u64::deserialize(deserializer)?;
+    match bytes < MIN_BYTES {
+        true => Err(D::Error::custom(format!(
+            "expected at least {MIN_BYTES} bytes"
+        ))),
+        false => Ok(bytes),
+    }
 }
 
 /// A regular expression.
@@ -122,7 +156,7 @@ fn malformed<E: Error>() -> E {
 /// Checks that what lets spans in is not sent where the file of the working directory says.
 pub(super) fn check_key(layers: &Layers, environment: &Environment) -> Result<(), ConfigError> {
     let is_found = layers.strongest(ENDPOINT).is_some_and(Layer::is_found);
-    let key = HEADERS
+    let key = OTLP_HEADERS
         .into_iter()
         .find(|name| environment.variable(name).is_some());
     match key {
@@ -174,6 +208,9 @@ impl TelemetryConfig {
         if let Some(lines) = &self.json_lines {
             let path = lines.path.display().to_string();
             add("json_lines.path", Value::String(path));
+            let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+            add("json_lines.max_bytes", number(lines.max_bytes));
+            add("json_lines.files", number(lines.files.into()));
         }
         table
     }

@@ -1,49 +1,235 @@
-//! Trace records as JSON Lines: one object a line, with the run, the kind, the time in milliseconds and the data.
+//! Runs as JSON Lines: one object a line, with the run, its session, the kind, the time in milliseconds and the data.
 
+use std::collections::HashMap;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{Record, RunId, Transcript};
+use neuraxis_core::{
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, LlmFailed, Record, RecordBody,
+    RunId, RunOutcome, RunStatus, SessionId, Transcript,
+};
 use neuraxis_engine::{TraceEmitter, TraceRecord, TraceType, trace_records};
-use neuraxis_otel::JsonLines;
+use neuraxis_otel::{JsonLines, Redact, word};
 use neuraxis_ports::TraceSink;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-/// Returns a sink that writes trace records into a file, with or without what was said.
+/// What stands between the envelope of a line, which no pattern is searched in, and what happened.
+const DATA: &str = ",\"data\":";
+
+/// Returns a sink that writes what runs did into a file, with or without what was said.
 pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
-    if !content {
-        return Arc::new(WithoutContent(lines));
+    let writer = Writer(Arc::new(Shared {
+        lines,
+        sessions: Mutex::default(),
+    }));
+    let traces: Arc<dyn TraceSink> = if content {
+        let writer = writer.clone();
+        Arc::new(TraceEmitter::new(move |run, trace| {
+            writer.add(run, &trace.kind, trace.timestamp, &trace.data);
+        }))
+    } else {
+        Arc::new(WithoutContent(writer.clone()))
+    };
+    Arc::new(Lines {
+        traces,
+        writer,
+        content,
+    })
+}
+
+/// Takes secrets out of what happened. The kind of a line, its ids and its time are no place for one, and programs read them.
+pub(super) fn redact_data(redact: Redact) -> Redact {
+    Redact::new(move |line| {
+        let (envelope, data) = line.split_at(line.find(DATA)? + DATA.len());
+        let data = data.strip_suffix('}')?;
+        match redact.json(data) {
+            std::borrow::Cow::Owned(clean) => Some(format!("{envelope}{clean}}}")),
+            std::borrow::Cow::Borrowed(_) => None,
+        }
+    })
+}
+
+/// Writes trace records, and what else happened to a run: what failed, who was asked, and how it ended.
+#[derive(Debug)]
+struct Lines {
+    traces: Arc<dyn TraceSink>,
+    writer: Writer,
+    content: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Writer(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    lines: JsonLines,
+    /// The sessions of the runs at work.
+    sessions: Mutex<HashMap<RunId, SessionId>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a, Kind> {
+    run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a SessionId>,
+    #[serde(rename = "type")]
+    kind: Kind,
+    timestamp: i64,
+    data: &'a Value,
+}
+
+impl Writer {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<RunId, SessionId>> {
+        let sessions = &self.0.sessions;
+        sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Arc::new(TraceEmitter::new(move |run, trace| {
-        lines.add(line(run, &trace));
-    }))
+
+    /// Notes whose run it is.
+    fn note(&self, record: &Record) {
+        if let RecordBody::RunStarted(started) = &record.body
+            && let Some(session) = &started.session_id
+        {
+            self.sessions().insert(record.run_id, session.clone());
+        }
+    }
+
+    fn add(&self, run_id: RunId, kind: impl Serialize, timestamp: i64, data: &Value) {
+        let session = self.sessions().get(&run_id).cloned();
+        let line = Line {
+            run_id,
+            session_id: session.as_ref(),
+            kind,
+            timestamp,
+            data,
+        };
+        // Lines are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        self.0
+            .lines
+            .add(serde_json::to_string(&line).unwrap_or_default());
+    }
+}
+
+impl TraceSink for Lines {
+    fn begin(&self, run: RunId, history: &Transcript) {
+        self.traces.begin(run, history);
+    }
+
+    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+        for record in records {
+            self.writer.note(record);
+        }
+        self.traces.taken_up(run, history, records);
+    }
+
+    fn record(&self, record: &Arc<Record>) {
+        self.writer.note(record);
+        self.traces.record(record);
+        if let Some(data) = happened(record, self.content) {
+            let at = record.at.as_millisecond();
+            let kind = record.body.kind();
+            self.writer
+                .add(record.run_id, kind, at, &Value::Object(data));
+        }
+    }
+
+    fn end(&self, run: RunId) {
+        self.traces.end(run);
+        self.writer.sessions().remove(&run);
+    }
+}
+
+/// Returns what happened, of a record that no trace record is made of; nothing of one that tells nothing.
+fn happened(record: &Record, content: bool) -> Option<Map<String, Value>> {
+    let mut data = match &record.body {
+        RecordBody::LlmFailed(failed) => llm_failed(failed, content),
+        RecordBody::ApprovalRequested(asked) => approval_requested(asked, content),
+        RecordBody::ApprovalDecided(decided) => approval_decided(decided, content),
+        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => ended(outcome, content),
+        _ => return None,
+    };
+    data.insert("turn".to_owned(), json!(record.turn));
+    if record.agent != AgentId::ROOT {
+        data.insert("agent".to_owned(), json!(record.agent));
+    }
+    Some(data)
+}
+
+fn object(pairs: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+    let pairs = pairs.into_iter();
+    let said = pairs.filter(|(_, value)| !value.is_null());
+    said.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
+    object([
+        ("model_role", json!(failed.served_by)),
+        ("model", json!(failed.model)),
+        ("purpose", json!(failed.purpose)),
+        ("attempt", json!(failed.attempt)),
+        ("error", json!(word(&failed.error.kind))),
+        // What a server says of a request may quote it.
+        ("message", json!(content.then_some(&failed.error.message))),
+        ("next", json!(failed.next)),
+        (
+            "duration_ms",
+            json!(u64::try_from(failed.duration.as_millis()).unwrap_or(u64::MAX)),
+        ),
+        ("cost_micro_usd", json!(failed.cost)),
+    ])
+}
+
+fn approval_requested(asked: &ApprovalRequested, content: bool) -> Map<String, Value> {
+    let arguments = asked.arguments.decode::<Value>().ok();
+    object([
+        ("tool_call_id", json!(asked.tool_call_id)),
+        ("name", json!(asked.name)),
+        ("arguments", json!(arguments.filter(|_| content))),
+        ("reason", json!(content.then_some(&asked.reason))),
+        ("expires_at", json!(asked.expires_at)),
+    ])
+}
+
+fn approval_decided(decided: &ApprovalDecided, content: bool) -> Map<String, Value> {
+    let (decision, reason) = match &decided.decision {
+        ApprovalDecision::Approve { .. } => ("approve", None),
+        ApprovalDecision::Deny { reason } => ("deny", reason.as_ref()),
+        ApprovalDecision::Expired => ("expired", None),
+    };
+    object([
+        ("tool_call_id", json!(decided.tool_call_id)),
+        ("decision", json!(decision)),
+        ("reason", json!(reason.filter(|_| content))),
+        ("by", json!(decided.by.as_ref().filter(|_| content))),
+    ])
+}
+
+fn ended(outcome: &RunOutcome, content: bool) -> Map<String, Value> {
+    let has_failed = outcome.status() != RunStatus::Done;
+    let failure = has_failed.then(|| outcome.finish_reason.to_string());
+    object([
+        ("status", json!(outcome.status())),
+        ("finish_reason", json!(word(&outcome.finish_reason))),
+        ("content", json!(content.then_some(&outcome.content))),
+        ("error", json!(failure.filter(|_| content))),
+        ("turns", json!(outcome.turns)),
+        ("usage", json!(outcome.usage)),
+    ])
 }
 
 /// Writes what happened, and nothing of what was said.
 #[derive(Debug)]
-struct WithoutContent(JsonLines);
+struct WithoutContent(Writer);
 
 impl TraceSink for WithoutContent {
     fn record(&self, record: &Arc<Record>) {
         // What was said before matters to nothing that is left of the record.
         let traces = trace_records(&Transcript::default(), slice::from_ref(record));
         for trace in traces.into_iter().filter_map(without_content) {
-            self.0.add(line(record.run_id, &trace));
+            let run = record.run_id;
+            self.0.add(run, &trace.kind, trace.timestamp, &trace.data);
         }
     }
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    run_id: RunId,
-    #[serde(flatten)]
-    trace: &'a TraceRecord,
-}
-
-fn line(run_id: RunId, trace: &TraceRecord) -> String {
-    // Records are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
-    serde_json::to_string(&Line { run_id, trace }).unwrap_or_default()
 }
 
 /// Takes what was said out of a record; nothing is left of one that is only that.
@@ -65,4 +251,22 @@ fn without_content(mut trace: TraceRecord) -> Option<TraceRecord> {
         }
     }
     Some(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_searched_in_what_happened_and_not_in_what_tells_lines_apart() {
+        let redact = Redact::new(|text| {
+            let digits = |letter: char| letter.is_ascii_digit();
+            text.contains(digits).then(|| text.replace(digits, "#"))
+        });
+        let line = r#"{"run_id":"0190","type":"tool_call","timestamp":1700000000000,"data":{"name":"card 41","n":"x"}}"#;
+        assert_eq!(
+            redact_data(redact).text(line),
+            r##"{"run_id":"0190","type":"tool_call","timestamp":1700000000000,"data":{"name":"card ##","n":"x"}}"##
+        );
+    }
 }

@@ -123,7 +123,7 @@ impl Agent {
             said.as_deref().unwrap_or_default(),
         )?;
         go_on_with(&mut spec.root, &[], &history);
-        spec.trace = engine.trace_of(run_id, None);
+        spec.trace = engine.trace_of(run_id, self.trace.clone());
         let scope = RunScope {
             run_id,
             session_id: None,

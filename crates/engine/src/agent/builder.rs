@@ -242,6 +242,7 @@ impl AgentBuilder {
             definition,
             engine,
             context,
+            trace: None,
         })
     }
 

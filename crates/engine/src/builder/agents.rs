@@ -41,6 +41,7 @@ pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, Buil
         definition: Arc::clone(definition),
         engine: None,
         context: RequestContext::default(),
+        trace: None,
     };
     let agents = vec![(agent, Use::Alone)];
     if definition.model.is_none() {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, Decision, ForkPoint, LogEnd, Record, RestoreError, RunId, Seq, Turn, closing_records,
+    AgentId, Decision, ForkPoint, LogEnd, Record, RestoreError, RunId, Seq, Transcript, Turn,
+    closing_records,
 };
 use neuraxis_ports::StoreError;
+use tokio::time::Instant;
 
 use super::fork::waits_for_an_answer;
 use super::slot::Claim;
@@ -128,8 +130,13 @@ impl Runs {
         };
         let at = self.parts.engine.clock.now();
         let closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        let began = Instant::now();
         slot.commit(&closing).await?;
+        let took = began.elapsed();
         for sink in &self.parts.engine.sinks {
+            // What it goes on from was said to models before; no model is asked any more.
+            sink.taken_up(run_id, &Transcript::default(), &records);
+            sink.kept(&closing, took);
             for record in &closing {
                 sink.record(record);
             }

@@ -209,6 +209,55 @@ async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
     assert_eq!(traces[1].data["content"], "A question of color.");
 }
 
+/// A sink that notes what it is told, in order.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl TraceSink for Told {
+    fn taken_up(&self, _: RunId, _: &Transcript, records: &[Arc<Record>]) {
+        let began = records.first().map(|record| record.body.kind());
+        let note = format!("taken up from {}", began.unwrap_or("nothing"));
+        self.0.lock().unwrap().push(note);
+    }
+
+    fn record(&self, record: &Arc<Record>) {
+        self.0.lock().unwrap().push(record.body.kind().to_owned());
+    }
+
+    fn kept(&self, _: &[Arc<Record>], _: Duration) {
+        self.0.lock().unwrap().push("kept".to_owned());
+    }
+
+    fn end(&self, _: RunId) {
+        self.0.lock().unwrap().push("end".to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_closed_by_another_process_is_told_of_from_its_beginning() {
+    let store = Arc::new(neuraxis_memory::MemoryStore::new());
+    let model = ScriptedModel::new().then(reply::calls([("write", "{}")]));
+    let later = ScriptedApprover::new().then(ApproverReply::Later);
+    let first = builder(model)
+        .store(store.clone())
+        .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+        .approver(Arc::new(later))
+        .build()
+        .unwrap();
+    let waiting = hear(&first, request("go").mode(Mode::MODERATE)).await;
+    let told = Arc::new(Told::default());
+    let other = builder(ScriptedModel::new())
+        .store(store)
+        .trace_sink(told.clone())
+        .build()
+        .unwrap();
+    let run = waiting.result.run_id;
+    other.runs().close(run, "nobody wants it").await.unwrap();
+    let told = told.0.lock().unwrap();
+    assert_eq!(told[..2], ["taken up from run_started", "kept"]);
+    assert_eq!(told[told.len() - 2..], ["final", "end"]);
+}
+
 /// A sink that exports traces, or none.
 #[derive(Debug)]
 struct Exporter(bool);
@@ -260,6 +309,22 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
     let repeated = hear(&process(ScriptedApprover::new()), again).await;
     assert_eq!(repeated.result.run_id, run);
     assert_eq!(repeated.result.trace_id, trace_id);
+}
+
+#[tokio::test]
+async fn an_agent_alone_is_part_of_the_trace_that_its_caller_brings() {
+    let parent: TraceContext = PARENT.parse().unwrap();
+    let orchestrator = builder(ScriptedModel::new().then(reply::text("ok")))
+        .build()
+        .unwrap();
+    let agent = orchestrator.agent().with_trace(parent.clone());
+    let messages = vec![neuraxis_core::Message::user("go")];
+    let (run, _events) = agent.stream(messages, None).await.unwrap();
+    run.execution().await;
+    let neuraxis_core::RecordBody::RunStarted(started) = &run.records()[0].body else {
+        panic!("the run did not start");
+    };
+    assert_eq!(started.spec.trace.as_ref(), Some(&parent));
 }
 
 #[tokio::test]

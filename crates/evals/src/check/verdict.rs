@@ -6,7 +6,7 @@ use serde_json_path::JsonPath;
 
 use super::{Called, Check, Kind, Schema};
 use crate::matching::{CallPattern, holds};
-use crate::seen::{Seen, clip};
+use crate::seen::Seen;
 
 /// How many faults of an answer against a schema a message names.
 const MAX_FAULTS: usize = 3;
@@ -99,7 +99,7 @@ fn found(path: &JsonPath, equals: Option<&Value>, seen: &Seen) -> Result<(), Str
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     match found.is_empty() {
         true => Err(format!("nothing is there: {}", seen.quoted())),
-        false => Err(format!("there is {}", clip(&found.join(", "), 200))),
+        false => Err(format!("there is {}", seen.shown(&found.join(", "), 200))),
     }
 }
 
@@ -124,7 +124,7 @@ fn was_not_called(pattern: &CallPattern, seen: &Seen) -> Result<(), String> {
     match calls.find(|call| pattern.fits(&call.name, &call.arguments)) {
         None => Ok(()),
         Some(call) => {
-            let arguments = clip(call.arguments.as_str(), 200);
+            let arguments = seen.shown(call.arguments.as_str(), 200);
             Err(format!("it was called: {} {arguments}", call.name))
         }
     }

@@ -40,7 +40,7 @@ impl Evals {
             Ok(records) => records,
             Err(error) => return Attempt::error(number, error),
         };
-        let seen = Seen::of(&records);
+        let seen = Seen::of(&records).redacted_by(&self.redact);
         let mut attempt = Attempt::of(number, &seen);
         if !case.checks.iter().any(Check::is_about_the_end) {
             if let Some(trouble) = seen.trouble() {

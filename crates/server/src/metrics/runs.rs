@@ -1,12 +1,12 @@
-//! What is counted of runs, model calls and tool calls: a trace sink, which sees every record.
+//! What is counted of runs and tool calls: a trace sink, which sees every record.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis::core::{
-    AgentSpec, FinishReason, Record, RecordBody, Role, RunId, ToolFailure, ToolKind, ToolResult,
-    Transcript, Usage,
+    AgentSpec, FinishReason, Record, RecordBody, RunId, ToolFailure, ToolKind, ToolResult,
+    Transcript,
 };
 use neuraxis::ports::TraceSink;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::SECONDS;
+use super::models::ModelMetrics;
 
 /// The most tools that are told apart: those of servers come and go.
 const MAX_TOOLS: usize = 256;
@@ -30,18 +31,6 @@ struct Ended {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
-    role: String,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Spent {
-    role: String,
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ToolEnded {
     tool: String,
     outcome: &'static str,
@@ -52,14 +41,14 @@ struct ToolTook {
     tool: String,
 }
 
-/// What is counted of runs, model calls and tool calls.
+/// What is counted of runs, their model calls and tool calls.
 #[derive(Debug)]
 pub(crate) struct RunMetrics {
     at_work: Gauge,
     begun: Counter,
     ended: Family<Ended, Counter>,
-    model_calls: Family<Called, Counter>,
-    tokens: Family<Spent, Counter>,
+    trims: Counter,
+    models: ModelMetrics,
     tool_calls: Family<ToolEnded, Counter>,
     tool_seconds: Family<ToolTook, Histogram, fn() -> Histogram>,
     state: Mutex<State>,
@@ -74,12 +63,13 @@ struct State {
 
 impl RunMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
+        let models = ModelMetrics::register(registry);
         let metrics = Self {
             at_work: Gauge::default(),
             begun: Counter::default(),
             ended: Family::default(),
-            model_calls: Family::default(),
-            tokens: Family::default(),
+            trims: Counter::default(),
+            models,
             tool_calls: Family::default(),
             tool_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             state: Mutex::default(),
@@ -96,14 +86,9 @@ impl RunMetrics {
             metrics.ended.clone(),
         );
         registry.register(
-            "model_calls",
-            "Attempts of model calls, by the role that served them",
-            metrics.model_calls.clone(),
-        );
-        registry.register(
-            "tokens",
-            "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
-            metrics.tokens.clone(),
+            "context_trims",
+            "Times that messages were left out to make a conversation fit",
+            metrics.trims.clone(),
         );
         registry.register(
             "tool_calls",
@@ -152,25 +137,6 @@ impl RunMetrics {
         }
     }
 
-    fn model_called(&self, role: &Role, outcome: &'static str) {
-        let role = role.as_str().to_owned();
-        let called = Called { role, outcome };
-        self.model_calls.get_or_create(&called).inc();
-    }
-
-    fn spent(&self, role: &Role, usage: &Usage) {
-        for (kind, count) in [
-            ("prompt", usage.prompt),
-            ("completion", usage.completion),
-            ("reasoning", usage.reasoning),
-            ("cached", usage.cached),
-        ] {
-            let role = role.as_str().to_owned();
-            let tokens = self.tokens.get_or_create_owned(&Spent { role, kind });
-            tokens.inc_by(count.tokens);
-        }
-    }
-
     fn tool_ended(&self, result: &ToolResult) {
         let known = self.state().tools.get(&*result.name).cloned();
         let tool = known.as_deref().unwrap_or(OTHER).to_owned();
@@ -208,11 +174,10 @@ impl TraceSink for RunMetrics {
                 self.begun.inc();
                 self.started(record);
             }
-            RecordBody::LlmCall(call) => {
-                self.model_called(&call.served_by, "done");
-                self.spent(&call.served_by, &call.reply.usage);
+            RecordBody::LlmCall(_) | RecordBody::LlmFailed(_) => self.models.record(record),
+            RecordBody::ContextTrimmed(_) => {
+                self.trims.inc();
             }
-            RecordBody::LlmFailed(call) => self.model_called(&call.served_by, "failed"),
             RecordBody::ToolResult(result) => self.tool_ended(result),
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
                 if record.ends_the_run() =>
@@ -230,8 +195,7 @@ impl RunMetrics {
     /// Counts something of each kind.
     pub(super) fn count_each(&self) {
         self.ended.get_or_create(&Ended { reason: OTHER }).inc();
-        self.model_called(&Role::REASONING, "done");
-        self.spent(&Role::REASONING, &Usage::UNKNOWN);
+        self.models.count_each();
         let (tool, outcome) = (OTHER.to_owned(), "done");
         let took = ToolTook { tool: tool.clone() };
         self.tool_seconds.get_or_create(&took).observe(0.0);

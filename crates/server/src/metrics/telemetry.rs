@@ -30,12 +30,12 @@ impl TelemetryMetrics {
         };
         registry.register(
             "telemetry_delivered",
-            "Spans and trace records that were delivered, by where they go",
+            "Spans, batches of metrics and lines that were delivered, by where they go",
             metrics.delivered.clone(),
         );
         registry.register(
             "telemetry_dropped",
-            "Spans and trace records that were lost, by where they were to go",
+            "Spans, batches of metrics and lines that were lost, by where they were to go",
             metrics.dropped.clone(),
         );
         metrics

@@ -1,6 +1,7 @@
-//! Traces and metrics as a backend gets them: decoded from OTLP by OpenTelemetry's definitions, of runs of the program itself
-//! with tools, a sub-agent, an attempt that fails and a question to a person.
+//! Traces and metrics as a backend gets them: decoded from OTLP by OpenTelemetry's definitions, of requests to the program itself
+//! whose run has tools, a sub-agent, an attempt that fails and a question to a person.
 
+mod measured;
 mod model;
 mod receiver;
 
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use self::measured::Measured;
 use self::model::{ANSWER, HELPER, Model};
 use self::receiver::{Receiver, number, text};
 use crate::support::Program;
@@ -115,9 +117,11 @@ async fn figures(program: &Program) -> (u16, String) {
 struct Tree(HashMap<String, Span>);
 
 impl Tree {
+    /// Returns the trace that the client began.
     fn of(spans: Vec<Span>) -> Self {
-        let by_id = spans.into_iter().map(|span| (hex(&span.span_id), span));
-        Self(by_id.collect())
+        let spans = spans.into_iter();
+        let spans = spans.filter(|span| hex(&span.trace_id) == TRACE);
+        Self(spans.map(|span| (hex(&span.span_id), span)).collect())
     }
 
     /// Returns the path of names from the root to a span.
@@ -129,7 +133,8 @@ impl Tree {
     }
 
     fn paths(&self) -> Vec<String> {
-        let spans = self.0.values().filter(|span| span.name != "store commit");
+        let spans = self.0.values();
+        let spans = spans.filter(|span| !span.name.starts_with("store "));
         let mut paths: Vec<String> = spans.map(|span| self.path(span)).collect();
         paths.sort();
         paths
@@ -162,36 +167,49 @@ async fn a_backend_gets_the_whole_run_over_grpc_though_two_processes_worked_on_i
     check(&receiver, &model, folder).await;
 }
 
+/// The request that begins the run, and the agent beneath it.
+const REQUEST: &str = "POST /api/v1/sessions/{id}/turns";
+const ROOT: &str = "POST /api/v1/sessions/{id}/turns > invoke_agent main_thread";
+
+fn beneath(root: &str, path: &str) -> String {
+    format!("{root} > {path}")
+}
+
 async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
     let (result, log, folder) = run(folder).await;
     assert_eq!(result["trace_id"], TRACE, "{result}");
     let tree = Tree::of(receiver.spans());
-    let root = "invoke_agent main_thread";
-    let expected = [
-        root,
-        "invoke_agent main_thread > approval current_time",
-        "invoke_agent main_thread > chat scripted",
-        "invoke_agent main_thread > chat scripted",
-        "invoke_agent main_thread > execute_tool adder",
-        "invoke_agent main_thread > execute_tool adder > invoke_agent adder",
-        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > chat scripted",
-        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > chat scripted",
-        "invoke_agent main_thread > execute_tool adder > invoke_agent adder > execute_tool calculate",
-        "invoke_agent main_thread > execute_tool calculate",
-        "invoke_agent main_thread > execute_tool current_time",
-    ];
+    let mut expected: Vec<String> = [
+        "approval current_time",
+        "chat scripted",
+        "chat scripted",
+        "execute_tool adder",
+        "execute_tool adder > invoke_agent adder",
+        "execute_tool adder > invoke_agent adder > chat scripted",
+        "execute_tool adder > invoke_agent adder > chat scripted",
+        "execute_tool adder > invoke_agent adder > execute_tool calculate",
+        "execute_tool calculate",
+        "execute_tool current_time",
+    ]
+    .map(|path| beneath(ROOT, path))
+    .into();
+    expected.splice(..0, [REQUEST.to_owned(), ROOT.to_owned()]);
     assert_eq!(tree.paths(), expected);
-    for span in tree.0.values() {
-        assert_eq!(hex(&span.trace_id), TRACE, "{span:?}");
-        assert_eq!(span.trace_state, "vendor=1");
+    for span in receiver.spans() {
         assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
         for attribute in &span.attributes {
             assert!(is_known_attribute(&attribute.key), "{}", attribute.key);
         }
-        let run = text(&span.attributes, "neuraxis.run.id");
-        assert_eq!(run.as_deref(), result["run_id"].as_str());
     }
-    check_root(tree.at(root)[0], &tree);
+    for span in tree.0.values() {
+        assert_eq!(span.trace_state, "vendor=1");
+        let run = text(&span.attributes, "neuraxis.run.id");
+        let is_of_run = tree.path(span).starts_with(ROOT);
+        let expected = result["run_id"].as_str().filter(|_| is_of_run);
+        assert_eq!(run.as_deref(), expected, "{}", span.name);
+    }
+    check_request(tree.at(REQUEST)[0], &tree, &receiver.spans());
+    check_root(tree.at(ROOT)[0], &tree);
     check_calls(&tree);
     // Whoever serves the model can join the trace at the very call.
     let chats: BTreeSet<String> = tree
@@ -215,8 +233,26 @@ async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
     }
 }
 
+/// What was asked of the store on the way of a request is beneath it, and what asks whether the server lives is no trace.
+fn check_request(request: &Span, tree: &Tree, all: &[Span]) {
+    assert_eq!(hex(&request.parent_span_id), PARENT);
+    assert_eq!(request.kind, SpanKind::Server as i32);
+    let status = number(&request.attributes, "http.response.status_code");
+    assert_eq!(status, Some(200));
+    assert!(text(&request.attributes, "neuraxis.request.id").is_some());
+    let history = tree.at(&beneath(REQUEST, "store history"))[0];
+    assert_eq!(history.kind, SpanKind::Client as i32);
+    let operation = text(&history.attributes, "db.operation.name");
+    assert_eq!(operation.as_deref(), Some("history"));
+    let decided = all
+        .iter()
+        .find(|span| span.name.ends_with("/approvals/{call_id}"));
+    let decided = decided.expect("a request without a trace of its client's begins one");
+    assert!(decided.parent_span_id.is_empty() && hex(&decided.trace_id) != TRACE);
+    assert!(all.iter().all(|span| !span.name.ends_with("/metrics")));
+}
+
 fn check_root(root: &Span, tree: &Tree) {
-    assert_eq!(hex(&root.parent_span_id), PARENT);
     assert_eq!(root.kind, SpanKind::Internal as i32);
     let word = |key: &str| text(&root.attributes, key);
     assert_eq!(word("gen_ai.operation.name").unwrap(), "invoke_agent");
@@ -225,7 +261,10 @@ fn check_root(root: &Span, tree: &Tree) {
     let events: Vec<&str> = root.events.iter().map(|it| it.name.as_str()).collect();
     assert!(events.contains(&"neuraxis.waiting"), "{events:?}");
     // It spans all that happened, in both processes.
-    for span in tree.0.values().filter(|it| it.name != "store commit") {
+    for span in tree.0.values().filter(|it| {
+        let path = tree.path(it);
+        path.starts_with(ROOT) && it.name != "store commit"
+    }) {
         assert!(
             root.start_time_unix_nano <= span.start_time_unix_nano,
             "{span:?}"
@@ -238,7 +277,7 @@ fn check_root(root: &Span, tree: &Tree) {
 }
 
 fn check_calls(tree: &Tree) {
-    let chats = tree.at("invoke_agent main_thread > chat scripted");
+    let chats = tree.at(&beneath(ROOT, "chat scripted"));
     let first = chats[0];
     assert_eq!(first.kind, SpanKind::Client as i32);
     assert_eq!(number(&first.attributes, "neuraxis.attempts"), Some(2));
@@ -262,30 +301,74 @@ fn check_calls(tree: &Tree) {
         0,
         "it went well in the end"
     );
-    let failed = tree.at("invoke_agent main_thread > execute_tool calculate")[0];
+    let word = |key: &str| text(&first.attributes, key);
+    assert_eq!(word("gen_ai.request.model").unwrap(), "scripted");
+    assert_eq!(word("gen_ai.response.model").unwrap(), "scripted");
+    assert_eq!(word("server.address").unwrap(), "127.0.0.1");
+    assert!(number(&first.attributes, "server.port").is_some());
+    assert_eq!(word("gen_ai.output.type").unwrap(), "text");
+    assert_eq!(word("neuraxis.usage.label").unwrap(), "measured");
+    assert_eq!(word("neuraxis.cost.label").unwrap(), "unknown", "no price");
+    let failed = tree.at(&beneath(ROOT, "execute_tool calculate"))[0];
+    assert!(text(&failed.attributes, "gen_ai.tool.description").is_some());
     assert_eq!(failed.status.as_ref().unwrap().code, 2, "an error");
     assert!(text(&failed.attributes, "error.type").is_some());
-    let asked = tree.at("invoke_agent main_thread > approval current_time")[0];
+    let asked = tree.at(&beneath(ROOT, "approval current_time"))[0];
     let decision = text(&asked.attributes, "neuraxis.approval.decision");
     assert_eq!(decision.as_deref(), Some("approve"));
     let commits = tree.0.values().filter(|span| span.name == "store commit");
     assert!(commits.count() > 5);
 }
 
+/// The metrics of the run, by the values that two processes measured together.
 fn check_metrics(receiver: &Receiver) {
-    let names: BTreeSet<String> = receiver.metrics().into_iter().map(|it| it.name).collect();
-    for name in [
-        "gen_ai.client.token.usage",
-        "gen_ai.client.operation.duration",
-        "gen_ai.client.operation.time_to_first_chunk",
-        "gen_ai.execute_tool.duration",
-        "gen_ai.invoke_agent.duration",
-        "neuraxis.model.retries",
-        "neuraxis.store.commit.duration",
-        "neuraxis.runs.active",
-    ] {
-        assert!(names.contains(name), "{name} is not among {names:?}");
-    }
+    let measured = Measured(receiver.metrics());
+    let of = |name: &str| measured.total(name, &[]);
+    // Four calls of 50 tokens and 7.
+    let input = [
+        ("gen_ai.token.type", "input"),
+        ("gen_ai.request.model", "scripted"),
+    ];
+    assert_eq!(measured.total("gen_ai.client.token.usage", &input), 200.0);
+    let output = [
+        ("gen_ai.token.type", "output"),
+        ("gen_ai.provider.name", "openai"),
+    ];
+    assert_eq!(measured.total("gen_ai.client.token.usage", &output), 28.0);
+    assert_eq!(measured.unit("gen_ai.client.token.usage"), "{token}");
+    assert_eq!(measured.count("gen_ai.client.operation.duration", &[]), 5);
+    let failed = [
+        ("error.type", "server"),
+        ("gen_ai.request.model", "scripted"),
+    ];
+    assert_eq!(
+        measured.count("gen_ai.client.operation.duration", &failed),
+        1
+    );
+    assert_eq!(measured.unit("gen_ai.client.operation.duration"), "s");
+    let streamed = measured.count("gen_ai.client.operation.time_to_first_chunk", &[]);
+    assert!((1..=4).contains(&streamed), "{streamed}");
+    // The sub-agent and its own call, the one that fails, and the one that was approved.
+    assert_eq!(measured.count("gen_ai.execute_tool.duration", &[]), 4);
+    let adder = [("gen_ai.tool.name", "adder")];
+    assert_eq!(measured.count("gen_ai.execute_tool.duration", &adder), 1);
+    let agent = [
+        ("gen_ai.agent.name", "main_thread"),
+        ("neuraxis.finish_reason", "stop"),
+    ];
+    assert_eq!(measured.count("gen_ai.invoke_agent.duration", &agent), 1);
+    assert_eq!(of("neuraxis.model.retries"), 1.0);
+    assert_eq!(measured.unit("neuraxis.model.retries"), "{attempt}");
+    assert!(measured.count("neuraxis.store.commit.duration", &[]) > 5);
+    assert_eq!(
+        of("neuraxis.runs.active"),
+        0.0,
+        "nothing is at work any more"
+    );
+    assert!(
+        !measured.names().contains("neuraxis.model.cost"),
+        "no model has a price"
+    );
 }
 
 #[tokio::test]
@@ -295,7 +378,7 @@ async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not()
     let (_, log, folder) = run(folder).await;
     let lines = fs::read_to_string(folder.path().join("traces.jsonl")).unwrap();
     let tree = Tree::of(receiver.spans());
-    let chat = tree.at("invoke_agent main_thread > chat scripted")[0];
+    let chat = tree.at(&beneath(ROOT, "chat scripted"))[0];
     let said = text(&chat.attributes, "gen_ai.input.messages").unwrap();
     let said: Value = serde_json::from_str(&said).unwrap();
     let content = said[0]["parts"][0]["content"].as_str().unwrap();
@@ -303,9 +386,28 @@ async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not()
         content.contains(SAID) && content.contains("[redacted]"),
         "{content}"
     );
-    let tool = tree.at("invoke_agent main_thread > execute_tool adder")[0];
+    let tool = tree.at(&beneath(ROOT, "execute_tool adder"))[0];
     let result = text(&tool.attributes, "gen_ai.tool.call.result").unwrap();
     assert!(result.contains(ANSWER), "{result}");
+    let arguments = text(&tool.attributes, "gen_ai.tool.call.arguments").unwrap();
+    let arguments: Value = serde_json::from_str(&arguments).unwrap();
+    assert_eq!(arguments["task"], "What is 1 + 1?");
+    let helper = tree.at(&beneath(ROOT, "execute_tool adder > invoke_agent adder"))[0];
+    let asked = text(&helper.attributes, "gen_ai.input.messages").unwrap();
+    assert!(
+        asked.contains("What is 1 + 1?") && !asked.contains(SAID),
+        "{asked}"
+    );
+    let output: Value = {
+        let said = text(&chat.attributes, "gen_ai.output.messages").unwrap();
+        serde_json::from_str(&said).unwrap()
+    };
+    let parts = output[0]["parts"].as_array().unwrap();
+    let calls = parts.iter().filter(|part| part["type"] == "tool_call");
+    assert!(
+        calls.map(|call| &call["arguments"]).all(Value::is_object),
+        "{output}"
+    );
     assert!(lines.contains(SAID), "{lines}");
     for output in [receiver.everything(), log, lines] {
         for canary in [KEY, HEADER, PATTERN] {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, SPAN_TARGET};
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::{Seen, Shared, Standing, State, lock};
 use crate::connection::{Connection, Era};
@@ -117,8 +119,27 @@ const fn cannot_be_helped(error: &ConnectError) -> bool {
     )
 }
 
-/// Connects, and asks for the tools, within the time that a start may take.
+/// Connects, in a span of its own for whoever exports them.
 async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError> {
+    let name = &*shared.config.name;
+    let span = tracing::info_span!(
+        target: SPAN_TARGET,
+        parent: None,
+        "connect",
+        otel.name = %format_args!("connect {name}"),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        neuraxis.mcp.server = name,
+    );
+    let opened = connect(shared, era).instrument(span.clone()).await;
+    if opened.is_err() {
+        span.record("otel.status_code", "ERROR");
+    }
+    opened
+}
+
+/// Connects, and asks for the tools, within the time that a start may take.
+async fn connect(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError> {
     let config = &shared.config;
     let handler = || {
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));

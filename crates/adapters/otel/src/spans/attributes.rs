@@ -1,6 +1,6 @@
 //! Attributes that several kinds of spans have.
 
-use neuraxis_core::{AgentId, LlmCall, RunId, TokenCount};
+use neuraxis_core::{AgentId, CountLabel, LlmCall, MicroUsd, RunId, TokenCount, Usage};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use serde::Serialize;
 
@@ -18,20 +18,26 @@ pub(super) fn identity(run: RunId, agent: AgentId, conversation: Option<&str>) -
     attributes
 }
 
-/// Says who answered, how and with how many tokens. Counts that nobody gave are left out.
+/// Says who answered, how and with how many tokens.
 pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
     let reply = &call.reply;
     let model = &reply.model;
-    attributes.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
-    attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
     attributes.push(KeyValue::new(
         names::RESPONSE_MODEL,
         model.model.to_string(),
     ));
-    let finish = StringValue::from(content::finish(reply.finish));
-    let finish = Value::Array(Array::String(vec![finish]));
-    attributes.push(KeyValue::new(names::FINISH_REASONS, finish));
-    let usage = &reply.usage;
+    attributes.push(finish_reasons(content::finish(reply.finish)));
+    if let Some(first) = call.first_delta {
+        attributes.push(KeyValue::new(names::STREAM, true));
+        attributes.push(KeyValue::new(names::FIRST_CHUNK, first.as_secs_f64()));
+    }
+    of_usage(&reply.usage, attributes);
+}
+
+/// Says how many tokens were used and how that is known. Counts that nobody gave are left out.
+pub(super) fn of_usage(usage: &Usage, attributes: &mut Vec<KeyValue>) {
+    let label = word(&usage.total.label);
+    attributes.push(KeyValue::new(names::USAGE_LABEL, label));
     let counts = [
         (names::INPUT_TOKENS, Some(usage.prompt)),
         (names::OUTPUT_TOKENS, Some(usage.completion)),
@@ -45,14 +51,44 @@ pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
             attributes.push(KeyValue::new(name, tokens));
         }
     }
-    if let Some(first) = call.first_delta {
-        attributes.push(KeyValue::new(names::STREAM, true));
-        attributes.push(KeyValue::new(names::FIRST_CHUNK, first.as_secs_f64()));
+}
+
+/// Says what all attempts of a call cost, as far as that is known, and how.
+pub(super) fn of_cost((cost, label): Cost, attributes: &mut Vec<KeyValue>) {
+    let label = match cost {
+        Some(MicroUsd(cost)) => {
+            let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+            attributes.push(KeyValue::new(names::COST, cost));
+            label
+        }
+        None => CountLabel::Unknown,
+    };
+    attributes.push(KeyValue::new(names::COST_LABEL, word(&label)));
+}
+
+/// What something cost, where that is known, and how it is.
+pub(super) type Cost = (Option<MicroUsd>, CountLabel);
+
+/// Adds up what two attempts cost. One that failed and of which nothing is known adds nothing, as with most providers.
+pub(super) fn sum((one, label): Cost, (other, of_other): Cost) -> Cost {
+    match (one, other) {
+        (Some(MicroUsd(one)), Some(MicroUsd(other))) => {
+            let label = match (label, of_other) {
+                (CountLabel::Measured, CountLabel::Measured) => CountLabel::Measured,
+                (CountLabel::Unknown, _) | (_, CountLabel::Unknown) => CountLabel::Unknown,
+                _ => CountLabel::Estimated,
+            };
+            (Some(MicroUsd(one.saturating_add(other))), label)
+        }
+        (Some(_), None) => (one, label),
+        (None, _) => (other, of_other),
     }
-    if let Some(cost) = call.cost {
-        let cost = i64::try_from(cost.0).unwrap_or(i64::MAX);
-        attributes.push(KeyValue::new(names::COST, cost));
-    }
+}
+
+/// Says why a model or an agent stopped, in the words of the conventions.
+pub(super) fn finish_reasons(reason: &'static str) -> KeyValue {
+    let reasons = Value::Array(Array::String(vec![StringValue::from(reason)]));
+    KeyValue::new(names::FINISH_REASONS, reasons)
 }
 
 /// Returns a provider's name as the conventions have it, where they have one.
@@ -64,7 +100,8 @@ pub(crate) fn provider(name: &str) -> String {
 }
 
 /// Returns the word by which a value is recorded: of one that holds more, the word for its kind.
-pub(crate) fn word(value: &impl Serialize) -> String {
+#[must_use]
+pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(serde_json::Value::Object(fields)) => {

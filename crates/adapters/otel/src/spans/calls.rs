@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, LlmCall, LlmFailed,
-    Message, NextAttempt, Record, ToolCallFailed, ToolCallStarted, ToolResult,
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, CountLabel, LlmCall,
+    LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed,
+    ToolCallStarted, ToolResult,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Event, SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 
-use super::attributes::{identity, of_reply, word};
+use super::attributes::{Cost, identity, of_cost, of_reply, of_usage, provider, sum, word};
 use super::{MAX_EVENTS, OpenAgent, RunSpans, events, time};
 use crate::content;
 use crate::names;
@@ -20,8 +21,22 @@ use crate::names;
 #[derive(Debug)]
 pub(super) struct OpenModelCall {
     began: Timestamp,
+    /// What the attempts that failed cost.
+    cost: Cost,
     failures: Vec<Event>,
 }
+
+/// A model that was asked.
+struct Asked<'a> {
+    role: &'a Role,
+    purpose: Purpose,
+    /// The model of an attempt that failed.
+    failed: Option<&'a ModelRef>,
+    answered: Option<&'a ModelRef>,
+}
+
+/// What no attempt cost.
+const NO_COST: Cost = (None, CountLabel::Measured);
 
 /// A tool call that began.
 #[derive(Debug)]
@@ -50,26 +65,33 @@ impl RunSpans {
         sent: Option<&[Arc<Message>]>,
     ) -> SpanData {
         let open = self.models.remove(&call.effect_id);
-        let (began, failures) = match open {
-            Some(open) => (open.began, open.failures),
-            None => (before(record.at, call.duration), Vec::new()),
+        let (began, failures, cost) = match open {
+            Some(open) => (open.began, open.failures, open.cost),
+            None => (before(record.at, call.duration), Vec::new(), NO_COST),
         };
         let mut attributes = self.of_model_call(record, call.attempt);
-        attributes.push(KeyValue::new(
-            names::ROLE,
-            call.served_by.as_str().to_owned(),
-        ));
-        attributes.push(KeyValue::new(names::PURPOSE, word(&call.purpose)));
+        let asked = Asked {
+            role: &call.served_by,
+            purpose: call.purpose,
+            failed: None,
+            answered: Some(&call.reply.model),
+        };
+        let name = self.of_asked(&asked, &mut attributes);
         of_reply(call, &mut attributes);
+        of_cost(sum((call.cost, call.cost_label), cost), &mut attributes);
         if let Some(sent) = sent {
             let (system, said) = content::input(sent);
+            if let Some(agent) = self.agents.get_mut(&record.agent)
+                && record.agent != AgentId::ROOT
+            {
+                agent.input.get_or_insert_with(|| said.clone());
+            }
             attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
             let system = system.map(|system| KeyValue::new(names::SYSTEM, system));
             attributes.extend(system);
             let answer = content::output(&call.reply);
             attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, answer));
         }
-        let name = format!("chat {}", call.reply.model.model);
         let times = (time(began), time(record.at));
         let parent = record.agent.span_id(self.run);
         let mut span = self.span(call.effect_id.span_id(), parent, name, times);
@@ -85,8 +107,10 @@ impl RunSpans {
         let open = self.models.entry(failed.effect_id);
         let open = open.or_insert_with(|| OpenModelCall {
             began: before(record.at, failed.duration),
+            cost: NO_COST,
             failures: Vec::new(),
         });
+        open.cost = sum(open.cost, (failed.cost, failed.cost_label));
         if open.failures.len() < MAX_EVENTS {
             let event = failure(record, &reason, failed.attempt);
             open.failures.push(event);
@@ -96,16 +120,22 @@ impl RunSpans {
         }
         let open = self.models.remove(&failed.effect_id)?;
         let mut attributes = self.of_model_call(record, failed.attempt);
-        attributes.push(KeyValue::new(
-            names::ROLE,
-            failed.served_by.as_str().to_owned(),
-        ));
-        attributes.push(KeyValue::new(names::PURPOSE, word(&failed.purpose)));
+        let asked = Asked {
+            role: &failed.served_by,
+            purpose: failed.purpose,
+            failed: failed.model.as_deref(),
+            answered: None,
+        };
+        let name = self.of_asked(&asked, &mut attributes);
+        if let Some(usage) = &failed.error.usage {
+            of_usage(usage, &mut attributes);
+        }
+        of_cost(open.cost, &mut attributes);
         attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
         let times = (time(open.began), time(record.at));
         let parent = record.agent.span_id(self.run);
         let id = failed.effect_id.span_id();
-        let mut span = self.span(id, parent, "chat".to_owned(), times);
+        let mut span = self.span(id, parent, name, times);
         span.span_kind = SpanKind::Client;
         span.attributes = attributes;
         span.events = events(open.failures);
@@ -128,8 +158,29 @@ impl RunSpans {
                 .extend(temperature.map(|it| KeyValue::new(names::TEMPERATURE, f64::from(it))));
             let most = spec.max_output_tokens;
             attributes.extend(most.map(|it| KeyValue::new(names::MAX_TOKENS, i64::from(it))));
+            let form = if spec.reply_format.is_text() {
+                "text"
+            } else {
+                "json"
+            };
+            attributes.push(KeyValue::new(names::OUTPUT_TYPE, form));
         }
         attributes
+    }
+
+    /// Says which model was asked for what, and returns the name of the span.
+    fn of_asked(&self, asked: &Asked<'_>, attributes: &mut Vec<KeyValue>) -> String {
+        let role = asked.role.as_str().to_owned();
+        attributes.push(KeyValue::new(names::ROLE, role));
+        attributes.push(KeyValue::new(names::PURPOSE, word(&asked.purpose)));
+        attributes.extend(self.endpoints.server_of(asked.role));
+        let configured = self.endpoints.asked(asked.role, asked.answered);
+        let Some(model) = asked.failed.or(configured).or(asked.answered) else {
+            return "chat".to_owned();
+        };
+        attributes.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
+        attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
+        format!("chat {}", model.model)
     }
 
     pub(super) fn tool_started(&mut self, record: &Record, started: &ToolCallStarted) {
@@ -140,7 +191,7 @@ impl RunSpans {
             span,
             began: record.at,
             attempt: started.attempt,
-            arguments: shows_content.then(|| content::cut(started.arguments.as_str())),
+            arguments: shows_content.then(|| content::json_of(&started.arguments)),
             failures: Vec::new(),
         });
         open.attempt = started.attempt;
@@ -155,6 +206,7 @@ impl RunSpans {
                 tool: Some(tool),
                 began: record.at,
                 parent: span,
+                input: None,
                 events: Vec::new(),
             };
             self.agents.entry(*agent).or_insert(open);
@@ -186,11 +238,13 @@ impl RunSpans {
         let call = result.tool_call_id.as_str().to_owned();
         attributes.push(KeyValue::new(names::TOOL_CALL_ID, call));
         attributes.push(KeyValue::new(names::TOOL_TYPE, "function"));
+        attributes.extend(self.described(record.agent, &result.name));
+        attributes.extend(self.endpoints.mcp_call(&result.name));
         attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(open.attempt.0)));
         let arguments = open.arguments;
         attributes.extend(arguments.map(|it| KeyValue::new(names::ARGUMENTS, it)));
         if self.view.is_some() {
-            let value = content::cut(result.value.as_str());
+            let value = content::json_of(&result.value);
             attributes.push(KeyValue::new(names::RESULT, value));
         }
         let name = format!("execute_tool {}", result.name);
@@ -205,6 +259,14 @@ impl RunSpans {
         span.attributes = attributes;
         span.events = events(open.failures);
         span
+    }
+
+    /// Returns what the model was told of a tool: not what was said, but what stands in its definition.
+    fn described(&self, agent: AgentId, tool: &str) -> Option<KeyValue> {
+        let mut tools = self.spec_of(agent)?.tools.iter();
+        let spec = tools.find(|spec| spec.name.as_str() == tool)?;
+        let description = spec.description.to_string();
+        (!description.is_empty()).then(|| KeyValue::new(names::TOOL_DESCRIPTION, description))
     }
 
     pub(super) fn asked(&mut self, record: &Record, asked: &ApprovalRequested) {

@@ -76,9 +76,37 @@ fn opentelemetrys_variables_count_where_the_section_says_nothing() {
 }
 
 #[test]
+fn the_variables_of_one_kind_of_signal_count_alone_and_with_others() {
+    let traces = "http://127.0.0.1:9/x/traces";
+    let machine = Machine::new().with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", traces);
+    assert_eq!(
+        endpoint(&machine).unwrap(),
+        format!("{traces} (http/protobuf)")
+    );
+    let machine = machine
+        .with_variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
+        .with_variable("OTEL_PROPAGATORS", "tracecontext,baggage");
+    assert_eq!(endpoint(&machine).unwrap(), format!("{traces} (grpc)"));
+    // Metrics alone go somewhere, too, and nothing else does.
+    let metrics = "http://127.0.0.1:9/x/metrics";
+    let machine = || Machine::new().with_variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics);
+    assert_eq!(
+        endpoint(&machine()).unwrap(),
+        format!("{metrics} (http/protobuf)")
+    );
+    assert_eq!(
+        endpoint(&machine().with_variable("OTEL_METRICS_EXPORTER", "none")),
+        None
+    );
+}
+
+#[test]
 fn a_variable_that_cannot_be_used_is_named() {
     for (name, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "ftp://h"),
+        ("OTEL_PROPAGATORS", "b3,baggage"),
         ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere"),
     ] {

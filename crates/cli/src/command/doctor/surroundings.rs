@@ -25,7 +25,7 @@ const SANDBOX: &str = "sandbox";
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
     let mut checks = vec![files(config, environment)];
     checks.extend(config.found().map(trust));
-    checks.push(store(config).await);
+    checks.push(store(config, environment).await);
     checks.push(approvals(config, environment));
     checks.push(project(config));
     checks.extend(tools(config, environment));
@@ -129,8 +129,8 @@ fn trust(found: &FoundFile) -> Check {
     }
 }
 
-async fn store(config: &Config) -> Check {
-    match OpenStore::open(config).await {
+async fn store(config: &Config, environment: &Environment) -> Check {
+    match OpenStore::open(config, environment).await {
         Ok(store) => {
             let checked = store.check().await;
             store.close().await;

@@ -1,5 +1,6 @@
 //! `neuraxis eval add`: a stored run becomes a case.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::FinishReason;
-use neuraxis::cassette::{Cassette, CassetteError, RecordingOptions};
+use neuraxis::cassette::{Cassette, CassetteError, RecordingOptions, Redactor};
 use neuraxis::core::RunId;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
@@ -15,7 +16,7 @@ use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
 use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
-use toml_edit::DocumentMut;
+use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::replace;
 use crate::command::lookup;
@@ -31,7 +32,7 @@ const MAX_NAME_CHARS: usize = 60;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis eval add evals.toml 0199f3a1
+  neuraxis eval add evals.toml last
   neuraxis eval add evals.toml 0199f3a1 --name \"books the flight\"
   neuraxis eval add evals.toml 0199f3a1 --cassette flight.cassette
   neuraxis eval add evals.toml 0199f3a1 --stored";
@@ -46,7 +47,7 @@ pub(super) struct Add {
     /// The file of cases; made if it is missing
     file: PathBuf,
 
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     run: String,
 
     /// What the case is called; the beginning of the question if left out
@@ -76,18 +77,20 @@ impl Add {
         let names = self.names()?;
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
-        let open = OpenStore::open(&loaded.config).await?;
+        let open = OpenStore::open(&loaded.config, &loaded.environment).await?;
         let made = self.make(&open.sessions(), &loaded, &names).await;
         open.close().await;
         let made = made?;
         let case = &made.case;
         let written = case.to_toml().map_err(|error| no_case(made.run, error))?;
+        let secrets = secrets_of(&loaded.config, &loaded.environment);
+        let written = without_secrets(&written, &secrets);
         let mut text = before.unwrap_or_default();
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
         }
         for note in &made.notes {
-            text.push_str(&format!("# {}\n", one_line(note)));
+            text.push_str(&format!("# {}\n", one_line(&secrets.text(note))));
         }
         text.push_str(&written);
         let file = self.file.display();
@@ -95,8 +98,7 @@ impl Add {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
-        let secrets = secrets_of(&loaded.config, &loaded.environment);
-        replace(&self.file, &secrets.text(&text))?;
+        replace(&self.file, &secrets.without_patterns().text(&text))?;
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
         Output::new().line(&format!("{file}: added case \"{name}\" with {checks}"))?;
@@ -112,20 +114,21 @@ impl Add {
         loaded: &Loaded,
         names: &[String],
     ) -> Result<Made, CommandError> {
-        let run = sessions.find_run(&self.run).await?;
+        let run = lookup::run(sessions, &self.run).await?;
         lookup::warn_if_altered(sessions, &run.session).await;
         let run = run.run_id;
         let records = sessions.records(run).await?;
         let history = sessions.history_before(run).await?;
         let case = Case::of_run("", &history, &records);
         let mut case = case.map_err(|error| no_case(run, error))?;
-        case.name = self.name(&case.message, names)?;
+        let redactor = secrets_of(&loaded.config, &loaded.environment);
+        // First without secrets, then cut.
+        case.name = self.name(&redactor.text(&case.message), names)?;
         let notes = notes(run, &RunView::of(&records));
         if self.stored {
             case = case.stored(run);
             (case.message, case.history) = (String::new(), Vec::new());
         } else if let Some(file) = &self.cassette {
-            let redactor = secrets_of(&loaded.config, &loaded.environment);
             let made = Cassette::from_records(history, &records, redactor.clone());
             let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
             let made = made.map_err(CommandError::failed)?;
@@ -194,6 +197,47 @@ fn notes(run: RunId, view: &RunView) -> Vec<String> {
         notes.push("What was attached to its question is left out.".to_owned());
     }
     notes
+}
+
+/// Takes secrets out of each text of a case, so that none of its patterns eats the end of one.
+fn without_secrets(written: &str, secrets: &Redactor) -> String {
+    // It was just written: it can be read.
+    let Ok(mut document) = written.parse::<DocumentMut>() else {
+        return secrets.text(written).into_owned();
+    };
+    clean_table(document.as_table_mut(), secrets);
+    document.to_string()
+}
+
+fn clean_table(table: &mut dyn TableLike, secrets: &Redactor) {
+    for (_, item) in table.iter_mut() {
+        if let Some(tables) = item.as_array_of_tables_mut() {
+            for table in tables.iter_mut() {
+                clean_table(table, secrets);
+            }
+        } else if let Some(table) = item.as_table_like_mut() {
+            clean_table(table, secrets);
+        } else if let Some(value) = item.as_value_mut() {
+            clean_value(value, secrets);
+        }
+    }
+}
+
+fn clean_value(value: &mut Value, secrets: &Redactor) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = secrets.text(text.value()) {
+                *text = Formatted::new(clean);
+            }
+        }
+        Value::Array(items) => {
+            for item in items.iter_mut() {
+                clean_value(item, secrets);
+            }
+        }
+        Value::InlineTable(table) => clean_table(table, secrets),
+        _ => {}
+    }
 }
 
 /// Reads what stands in a file, if there is one with anything in it.

@@ -34,7 +34,7 @@ impl Engines {
         let is_replay = matches!(tape, Tape::Replay(_));
         let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
         let is_asked = file.cases.iter().any(asks);
-        let store = OpenStore::open(&loaded.config).await?;
+        let store = OpenStore::open(&loaded.config, &loaded.environment).await?;
         // One way out for the traces of all engines.
         let telemetry = Telemetry::start(&loaded.config, &loaded.environment);
         let telemetry = telemetry.map_err(BuildError::from)?;

@@ -83,6 +83,7 @@ impl Run {
         let before = self.compare.as_deref().map(earlier).transpose()?;
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
+        let redactor = secrets.clone();
         let mut results = Results::begin(secrets, self.out.clone(), self.junit.clone())?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
 
@@ -97,6 +98,7 @@ impl Run {
             false => JOBS,
         });
         let mut evals = engines.evals().judge(file.judge.clone()).stop_on(stop);
+        evals = evals.redact(move |text| redactor.text(text).into_owned());
         evals = evals.jobs(usize::try_from(jobs.get()).unwrap_or(usize::MAX));
         if let Some(times) = self.repeat {
             evals = evals.repeat(times.get());
@@ -174,8 +176,8 @@ impl Run {
         let mut output = Output::new();
         match self.format {
             Format::Text => {
-                let text = table::in_text(report, comparison);
-                output.painted(&results.without_secrets(&text))?;
+                let text = table::in_text(&results.clean(report), comparison);
+                output.painted(&results.without_keys(&text))?;
             }
             Format::Json => output.line(&results.in_json(report, comparison))?,
         }

@@ -42,7 +42,7 @@ impl Cassette {
             environment,
             config,
         } = setup.load()?;
-        let open = OpenStore::open(&config).await?;
+        let open = OpenStore::open(&config, &environment).await?;
         let done = self
             .write(&open.sessions(), secrets_of(&config, &environment))
             .await;

@@ -1,12 +1,14 @@
 //! `neuraxis runs tail`.
 
 use clap::{Args, ValueEnum};
-use neuraxis::core::{Record, RecordBody, Seq};
+use neuraxis::core::{AgentId, Record, RecordBody, Seq};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunFilter, RunSummary};
 
 use super::outline::lines;
+use crate::command::lookup;
 use crate::error::CommandError;
+use crate::harmless::harmless;
 use crate::output::{Output, on_one_line};
 use crate::progress::Progress;
 use crate::wrap::broken;
@@ -14,7 +16,7 @@ use crate::wrap::broken;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis runs tail
-  neuraxis runs tail 0199f3a1 --format events | jq -r .type";
+  neuraxis runs tail last --format events | jq -r .type";
 
 /// What stands before the lines of an event but the first.
 const MARGIN: &str = "               ";
@@ -26,7 +28,7 @@ const MARGIN: &str = "               ";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Tail {
-    /// The run, or the beginning of its id
+    /// The run: its id, the beginning or the end of it, or last
     id: Option<String>,
 
     /// What to print: a line for what happens, or each record as a line of JSON
@@ -74,6 +76,9 @@ impl Tail {
                             .map_or_else(|| line.clone(), |most| broken(&line, most, MARGIN));
                         output.painted(&format!("{line}\n"))?;
                     }
+                    if let Some(answer) = answer(&record) {
+                        output.painted(&format!("\n{}\n", harmless(answer)))?;
+                    }
                 }
             }
         }
@@ -81,13 +86,23 @@ impl Tail {
 
     async fn find(&self, sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
         match &self.id {
-            Some(id) => Ok(Some(sessions.find_run(id).await?)),
+            Some(id) => Ok(Some(lookup::run(sessions, id).await?)),
             None => {
                 let newest = RunFilter::default().limited_to(1);
                 Ok(sessions.each_run(newest).next().await?)
             }
         }
     }
+}
+
+/// Returns what a run came to, of the record that ends it.
+fn answer(record: &Record) -> Option<&str> {
+    let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &record.body else {
+        return None;
+    };
+    let is_of_run = record.agent == AgentId::ROOT;
+    let answer = Some(outcome.content.trim_end());
+    answer.filter(|answer| is_of_run && !answer.is_empty())
 }
 
 /// Describes what happened in a line, with when and to which agent, if it is worth one.

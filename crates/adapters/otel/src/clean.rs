@@ -1,0 +1,186 @@
+//! What becomes of a span before it is sent: secrets go first, then what is too long is cut, and JSON stays JSON. In the other
+//! order half a key, cut off, would be known as none.
+
+use std::borrow::Cow;
+
+use opentelemetry::trace::Status;
+use opentelemetry::{Array, KeyValue, StringValue, Value};
+use opentelemetry_sdk::trace::SpanData;
+
+use crate::config::Redact;
+use crate::names;
+
+/// The most characters of one text; of a longer one the beginning is exported.
+const MAX_CHARS: usize = 16_384;
+
+/// The most bytes of one attribute; of a longer one that is no single text nothing but its beginning is exported, as a text.
+const MAX_BYTES: usize = 4 << 20;
+
+/// What stands at the end of a text that was cut.
+const CUT: &str = "… [cut]";
+
+/// Takes secrets out of a span and cuts what is too long.
+pub(crate) fn clean(redact: &Redact, span: &mut SpanData) {
+    if let Cow::Owned(name) = redact.text(&span.name) {
+        span.name = name.into();
+    }
+    clean_all(redact, &mut span.attributes);
+    for event in &mut span.events.events {
+        clean_all(redact, &mut event.attributes);
+    }
+    if let Status::Error { description } = &mut span.status
+        && let Cow::Owned(clean) = redact.text(description)
+    {
+        *description = clean.into();
+    }
+}
+
+/// Returns how many bytes the texts of a span have.
+pub(crate) fn size(span: &SpanData) -> u64 {
+    let events = span.events.events.iter();
+    let attributes = events.flat_map(|event| &event.attributes);
+    let texts = span.attributes.iter().chain(attributes);
+    let bytes = texts.map(|attribute| match &attribute.value {
+        Value::String(text) => text.as_str().len(),
+        _ => 0,
+    });
+    u64::try_from(bytes.sum::<usize>()).unwrap_or(u64::MAX)
+}
+
+fn clean_all(redact: &Redact, attributes: &mut [KeyValue]) {
+    let clean = |text: &mut StringValue| {
+        if let Cow::Owned(cleaned) = redact.text(text.as_str()) {
+            *text = cleaned.into();
+        }
+    };
+    for attribute in attributes {
+        let is_content = names::CONTENT.contains(&attribute.key.as_str());
+        match &mut attribute.value {
+            Value::String(text) if is_content => {
+                let cleaned = redact.json(text.as_str());
+                if let Cow::Owned(shorter) = cut(&cleaned) {
+                    *text = shorter.into();
+                } else if let Cow::Owned(cleaned) = cleaned {
+                    *text = cleaned.into();
+                }
+            }
+            Value::String(text) => clean(text),
+            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(clean),
+            _ => {}
+        }
+    }
+}
+
+/// Cuts what is too long in a text of JSON, which stays JSON.
+fn cut(text: &str) -> Cow<'_, str> {
+    // What is in it is no longer than it.
+    if text.len() <= MAX_CHARS {
+        return Cow::Borrowed(text);
+    }
+    let shorter = match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(mut value) => {
+            if !cut_texts(&mut value) && text.len() <= MAX_BYTES {
+                return Cow::Borrowed(text);
+            }
+            value.to_string()
+        }
+        Err(_) => text.to_owned(),
+    };
+    match shorter.len() > MAX_BYTES || shorter == text {
+        true => Cow::Owned(serde_json::Value::String(beginning(&shorter)).to_string()),
+        false => Cow::Owned(shorter),
+    }
+}
+
+/// Cuts each text of a value that is too long, and tells whether there was one.
+fn cut_texts(value: &mut serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::String(text) if text.chars().nth(MAX_CHARS).is_some() => {
+            *text = beginning(text);
+            true
+        }
+        serde_json::Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |was_cut, item| cut_texts(item) || was_cut),
+        serde_json::Value::Object(fields) => fields
+            .values_mut()
+            .fold(false, |was_cut, field| cut_texts(field) || was_cut),
+        _ => false,
+    }
+}
+
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}{CUT}", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn without_canaries() -> Redact {
+        Redact::new(|text| {
+            let has_one = text.contains("canary-");
+            let clean = text.split("canary-0123456789").collect::<Vec<_>>();
+            has_one.then(|| clean.join("[redacted]"))
+        })
+    }
+
+    fn cleaned(redact: &Redact, text: &str) -> String {
+        let mut attributes = [KeyValue::new(names::ARGUMENTS, text.to_owned())];
+        clean_all(redact, &mut attributes);
+        attributes[0].value.as_str().into_owned()
+    }
+
+    #[test]
+    fn a_secret_over_the_place_where_a_text_is_cut_is_taken_out_whole() {
+        // Cut first, its beginning would be left.
+        for before in MAX_CHARS - 20..MAX_CHARS + 2 {
+            let said = json!({"text": format!("{}canary-0123456789 and more {}", "x".repeat(before), "y".repeat(99))});
+            let clean = cleaned(&without_canaries(), &said.to_string());
+            assert!(!clean.contains("canary"), "{before}");
+            let clean: Value = serde_json::from_str(&clean).unwrap();
+            let text = clean["text"].as_str().unwrap();
+            assert!(text.ends_with(CUT), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_the_json_stays_whole() {
+        let long = "\"é".repeat(MAX_CHARS);
+        let said = json!([{"role": "user", "parts": [{"type": "text", "content": long}], "n": 1}]);
+        let clean = cleaned(&Redact::default(), &said.to_string());
+        let clean: Value = serde_json::from_str(&clean).unwrap();
+        let content = clean[0]["parts"][0]["content"].as_str().unwrap();
+        assert_eq!(content.chars().count(), MAX_CHARS + CUT.chars().count());
+        assert_eq!(clean[0]["n"], 1);
+        let short = r#"{"a":  1.50}"#;
+        assert_eq!(cleaned(&Redact::default(), short), short);
+    }
+
+    #[test]
+    fn what_is_long_without_a_long_text_is_whole_up_to_a_bound_and_a_text_above_it() {
+        let list = |count: usize| json!(vec![12_345; count]).to_string();
+        let (some, many) = (list(10_000), list(1_000_000));
+        assert_eq!(cleaned(&Redact::default(), &some), some);
+        let clean = cleaned(&Redact::default(), &many);
+        let clean: Value = serde_json::from_str(&clean).unwrap();
+        assert!(clean.as_str().unwrap().starts_with("[12345,"), "{clean}");
+    }
+
+    #[test]
+    fn what_takes_out_more_than_a_text_takes_each_text_out_for_itself() {
+        // As an expression without an end does.
+        let redact = Redact::new(|text| {
+            let start = text.find("CUST-")?;
+            Some(format!("{}[redacted]", text.get(..start)?))
+        });
+        let said = json!([{"a": "of CUST-1 and", "b": "c"}, 2]);
+        let clean = cleaned(&redact, &said.to_string());
+        assert_eq!(clean, r#"[{"a":"of [redacted]","b":"c"},2]"#);
+    }
+}

@@ -1,0 +1,143 @@
+//! What a program knows of the models and MCP servers that its runs use, and what no record says: which model was asked, and
+//! where it answers.
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::{ModelRef, Role};
+use opentelemetry::KeyValue;
+use url::Url;
+
+use crate::names;
+
+/// The models by the roles that they serve, and the MCP servers by the names that their tools begin with. A run that another
+/// process took up may have been served by others: what its records say is stronger.
+///
+/// ```
+/// use neuraxis_core::{ModelRef, Role};
+/// use neuraxis_otel::Endpoints;
+///
+/// let model = ModelRef::new("openai", "gpt-5");
+/// let endpoints = Endpoints::default()
+///     .model(Role::REASONING, model, Some("https://api.openai.com/v1"))
+///     .mcp_server("files", None);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Endpoints {
+    models: BTreeMap<Role, (ModelRef, Option<Server>)>,
+    mcp: BTreeMap<String, Option<Server>>,
+}
+
+/// Where somebody answers.
+#[derive(Debug, Clone)]
+struct Server {
+    host: String,
+    port: Option<u16>,
+}
+
+impl Server {
+    fn of(address: &str) -> Option<Self> {
+        let url: Url = address.parse().ok()?;
+        let host = url.host_str()?.to_owned();
+        let port = url.port_or_known_default();
+        Some(Self { host, port })
+    }
+
+    fn attributes(&self) -> impl Iterator<Item = KeyValue> {
+        let port = self
+            .port
+            .map(|port| KeyValue::new(names::SERVER_PORT, i64::from(port)));
+        let host = KeyValue::new(names::SERVER_ADDRESS, self.host.clone());
+        std::iter::once(host).chain(port)
+    }
+}
+
+impl Endpoints {
+    /// Adds the model that serves a role, with the address of its server if one is reached over a network.
+    #[must_use]
+    pub fn model(mut self, role: Role, model: ModelRef, address: Option<&str>) -> Self {
+        let server = address.and_then(Server::of);
+        self.models.insert(role, (model, server));
+        self
+    }
+
+    /// Adds an MCP server, with its address if it is no program that is started here.
+    #[must_use]
+    pub fn mcp_server(mut self, name: impl Into<String>, address: Option<&str>) -> Self {
+        let server = address.and_then(Server::of);
+        self.mcp.insert(name.into(), server);
+        self
+    }
+
+    /// Returns the model that a role asks, as far as it may be the one that answered.
+    pub(crate) fn asked(&self, role: &Role, answered: Option<&ModelRef>) -> Option<&ModelRef> {
+        let (model, _) = self.models.get(role)?;
+        let is_other = answered.is_some_and(|answered| answered.provider != model.provider);
+        (!is_other).then_some(model)
+    }
+
+    /// Describes the server of the model that a role asks.
+    pub(crate) fn server_of(&self, role: &Role) -> Vec<KeyValue> {
+        let server = self
+            .models
+            .get(role)
+            .and_then(|(_, server)| server.as_ref());
+        server.into_iter().flat_map(Server::attributes).collect()
+    }
+
+    /// Describes the call of a tool as what it is to the MCP server that has it; nothing of a tool that is no server's.
+    pub(crate) fn mcp_call(&self, tool: &str) -> Vec<KeyValue> {
+        let mut parts = tool
+            .match_indices("__")
+            .map(|(end, _)| tool.split_at(end).0);
+        let Some(server) = parts.find_map(|name| self.mcp.get(name)) else {
+            return Vec::new();
+        };
+        let transport = if server.is_some() { "tcp" } else { "pipe" };
+        let method = KeyValue::new(names::MCP_METHOD, "tools/call");
+        let transport = KeyValue::new(names::NETWORK_TRANSPORT, transport);
+        let server = server.iter().flat_map(Server::attributes);
+        [method, transport].into_iter().chain(server).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_a_servers_tool_says_how_the_server_is_reached_and_another_says_nothing() {
+        let endpoints = Endpoints::default()
+            .mcp_server("files", None)
+            .mcp_server("far__away", Some("https://mcp.example:8443/x"));
+        let said = |tool: &str| {
+            let all = endpoints.mcp_call(tool).into_iter();
+            let all = all.map(|it| format!("{}={}", it.key, it.value.as_str()));
+            all.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            said("files__read"),
+            "mcp.method.name=tools/call network.transport=pipe"
+        );
+        assert_eq!(
+            said("far__away__look"),
+            "mcp.method.name=tools/call network.transport=tcp server.address=mcp.example server.port=8443"
+        );
+        assert_eq!(said("read_file"), "");
+        assert_eq!(said("other__read"), "");
+    }
+
+    #[test]
+    fn the_model_that_is_asked_is_the_configured_one_unless_another_provider_answered() {
+        let asked = ModelRef::new("openai", "gpt-5");
+        let endpoints = Endpoints::default().model(Role::REASONING, asked.clone(), None);
+        let dated = ModelRef::new("openai", "gpt-5-2025-08-07");
+        assert_eq!(
+            endpoints.asked(&Role::REASONING, Some(&dated)),
+            Some(&asked)
+        );
+        assert_eq!(endpoints.asked(&Role::REASONING, None), Some(&asked));
+        let other = ModelRef::new("anthropic", "claude");
+        assert_eq!(endpoints.asked(&Role::REASONING, Some(&other)), None);
+        assert_eq!(endpoints.asked(&Role::ROUTER, None), None);
+    }
+}

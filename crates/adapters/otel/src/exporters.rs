@@ -1,0 +1,137 @@
+//! Makes what sends spans and metrics over OTLP: over HTTP or gRPC, with the certificates that the machine trusts.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
+use opentelemetry_otlp::{
+    MetricExporter, Protocol as Wire, RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig,
+    WithTonicConfig,
+};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::trace as sdk;
+
+use crate::config::{OtlpConfig, Protocol, Signal, StartError, Target};
+
+pub(crate) fn span_exporter(
+    config: &OtlpConfig,
+    retries: RetryPolicy,
+) -> Result<SpanExporter, StartError> {
+    let target = config.target(Signal::Traces);
+    let built = match target.protocol {
+        Protocol::HttpProtobuf => {
+            let mut builder = SpanExporter::builder()
+                .with_http()
+                .with_protocol(Wire::HttpBinary)
+                .with_http_client(http_client(&target)?)
+                .with_retry_policy(retries);
+            if let Some(endpoint) = &target.endpoint {
+                builder = builder.with_endpoint(endpoint);
+            }
+            builder.build()
+        }
+        Protocol::Grpc => {
+            let mut builder = SpanExporter::builder()
+                .with_tonic()
+                .with_retry_policy(retries);
+            if let Some(endpoint) = &target.endpoint {
+                builder = builder.with_endpoint(endpoint);
+            }
+            if target.is_encrypted() {
+                builder = builder.with_tls_config(ClientTlsConfig::new().with_native_roots());
+            }
+            builder.build()
+        }
+    };
+    built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
+}
+
+pub(crate) fn metric_exporter(config: &OtlpConfig) -> Result<MetricExporter, StartError> {
+    let target = config.target(Signal::Metrics);
+    let built = match target.protocol {
+        Protocol::HttpProtobuf => {
+            let mut builder = MetricExporter::builder()
+                .with_http()
+                .with_protocol(Wire::HttpBinary)
+                .with_http_client(http_client(&target)?);
+            if let Some(endpoint) = &target.endpoint {
+                builder = builder.with_endpoint(endpoint);
+            }
+            builder.build()
+        }
+        Protocol::Grpc => {
+            let mut builder = MetricExporter::builder().with_tonic();
+            if let Some(endpoint) = &target.endpoint {
+                builder = builder.with_endpoint(endpoint);
+            }
+            if target.is_encrypted() {
+                builder = builder.with_tls_config(ClientTlsConfig::new().with_native_roots());
+            }
+            builder.build()
+        }
+    };
+    built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
+}
+
+/// Makes the client that sends. Redirects are not followed: they would carry the spans, and perhaps a key, to where nobody
+/// sent them. A loopback address is reached directly, whatever proxy the environment names.
+fn http_client(target: &Target) -> Result<reqwest::blocking::Client, StartError> {
+    let is_local = target.is_loopback();
+    let build = move || {
+        let mut client =
+            reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none());
+        if is_local {
+            client = client.no_proxy();
+        }
+        client.build()
+    };
+    // It must not be made on a thread that drives a runtime.
+    let built = std::thread::spawn(build).join();
+    match built {
+        Ok(Ok(client)) => Ok(client),
+        Ok(Err(error)) => Err(StartError::Exporter(error.to_string())),
+        Err(_) => Err(StartError::Exporter("its client cannot be made".to_owned())),
+    }
+}
+
+/// Looks whether an endpoint takes spans by sending it none, within a time; where no spans are sent, whether it takes metrics.
+///
+/// # Errors
+///
+/// Why nothing can be sent there.
+pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
+    let redact = config.redact.clone();
+    let runtime = tokio::runtime::Handle::current();
+    let asked = tokio::task::spawn_blocking(move || {
+        // A client over HTTP blocks, so that its answer is there at once.
+        let answer = |signal, sent: BoxFuture<'_, OTelSdkResult>| {
+            let sent = match config.target(signal).protocol {
+                Protocol::Grpc => runtime.block_on(sent),
+                Protocol::HttpProtobuf => sent.now_or_never().unwrap_or(Ok(())),
+            };
+            sent.map_err(|error| error.to_string())
+        };
+        if config.traces {
+            let exporter = span_exporter(&config, RetryPolicy::disabled());
+            let exporter = exporter.map_err(|error| error.to_string())?;
+            let sent = sdk::SpanExporter::export(&exporter, Vec::new());
+            answer(Signal::Traces, Box::pin(sent))?;
+        }
+        if config.metrics && !config.traces {
+            let exporter = metric_exporter(&config).map_err(|error| error.to_string())?;
+            let nothing = ResourceMetrics::default();
+            let sent = PushMetricExporter::export(&exporter, &nothing);
+            answer(Signal::Metrics, Box::pin(sent))?;
+        }
+        Ok(())
+    });
+    let answer = match tokio::time::timeout(within, asked).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err("it cannot be asked".to_owned()),
+        Err(_) => Err(format!("no answer within {} s", within.as_secs())),
+    };
+    answer.map_err(|error| redact.text(&error).into_owned())
+}

@@ -1,0 +1,165 @@
+//! A file that is followed by another once it is long enough. Several processes may append to it at a time, such as commands
+//! beside a server: each may rotate it under the others, and none loses a line by that.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// When a new file is begun, and what becomes of the old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// The bytes from which on a new file is begun. No line is cut in two.
+    pub max_bytes: u64,
+    /// How many older files are kept: `PATH.1` is the newest of them.
+    pub files: u32,
+}
+
+impl Default for Rotation {
+    /// 64 MiB, and seven older files.
+    fn default() -> Self {
+        Self {
+            max_bytes: 64 << 20,
+            files: 7,
+        }
+    }
+}
+
+/// A file that is appended to, readable for its owner alone.
+#[derive(Debug)]
+pub(crate) struct Rotating {
+    path: PathBuf,
+    rotation: Rotation,
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl Rotating {
+    /// Opens the file, and makes it if it is missing.
+    pub(crate) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
+        let mut rotating = Self {
+            path: path.to_owned(),
+            rotation,
+            file: None,
+            bytes: 0,
+        };
+        rotating.file()?;
+        Ok(rotating)
+    }
+
+    /// Appends whole lines.
+    pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let more = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+        if self.bytes > 0 && self.bytes.saturating_add(more) > self.rotation.max_bytes {
+            self.rotate()?;
+        }
+        let written = self.file().and_then(|file| file.write_all(lines));
+        if written.is_err() {
+            // A file that is gone may be there again.
+            self.file = None;
+        }
+        self.bytes = self.bytes.saturating_add(more);
+        written
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let mut options = OpenOptions::new();
+                options.append(true).create(true);
+                #[cfg(unix)]
+                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+                let file = options.open(&self.path)?;
+                self.bytes = file.metadata()?.len();
+                file
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    /// Makes room for a new file. The oldest goes.
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file = None;
+        let is_gone = |done: io::Result<()>| match done {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            // Another process may have been here just now.
+            _ => Ok(()),
+        };
+        if self.rotation.files == 0 {
+            return is_gone(fs::remove_file(&self.path));
+        }
+        for number in (0..self.rotation.files).rev() {
+            is_gone(fs::rename(self.older(number), self.older(number + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn older(&self, number: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        PathBuf::from(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(folder: &Path) -> Vec<(String, usize)> {
+        let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+        let mut found: Vec<_> = entries
+            .map(|entry| {
+                let text = fs::read_to_string(entry.path()).unwrap();
+                assert!(text.ends_with('\n') && text.lines().all(|line| line.len() == 99));
+                let name = entry.file_name().into_string().unwrap();
+                (name, text.lines().count())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_file_that_is_long_enough_is_followed_by_another_and_no_line_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation {
+            max_bytes: 1_000,
+            files: 2,
+        };
+        let line = format!("{}\n", "x".repeat(99));
+        for run in 0..2 {
+            let path = folder.path().join("traces.jsonl");
+            let mut rotating = Rotating::open(&path, rotation).unwrap();
+            for _ in 0..18 {
+                rotating.append(line.as_bytes()).unwrap();
+            }
+            let found = lines(folder.path());
+            let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+            match run {
+                0 => assert_eq!(names, ["traces.jsonl", "traces.jsonl.1"]),
+                _ => assert_eq!(names, ["traces.jsonl", "traces.jsonl.1", "traces.jsonl.2"]),
+            }
+            assert!(found.iter().all(|(_, count)| *count <= 10), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn processes_that_share_a_file_lose_no_line_by_rotating_it_under_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        let rotation = Rotation {
+            max_bytes: 1_000,
+            files: 100,
+        };
+        let mut both = [(); 2].map(|()| Rotating::open(&path, rotation).unwrap());
+        let line = format!("{}\n", "x".repeat(99));
+        for number in 0..60 {
+            let one = if number % 3 == 0 { 0 } else { 1 };
+            both[one].append(line.as_bytes()).unwrap();
+        }
+        let found = lines(folder.path());
+        assert_eq!(found.iter().map(|(_, count)| count).sum::<usize>(), 60);
+    }
+}

@@ -1,0 +1,159 @@
+//! What no output may hold besides the keys of models: what lets spans into a backend, the password of the database, and what
+//! the patterns of `[telemetry]` match.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use neuraxis_cassette::Redactor;
+use neuraxis_core::{LlmError, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, Secret, async_trait};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::telemetry::ENDPOINTS;
+
+/// The variables that hold what lets spans and metrics in, such as `authorization=Basic …,x-key=…`.
+pub(crate) const OTLP_HEADERS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+];
+
+/// Returns the secrets that belong to no model and no tool.
+pub(crate) fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
+    let variables = OTLP_HEADERS.iter();
+    let variables = variables.filter_map(|name| environment.variable(name)?.to_str());
+    let headers = variables
+        .flat_map(|value| value.split(','))
+        .filter_map(|it| {
+            let (_, value) = it.split_once('=')?;
+            Some(value.trim())
+        });
+    let endpoints = ENDPOINTS
+        .iter()
+        .filter_map(|name| environment.variable(name)?.to_str());
+    let addresses = std::iter::once(config.store().url()).chain(endpoints);
+    let passwords = addresses.flat_map(passwords);
+    let written = headers.flat_map(of_header).chain(passwords);
+    written.map(|secret| Secret::new(&secret)).collect()
+}
+
+/// Returns the value of a header as it is written in a variable and as it is sent, and what stands behind its scheme.
+fn of_header(written: &str) -> Vec<String> {
+    let sent = decoded(written);
+    let behind_scheme = sent.split_once(' ').map(|(_, secret)| secret.to_owned());
+    let all = [Some(written.to_owned()), behind_scheme, Some(sent)];
+    all.into_iter().flatten().collect()
+}
+
+/// Returns the passwords of an address, as they are written and as they are sent: the user's, and one among its
+/// parameters.
+fn passwords(url: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(url) else {
+        return Vec::new();
+    };
+    let of_user = url
+        .password()
+        .map(|written| [written.to_owned(), decoded(written)]);
+    let parameters = url.query_pairs();
+    let named = parameters.filter(|(name, _)| name == "password" || name == "sslpassword");
+    let named = named.map(|(_, value)| value.into_owned());
+    of_user.into_iter().flatten().chain(named).collect()
+}
+
+fn decoded(written: &str) -> String {
+    percent_decode_str(written).decode_utf8_lossy().into_owned()
+}
+
+/// Returns a model whose errors are without secrets, whatever its server repeated in them.
+pub(crate) fn discreet(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<dyn LlmClient> {
+    Arc::new(Discreet {
+        client,
+        redactor: redactor.clone(),
+    })
+}
+
+/// A model whose errors are without secrets.
+#[derive(Debug)]
+struct Discreet {
+    client: Arc<dyn LlmClient>,
+    redactor: Redactor,
+}
+
+fn cleaned(redactor: &Redactor, mut error: LlmError) -> LlmError {
+    error.message = redactor.text(&error.message).into_owned();
+    error
+}
+
+#[async_trait]
+impl LlmClient for Discreet {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let reply = self.client.respond(request, ctx).await;
+        reply.map_err(|error| cleaned(&self.redactor, error))
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let stream = self.client.stream_respond(request, ctx).await;
+        let stream = stream.map_err(|error| cleaned(&self.redactor, error))?;
+        let redactor = self.redactor.clone();
+        Ok(stream
+            .map(move |item| item.map_err(|error| cleaned(&redactor, error)))
+            .boxed())
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.client.info()
+    }
+
+    async fn learn_context(&self) {
+        self.client.learn_context().await;
+    }
+
+    async fn learn_media(&self) {
+        self.client.learn_media().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Sources;
+    use crate::discover::secrets_of;
+
+    use super::*;
+
+    #[test]
+    fn headers_of_telemetry_passwords_of_the_database_and_patterns_are_taken_out_of_texts() {
+        let environment = Environment::new("/w")
+            .with_variable(
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "authorization=Basic%20b25lOnR3bw,x-key=canary-one",
+            )
+            .with_variable("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x-key=canary-two")
+            .with_variable(
+                "NEURAXIS_STORE__URL",
+                "postgres://me:p%40ss-three@db/x?password=word-four",
+            );
+        let sources = Sources::default().with_flag("--set", "telemetry.redact", r"['CUST-\d+']");
+        let config = Config::load(&environment, &sources).unwrap();
+        let secrets = secrets_of(&config, &environment);
+        for secret in [
+            "Basic b25lOnR3bw",
+            "b25lOnR3bw",
+            "canary-one",
+            "canary-two",
+            "p@ss-three",
+            "p%40ss-three",
+            "word-four",
+            "CUST-17",
+        ] {
+            let clean = secrets.text(&format!("so {secret} it is")).into_owned();
+            assert_eq!(clean, "so [redacted] it is", "{secret}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Where spans and metrics go: as `[telemetry.otlp]` says, and OpenTelemetry's variables where it says nothing.
+
+use neuraxis_engine::UuidV7;
+use neuraxis_otel::{OtlpConfig, Protocol, Redact, Sampling};
+use neuraxis_ports::Ids;
+use url::Url;
+
+use super::{TelemetryError, text};
+use crate::config::{Config, Origin, OtlpSection};
+use crate::environment::Environment;
+
+/// The variables that say where spans and metrics go, and how.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
+const METRICS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL";
+
+/// The variables that name an endpoint, which may hold a key.
+pub(crate) const ENDPOINTS: [&str; 3] = [ENDPOINT, TRACES_ENDPOINT, METRICS_ENDPOINT];
+
+/// The variable that says in which form a trace is passed on.
+const PROPAGATORS: &str = "OTEL_PROPAGATORS";
+
+/// The variables, as they were set.
+struct Variables<'a>(&'a Environment);
+
+impl Variables<'_> {
+    /// Returns what a variable says; nothing of an empty one.
+    fn said(&self, name: &str) -> Option<String> {
+        let value = text(self.0, name)?.trim().to_owned();
+        (!value.is_empty()).then_some(value)
+    }
+
+    fn is(&self, name: &str, word: &str) -> bool {
+        let said = self.said(name);
+        said.is_some_and(|said| said.eq_ignore_ascii_case(word))
+    }
+
+    fn endpoint(&self, name: &str) -> Result<Option<Url>, TelemetryError> {
+        let Some(value) = self.said(name) else {
+            return Ok(None);
+        };
+        let url: Option<Url> = value.parse().ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        let malformed = || wrong(name, "expected a URL of http or https".to_owned());
+        url.ok_or_else(malformed).map(Some)
+    }
+
+    fn protocol(&self, name: &str) -> Result<Option<Protocol>, TelemetryError> {
+        let parsed = self.said(name).map(|value| value.parse());
+        parsed
+            .transpose()
+            .map_err(|error: neuraxis_otel::UnknownProtocol| wrong(name, error.to_string()))
+    }
+
+    /// Looks whether a trace is to be passed on in the form that it is passed on in.
+    fn check_propagators(&self) -> Result<(), TelemetryError> {
+        let Some(value) = self.said(PROPAGATORS) else {
+            return Ok(());
+        };
+        match value.split(',').any(|name| name.trim() == "tracecontext") {
+            true => Ok(()),
+            false => Err(wrong(
+                PROPAGATORS,
+                "traces are passed on as tracecontext alone, which it does not name".to_owned(),
+            )),
+        }
+    }
+}
+
+fn wrong(name: &str, what: String) -> TelemetryError {
+    TelemetryError::Otlp {
+        at: Origin::Variable(name.to_owned()),
+        what,
+    }
+}
+
+/// Returns where spans and metrics go, if they go anywhere.
+pub(super) fn otlp(
+    config: &Config,
+    environment: &Environment,
+    redact: &Redact,
+) -> Result<Option<OtlpConfig>, TelemetryError> {
+    let said = config.telemetry();
+    let variables = Variables(environment);
+    let is_named = |name: &str| variables.said(name).is_some();
+    let is_shared = said.otlp.is_some() || is_named(ENDPOINT);
+    let has_traces = is_shared || is_named(TRACES_ENDPOINT);
+    let has_metrics = is_shared || is_named(METRICS_ENDPOINT);
+    if variables.is("OTEL_SDK_DISABLED", "true") || !(has_traces || has_metrics) {
+        return Ok(None);
+    }
+    let OtlpSection {
+        endpoint,
+        protocol,
+        metrics,
+    } = said.otlp.clone().unwrap_or_default();
+    let mut otlp = OtlpConfig::default();
+    otlp.traces = has_traces && !variables.is("OTEL_TRACES_EXPORTER", "none");
+    otlp.metrics =
+        has_metrics && metrics.unwrap_or(true) && !variables.is("OTEL_METRICS_EXPORTER", "none");
+    if !otlp.traces && !otlp.metrics {
+        return Ok(None);
+    }
+    variables.check_propagators()?;
+    match protocol {
+        Some(protocol) => otlp.protocol = protocol,
+        None => {
+            otlp.protocol = variables.protocol(PROTOCOL)?.unwrap_or_default();
+            otlp.traces_protocol = variables.protocol(TRACES_PROTOCOL)?;
+            otlp.metrics_protocol = variables.protocol(METRICS_PROTOCOL)?;
+        }
+    }
+    if endpoint.is_some() {
+        otlp.endpoint = endpoint;
+    } else {
+        otlp.traces_endpoint = variables.endpoint(TRACES_ENDPOINT)?;
+        otlp.metrics_endpoint = variables.endpoint(METRICS_ENDPOINT)?;
+        let usual = otlp.protocol.usual_endpoint().parse().ok();
+        otlp.endpoint = variables
+            .endpoint(ENDPOINT)?
+            .or_else(|| usual.filter(|_| said.otlp.is_some()));
+    }
+    otlp.content = said.content;
+    let by_variables = Sampling::of_variables(|name| text(environment, name));
+    let by_variables =
+        by_variables.map_err(|error| wrong("OTEL_TRACES_SAMPLER", error.to_string()))?;
+    otlp.sampling = match said.sample {
+        Some(ratio) => Sampling {
+            ratio,
+            ..Sampling::default()
+        },
+        None => by_variables.unwrap_or_default(),
+    };
+    otlp.service_name.clone_from(&said.service_name);
+    otlp.instance = Some(UuidV7.new_id().to_string());
+    otlp.redact = redact.clone();
+    Ok(Some(otlp))
+}

@@ -1,0 +1,182 @@
+//! What is counted of model calls: how many, how long, how many tokens, and what they cost.
+
+use neuraxis::core::{
+    CountLabel, LlmCall, LlmFailed, MicroUsd, NextAttempt, Record, RecordBody, Role, Usage,
+};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::SECONDS;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    role: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    role: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Spent {
+    role: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Paid {
+    role: String,
+    label: &'static str,
+}
+
+/// Times by role.
+type Times = Family<Of, Histogram, fn() -> Histogram>;
+
+/// What is counted of model calls.
+#[derive(Debug)]
+pub(super) struct ModelMetrics {
+    calls: Family<Called, Counter>,
+    retries: Family<Of, Counter>,
+    seconds: Times,
+    first_chunk: Times,
+    tokens: Family<Spent, Counter>,
+    cost: Family<Paid, Counter>,
+}
+
+impl ModelMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let times = || Times::new_with_constructor(|| Histogram::new(SECONDS));
+        let metrics = Self {
+            calls: Family::default(),
+            retries: Family::default(),
+            seconds: times(),
+            first_chunk: times(),
+            tokens: Family::default(),
+            cost: Family::default(),
+        };
+        registry.register(
+            "model_calls",
+            "Attempts of model calls, by the role that served them",
+            metrics.calls.clone(),
+        );
+        registry.register(
+            "model_retries",
+            "Attempts of model calls that failed and were followed by another",
+            metrics.retries.clone(),
+        );
+        registry.register_with_unit(
+            "model_call_duration",
+            "Time of attempts of model calls",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register_with_unit(
+            "model_first_chunk",
+            "Time until the first piece of a streamed reply",
+            Unit::Seconds,
+            metrics.first_chunk.clone(),
+        );
+        registry.register(
+            "tokens",
+            "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
+            metrics.tokens.clone(),
+        );
+        registry.register(
+            "cost_micro_usd",
+            "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price",
+            metrics.cost.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn record(&self, record: &Record) {
+        match &record.body {
+            RecordBody::LlmCall(call) => self.replied(call),
+            RecordBody::LlmFailed(failed) => self.failed(failed),
+            _ => {}
+        }
+    }
+
+    fn replied(&self, call: &LlmCall) {
+        let role = &call.served_by;
+        self.called(role, "done");
+        self.seconds
+            .get_or_create_owned(&of(role))
+            .observe(call.duration.as_secs_f64());
+        if let Some(first) = call.first_delta {
+            let seconds = self.first_chunk.get_or_create_owned(&of(role));
+            seconds.observe(first.as_secs_f64());
+        }
+        self.spent(role, &call.reply.usage);
+        self.paid(role, call.cost, call.cost_label);
+    }
+
+    fn failed(&self, failed: &LlmFailed) {
+        let role = &failed.served_by;
+        self.called(role, "failed");
+        self.seconds
+            .get_or_create_owned(&of(role))
+            .observe(failed.duration.as_secs_f64());
+        if failed.next == NextAttempt::Follows {
+            self.retries.get_or_create_owned(&of(role)).inc();
+        }
+        if let Some(usage) = &failed.error.usage {
+            self.spent(role, usage);
+        }
+        self.paid(role, failed.cost, failed.cost_label);
+    }
+
+    fn called(&self, role: &Role, outcome: &'static str) {
+        let Of { role } = of(role);
+        self.calls.get_or_create(&Called { role, outcome }).inc();
+    }
+
+    fn spent(&self, role: &Role, usage: &Usage) {
+        for (kind, count) in [
+            ("prompt", usage.prompt),
+            ("completion", usage.completion),
+            ("reasoning", usage.reasoning),
+            ("cached", usage.cached),
+        ] {
+            let Of { role } = of(role);
+            let tokens = self.tokens.get_or_create_owned(&Spent { role, kind });
+            tokens.inc_by(count.tokens);
+        }
+    }
+
+    fn paid(&self, role: &Role, cost: Option<MicroUsd>, label: CountLabel) {
+        let Some(MicroUsd(cost)) = cost else { return };
+        let label = match label {
+            CountLabel::Measured => "measured",
+            CountLabel::Estimated => "estimated",
+            CountLabel::Unknown => "unknown",
+        };
+        let Of { role } = of(role);
+        let paid = self.cost.get_or_create_owned(&Paid { role, label });
+        paid.inc_by(cost);
+    }
+
+    /// Counts something of each kind.
+    #[cfg(test)]
+    pub(super) fn count_each(&self) {
+        let role = &Role::REASONING;
+        self.called(role, "done");
+        self.retries.get_or_create_owned(&of(role)).inc();
+        self.spent(role, &Usage::UNKNOWN);
+        self.paid(role, Some(MicroUsd(1)), CountLabel::Measured);
+        for times in [&self.seconds, &self.first_chunk] {
+            times.get_or_create_owned(&of(role)).observe(0.0);
+        }
+    }
+}
+
+fn of(role: &Role) -> Of {
+    Of {
+        role: role.as_str().to_owned(),
+    }
+}

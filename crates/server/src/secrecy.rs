@@ -1,0 +1,57 @@
+//! Keeps secrets out of logs and of what clients are told went wrong: keys, what lets spans into a backend, and what the
+//! patterns of `[telemetry]` match.
+//!
+//! Not for conversations: what was said is told to whoever may read it as it was said.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::sync::{PoisonError, RwLock};
+
+use neuraxis_app::{Config, Environment, Redactor, secrets_of};
+use serde_json::{Map, Value};
+
+/// What is known to be secret. Whatever logs has no configuration, and the log is the process's own.
+static SECRETS: RwLock<Option<Redactor>> = RwLock::new(None);
+
+/// Keeps the secrets of a configuration out from here on, in place of those of another.
+pub(crate) fn keep_out(config: &Config, environment: &Environment) {
+    let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
+    *secrets = Some(secrets_of(config, environment));
+}
+
+/// Returns a text without secrets; as it is where no configuration was read yet.
+#[must_use]
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
+    match secrets.as_ref() {
+        Some(secrets) => secrets.text(text),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Takes secrets out of the texts of an object.
+pub(crate) fn clean_members(members: &mut Map<String, Value>) {
+    for value in members.values_mut() {
+        if let Value::String(text) = value
+            && let Cow::Owned(clean) = without_secrets(text)
+        {
+            *text = clean;
+        }
+    }
+}
+
+/// Standard error without secrets. A line is written to it whole.
+#[derive(Debug)]
+pub(crate) struct CleanLog;
+
+impl Write for CleanLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(without_secrets(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
