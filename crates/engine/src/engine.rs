@@ -2,6 +2,8 @@
 //!
 //! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
 
+mod contexts;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentName, AgentSpec, AskApproval, Decision, Hook, Limits, Message, Role, RunId, RunSpec,
+    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role, RunId,
     ToolName, ToolSpec,
 };
 use neuraxis_ports::{
@@ -28,7 +30,6 @@ use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
 use crate::long_result::ResultBounds;
-use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
@@ -203,10 +204,9 @@ impl Engine {
     }
 
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
-    pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
-        let model = self.model(&agent.role, None);
-        let has = model.and_then(|(_, model)| model.info().context_tokens);
-        // An agent may be given less than its model has, never more.
+    pub(crate) fn completed(&self, mut agent: AgentSpec, decision: Option<&Decision>) -> AgentSpec {
+        // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
+        let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
         agent.profile.hooks.extend(self.hooks.iter().copied());
         let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
@@ -215,57 +215,17 @@ impl Engine {
         }
         let most = self.tool_call_limit;
         agent.limits = agent.limits.tightest(Limits {
+        if let (Compaction::Summarize { role }, Some(own)) =
+            (&agent.profile.compaction, agent.context_tokens)
+        {
+            let summarizer = self.smallest_context(std::iter::once(role), decision);
+            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens < own);
+        }
             max_tool_calls: most,
             tool_timeout: agent.limits.tool_timeout,
             ..Limits::NONE
         });
         agent
-    }
-
-    /// Lets the models that serve these roles find out how much context they have, where that is not known yet.
-    pub(crate) async fn learn_contexts<'a>(&'a self, roles: impl Iterator<Item = &'a Role> + Send) {
-        for (_, model) in roles.filter_map(|role| self.model(role, None)) {
-            if model.info().context_tokens.is_none() {
-                model.learn_context().await;
-            }
-        }
-    }
-
-    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
-    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
-    /// out.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
-    pub(crate) fn fit(
-        &self,
-        spec: &mut RunSpec,
-        messages: &[Arc<Message>],
-        asked: &str,
-    ) -> Result<(), RequestError> {
-        for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
-            self.narrow_requests(agent, asked);
-        }
-        let root = &mut spec.root;
-        let size = root.request_size(messages);
-        if let Some(context_tokens) = root.context_tokens
-            && size.exceeds(context_tokens)
-            && let Some((_, model)) = self.model(&root.role, spec.decision.as_deref())
-        {
-            return Err(RequestError::TooLarge {
-                model: model.info().model,
-                context_tokens,
-                size,
-            });
-        }
-        root.fit_tools(messages);
-        let left_out = &root.left_out;
-        spec.agents.retain(|tool, _| !left_out.contains(tool));
-        for agent in spec.agents.values_mut() {
-            agent.fit_tools(&[]);
-        }
-        Ok(())
     }
 
     /// Lets an agent with many tools begin with a few of them.
@@ -274,24 +234,6 @@ impl Engine {
         let is_named = |tool: &ToolName| self.policy.names_tool(&name, tool);
         let above = usize::try_from(self.search_above).unwrap_or(usize::MAX);
         narrow_requests(agent, above, asked, is_named);
-    }
-
-    /// Gives an agent no more context than the smallest model has that may come to serve it.
-    pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
-        let models = roles_besides(decision).filter_map(|role| self.model(role, Some(decision)));
-        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
-        agent.context_tokens = contexts.chain(agent.context_tokens).min();
-    }
-
-    /// Returns the roles that the agents name which an agent may come to start.
-    pub(crate) fn roles_below(&self, name: &AgentName) -> Vec<Role> {
-        let agents = self
-            .policy
-            .sub_agents(name)
-            .into_values()
-            .chain([name.clone()]);
-        let roles = agents.filter_map(|agent| self.policy.agent(&agent)?.role.clone());
-        roles.collect()
     }
 
     /// Tells an agent what a program makes of what is known of the request, where it makes anything.
@@ -349,13 +291,6 @@ impl Engine {
             .filter(may_serve)
             .find_map(|role| self.models.get_key_value(role))
     }
-}
-
-/// Returns the roles that may come to serve an agent besides its own.
-pub(crate) fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
-    let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
-    let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
-    routed.chain(larger)
 }
 
 /// The approver where there is nobody to ask.

@@ -85,8 +85,19 @@ section_with_limits! {
 }
 
 impl AgentConfig {
-    /// Returns the roles that the agent names.
-    pub(crate) fn roles(&self) -> impl Iterator<Item = &Role> {
+    /// Returns how many agents it may start, and how deep, where nothing governs it: what it sets itself, or the loop's own
+    /// defaults.
+    #[must_use]
+    pub fn agent_limits(&self) -> AgentLimits {
+        let default = AgentLimits::default();
+        AgentLimits {
+            depth: self.max_agent_depth.unwrap_or(default.depth),
+            total: self.max_agents.unwrap_or(default.total),
+        }
+    }
+
+    /// Returns the roles that the agent names: for its turns, for what is gathered and for what is summed up.
+    pub fn roles(&self) -> impl Iterator<Item = &Role> {
         let summarizes = match &self.compaction {
             Some(CompactionConfig::Summarize(by)) => Some(&by.role),
             _ => None,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::AgentConfig;
 use neuraxis_core::{
     AgentId, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec, ToolKind,
     ToolSpec, Transcript,
@@ -140,20 +141,28 @@ impl Agent {
         Ok(AgentRun { guard, history })
     }
 
-    /// Describes the run of an agent that nothing governs: it is offered all it uses.
+    /// Describes an agent that nothing governs: it is offered all it uses.
+    fn ungoverned(&self, engine: &Engine) -> AgentSpec {
+        let name = self.name();
+        let catalog = engine.catalog();
+        let specs = catalog.all_specs();
+        let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
+        let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
+        agent.unwrap_or_else(plain)
+    }
+
+    /// Describes the run of an agent that nothing governs.
     fn ungoverned_spec(
         &self,
         engine: &Engine,
         run_id: RunId,
+        mut agent: AgentSpec,
         system_prompt: Option<&str>,
         said: Option<&str>,
     ) -> RunSpec {
         let name = self.name();
         let catalog = engine.catalog();
         let specs = catalog.all_specs();
-        let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
-        let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
-        let mut agent = agent.unwrap_or_else(plain);
         let context = InstructionContext {
             agent: name,
             session_id: None,
@@ -169,7 +178,7 @@ impl Agent {
             }
             None => engine.instruct(&mut agent, &context),
         }
-        let root = engine.completed(agent);
+        let root = engine.completed(agent, None);
         // Calls of a client's tools can be handed over only by the agent that answers the caller.
         let run_here = specs.iter().filter(|spec| spec.kind != ToolKind::Client);
         let run_here: Vec<ToolSpec> = run_here.cloned().collect();

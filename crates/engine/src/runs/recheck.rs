@@ -170,7 +170,8 @@ impl Runs {
                 let tools = now.tools.iter().chain(&now.sub_agent_tools);
                 let tools = tools.cloned().collect();
                 let engine = &self.parts.engine;
-                let now = engine.completed(engine.policy.main_agent(&now, Arc::default()));
+                let agent = engine.policy.main_agent(&now, Arc::default());
+                let now = engine.completed(agent, Some(&now));
                 let recorded = spec.root.limits;
                 let limits = recorded.tightest(now.limits);
                 let limits = (limits != recorded).then(|| Box::new(limits));
