@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
+use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_restate::{ConfigFault, RestateDispatcher};
@@ -279,6 +279,9 @@ impl<'a> AppBuilder<'a> {
         notices.extend(config.check_tools(&known)?);
         let nowhere = nowhere_to_keep(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
+        let others = tools.specs().filter(|spec| spec.kind != ToolKind::Agent);
+        let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
+        config.check_agents(&others)?;
         Ok(App {
             orchestrator,
             notices,

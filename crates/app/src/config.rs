@@ -251,6 +251,15 @@ impl Config {
     /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
     #[must_use]
     pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
+    /// Checks that no agent which others may call is hidden behind one of these tools, which are to be none that start agents.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names the place of the agent's name, or of its `tool_name`.
+    pub fn check_agents(&self, tools: &[ToolName]) -> Result<(), ConfigError> {
+        named::check_agents(&self.policy, &self.layers, tools)
+    }
+
         named::absent_tools(&self.policy, &self.layers, tools)
     }
 

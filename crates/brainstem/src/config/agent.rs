@@ -9,7 +9,7 @@ use neuraxis_core::{
 use serde::{Deserialize, Serialize};
 
 use super::channel::{DataConfig, OpeningConfig};
-use super::section::{section, section_with_limits};
+use super::section::{section, section_with_limits, word_or_table};
 
 section_with_limits! {
     /// `[agents.NAME]`: an agent. May also set limits.
@@ -157,7 +157,7 @@ pub struct RemindConfig {
 }
 
 /// What takes the place of messages that no longer fit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -169,10 +169,14 @@ pub enum CompactionConfig {
 }
 
 /// Who sums up what no longer fits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeConfig {
+word_or_table!(NoCallsConfig: "finish" => Finish, remind: RemindConfig => Remind);
+
     /// The role that makes the summary.
     pub role: Role,
 }
+word_or_table!(CompactionConfig: "drop" => Drop, summarize: SummarizeConfig => Summarize);
+

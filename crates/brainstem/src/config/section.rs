@@ -142,4 +142,55 @@ macro_rules! section_with_limits {
     };
 }
 
-pub(super) use {section, section_with_limits};
+/// Reads a setting that is one word, or else a table with one key. (What serde derives takes the first key of a table and does
+/// not see that there are more.)
+macro_rules! word_or_table {
+    ($name:ident: $word:literal => $plain:ident, $key:ident: $table:ty => $variant:ident) => {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use serde::de::value::MapAccessDeserializer;
+                use serde::de::{Error, MapAccess, Unexpected, Visitor};
+
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Table {
+                    $key: $table,
+                }
+
+                struct WordOrTable;
+
+                impl<'de> Visitor<'de> for WordOrTable {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str(concat!(
+                            "\"",
+                            $word,
+                            "\" or a table with the key ",
+                            stringify!($key)
+                        ))
+                    }
+
+                    fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+                        if word == $word {
+                            Ok($name::$plain)
+                        } else if word == stringify!($key) {
+                            Err(E::invalid_type(Unexpected::UnitVariant, &"newtype variant"))
+                        } else {
+                            Err(E::unknown_variant(word, &[$word, stringify!($key)]))
+                        }
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                        let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                        Ok($name::$variant(table.$key))
+                    }
+                }
+
+                deserializer.deserialize_any(WordOrTable)
+            }
+        }
+    };
+}
+
+pub(super) use {section, section_with_limits, word_or_table};

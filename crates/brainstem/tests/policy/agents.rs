@@ -370,6 +370,31 @@ fn what_a_program_owns_is_its_agents_alone_and_a_configuration_is_laid_over_it()
     assert!(names(&decide(&plain, &Mode::MODERATE, &Channel::CHAT, None)).contains(&"find_order"));
 }
 
+#[test]
+fn a_decision_says_which_role_of_single_turns_does_not_serve_them_and_why() {
+    let policy = layered(
+        "modes.moderate.roles = ['reasoning']
+         [agents.a]
+         first_role = 'coding'
+         after_calls_role = 'reasoning'",
+    );
+    let decision = in_chat(&policy, "a");
+    let told = "Role reasoning serves the turns that first_role is about, too, because role coding may not serve in mode moderate.";
+    let about = |text: &str| {
+        decision
+            .reasons
+            .iter()
+            .filter(|it| it.contains(text))
+            .count()
+    };
+    assert!(
+        decision.reasons.iter().any(|it| it == told),
+        "{:#?}",
+        decision.reasons
+    );
+    assert_eq!(about("after_calls_role"), 0);
+}
+
 fn settings() -> impl Strategy<Value = AgentConfig> {
     let role = || prop::sample::select(vec![None, Some(Role::CODING), Some(Role::ROUTER)]);
     let tools = prop::sample::select(vec!["*", "web_*", "run_command", "current_time", "nothing"]);

@@ -41,6 +41,7 @@ impl Check {
             faults: mut unknown,
             ..
         } = config.absent_tools(&names);
+        config.check_agents(&names)?;
         unknown.extend(config.policy().rules_without_command(&specs));
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {
