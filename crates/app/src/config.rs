@@ -1,6 +1,7 @@
 //! Configuration: merged from files, variables and flags, each checked on its own first.
 
 mod addresses;
+mod answers;
 mod change;
 pub(crate) mod discovery;
 mod driver;
@@ -119,7 +120,9 @@ impl Config {
         web::check_key(&layers)?;
         telemetry::check_key(&layers, environment)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
-        let policy = layers.policy(sections.take_policy())?;
+        let mut policy = sections.take_policy();
+        answers::take_in(&mut policy, &layers, environment)?;
+        let policy = layers.policy(policy)?;
         let (policy, loosening) = layers.tightened(policy);
         let policy = sections.price_list.applied(policy, &layers, environment)?;
         ignored.extend(loosening);

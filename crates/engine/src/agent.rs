@@ -58,6 +58,8 @@ pub struct Agent {
     pub(crate) engine: Option<Arc<Engine>>,
     /// Who asks, and what else tools, hooks and instructions are to know of what is asked of it alone.
     pub(crate) context: RequestContext,
+    /// The form of the answers to what is asked of this value alone, in place of the agent's own.
+    pub(crate) answer: Option<AnswerSchema>,
 }
 
 impl Agent {
@@ -72,6 +74,7 @@ impl Agent {
             definition: Arc::new(Definition::named(AgentName::MAIN_THREAD)),
             engine: Some(engine),
             context: RequestContext::default(),
+            answer: None,
         }
     }
 
@@ -86,6 +89,34 @@ impl Agent {
     #[must_use]
     pub fn with_context(mut self, context: RequestContext) -> Self {
         self.context = context;
+        self
+    }
+
+    /// Asks for answers that fit a JSON Schema to what is asked of this value alone from then on, however it is asked:
+    /// [`Execution::answer`] has them. It takes the place of the [form](AgentBuilder::answer_schema) that the agent is written
+    /// with. A run as another's tool, and one in a session, keep to that one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_engine::{Agent, AnswerSchema};
+    /// # use neuraxis_core::Message;
+    /// # use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = Arc::new(ScriptedModel::always(reply::text(r#"{"total":42}"#)));
+    /// let agent = Agent::builder("adder").model(model).build()?;
+    /// let schema = r#"{"type":"object","properties":{"total":{"type":"integer"}},"required":["total"]}"#;
+    /// let agent = agent.with_answer(AnswerSchema::from_json(schema)?);
+    /// let (run, _events) = agent.stream(vec![Message::user("6 × 7")], None).await?;
+    /// assert!(run.execution().await.answer.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_answer(mut self, schema: AnswerSchema) -> Self {
+        self.answer = Some(schema);
         self
     }
 

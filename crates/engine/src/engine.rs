@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::agent::{AgentHooks, InstructionContext, Instructions};
+use crate::answer::AnswerSchema;
 use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
@@ -46,6 +47,10 @@ pub(crate) struct Wiring {
     pub(crate) root: Option<Arc<str>>,
     /// The instructions that are made of what is known of a request, by agent.
     pub(crate) instructions: BTreeMap<AgentName, Instructions>,
+    /// The forms of the answers of agents that have one.
+    pub(crate) answers: BTreeMap<AgentName, AnswerSchema>,
+    /// The most sub-agents of a run, whatever its decision allows; as that says, if `None`.
+    pub(crate) agent_limits: Option<AgentLimits>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
     /// Who looks at tool calls, in this order.
@@ -75,6 +80,8 @@ impl Default for Wiring {
             policy: Arc::new(Policy::built_in()),
             root: None,
             instructions: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            agent_limits: None,
             hooks: Vec::new(),
             advisor: None,
             tool_hooks: Vec::new(),
@@ -270,7 +277,10 @@ impl Engine {
                     tracing::debug!(agent = %name, "{note}");
                 }
             }
-            Some((tool, self.completed(spec)))
+            if let Some(answer) = self.answers.get(&name) {
+                answer.hold(&mut spec);
+            }
+            Some((tool, self.completed(spec, decision)))
         });
         specs.collect()
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 
-use crate::agent::{Agent, Execution};
+use crate::agent::{Agent, AgentBuilder, Execution};
 use crate::answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
@@ -204,3 +204,39 @@ fn typed<T: DeserializeOwned, R>(
         }
     }
 }
+impl AgentBuilder {
+    /// As [`answer_schema`](Self::answer_schema), with the schema of a type. A type of which there is none is told by
+    /// [`build`](Self::build).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_engine::Agent;
+    /// use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Verdict {
+    ///     is_fine: bool,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = ScriptedModel::always(reply::text(r#"{"is_fine":true}"#));
+    /// let reviewer = Agent::builder("reviewer")
+    ///     .model(Arc::new(model))
+    ///     .answer::<Verdict>()
+    ///     .build()?;
+    /// let done = reviewer.execute(None, "let x = 1;").await?;
+    /// let verdict: Verdict = done.answer.ok_or("no answer")?.decode()?;
+    /// assert!(verdict.is_fine);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer<T: JsonSchema>(self) -> Self {
+        match AnswerSchema::of::<T>() {
+            Ok(schema) => self.answer_schema(&schema),
+            Err(fault) => self.refuse(fault),
+        }
+    }
+}
+

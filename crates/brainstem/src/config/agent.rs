@@ -6,7 +6,7 @@ use neuraxis_core::{
     AgentName, Citations, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName,
     UnknownTool, UsageScope,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::channel::{DataConfig, OpeningConfig};
 use super::section::{section, section_with_limits, word_or_table};
@@ -71,6 +71,8 @@ section_with_limits! {
         pub compaction: Option<CompactionConfig>,
         /// When the same call again and again is too much.
         pub repeats: RepeatsConfig,
+        /// The form of its answer; any text is one if left out.
+        pub answer: AnswerConfig,
         /// Whose usage its outcome tells, its own or that of the agents that it called, too; `with_agents` if left out.
         pub usage: Option<UsageScope>,
         /// What of its content may be stored, where the channel lets it be.
@@ -121,6 +123,32 @@ section! {
         /// What the model is told after the batch.
         pub note: Option<String>,
     }
+}
+
+section! {
+    /// `[agents.NAME.answer]`: the form of its answer, JSON that fits a schema.
+    pub struct AnswerConfig {
+        /// The JSON Schema, of an object: as a table, or as a text that holds it.
+        #[serde(deserialize_with = "schema_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+        pub schema: Option<JsonText>,
+        /// The file that holds the schema, in its place. A relative one counts from the file that names it. Whoever merges the
+        /// configuration reads it.
+        pub file: Option<String>,
+        /// What models and providers see as its name; the schema's `title` if left out.
+        pub name: Option<String>,
+        /// How often the model is asked again whose answer does not fit; 2 if left out.
+        pub retries: Option<u32>,
+    }
+}
+
+/// Reads a schema as the text that it is, or writes the table that it is as JSON.
+fn schema_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonText>, D::Error> {
+    let text = match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Ok(JsonText::from_text(text)),
+        table => JsonText::encode(&table),
+    };
+    text.map(Some).map_err(serde::de::Error::custom)
 }
 
 section! {

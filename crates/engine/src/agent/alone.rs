@@ -106,12 +106,13 @@ impl Agent {
         let mut said = said.filter(|message| matches!(message, Message::User { .. }));
         let said = said.next().map(Message::text);
         let run_id = RunId(engine.ids.new_id());
-        let own_roles = engine.roles_below(self.name());
-        engine
-            .learn_contexts(std::iter::once(&Role::REASONING).chain(&own_roles))
-            .await;
-        let mut spec = self.ungoverned_spec(engine, run_id, system_prompt, said.as_deref());
-        engine.check_media(&messages, &spec.root.role).await?;
+        let below = engine.roles_below(self.name());
+        let agent = self.ungoverned(engine);
+        engine.learn_contexts_of(&agent, None, &below).await;
+        let mut spec = self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref());
+        engine.check_media(&messages, &spec.root).await?;
+        let own_answer = || engine.answers.get(self.name());
+        let answer = answer.or(self.answer.as_ref()).or_else(own_answer);
         if let Some(answer) = answer {
             answer.hold(&mut spec.root);
         }

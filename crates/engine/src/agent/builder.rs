@@ -9,14 +9,16 @@ use neuraxis_brainstem::{
     SummarizeConfig,
 };
 use neuraxis_core::{
-    AgentName, Citations, Compaction, DataPolicy, InvalidId, LimitReached, MicroUsd, NoCalls,
-    Offer, Opening, Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
-    UsageScope,
+    AgentName, Citations, Compaction, DataPolicy, LimitReached, MicroUsd, NoCalls, Offer, Opening,
+    Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool, UsageScope,
 };
 use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use super::Agent;
 use super::definition::{Definition, InstructionContext, Instructions};
+use crate::answer::AnswerSchema;
+#[cfg(feature = "typed")]
+use crate::answer::AnswerSchemaError;
 use crate::builder::{BuildError, alone};
 
 /// Collects what makes an [`Agent`]. A setting that is left out has the default of its key in `[agents.NAME]`.
@@ -24,8 +26,8 @@ use crate::builder::{BuildError, alone};
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder {
     definition: Definition,
-    /// The first name that is none.
-    fault: Option<(String, InvalidId)>,
+    /// The first setting that cannot stand.
+    fault: Option<BuildError>,
 }
 
 macro_rules! setters {
@@ -229,8 +231,24 @@ impl AgentBuilder {
     ///
     /// A [`BuildError`] that names the setting which cannot stand, or the tool.
     pub fn build(self) -> Result<Agent, BuildError> {
-        if let Some((given, rule)) = self.fault {
-            return Err(BuildError::Name { given, rule });
+    /// Asks it for answers that fit a JSON Schema: alone, in a session, and as another's tool, whose caller reads the JSON. A
+    /// request that asks for another form gets that one.
+    pub fn answer_schema(mut self, schema: &AnswerSchema) -> Self {
+        self.definition.config.answer = schema.config();
+        self
+    }
+
+    /// Keeps what is wrong with a setting, for [`build`](Self::build) to tell.
+    #[cfg(feature = "typed")]
+    pub(crate) fn refuse(mut self, source: AnswerSchemaError) -> Self {
+        let agent = self.definition.name.clone();
+        self.fault
+            .get_or_insert(BuildError::Answer { agent, source });
+        self
+    }
+
+        if let Some(fault) = self.fault {
+            return Err(fault);
         }
         let definition = Arc::new(self.definition);
         if definition.model.is_some() && definition.config.role.is_some() {
@@ -248,8 +266,10 @@ impl AgentBuilder {
     fn read(&mut self, name: &str) -> Option<ToolName> {
         let read = name.parse();
         if let Err(rule) = &read {
+            answer: None,
             let given = name.chars().take(64).collect();
-            self.fault.get_or_insert((given, *rule));
+            self.fault
+                .get_or_insert(BuildError::Name { given, rule: *rule });
         }
         read.ok()
     }

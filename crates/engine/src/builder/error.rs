@@ -5,6 +5,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::PolicyError;
 use neuraxis_core::{AgentName, InvalidId};
 
+use crate::answer::AnswerSchemaError;
 use crate::catalog::CatalogError;
 
 /// What is missing from, or wrong with, an orchestrator.

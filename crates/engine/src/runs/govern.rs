@@ -248,9 +248,11 @@ impl Runs {
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| work_on_files);
-        spec.decision = Some(decision);
+        spec.agent_limits = engine.agent_limits(decision.agent_limits);
+        let own_answer = engine.answers.get(name);
+        spec.decision = Some(Arc::clone(&decision));
         request.join_terms(&mut spec);
-        if let Some(answer) = &request.answer {
+        if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);
         }
         spec

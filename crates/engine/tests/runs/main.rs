@@ -8,6 +8,8 @@
 mod agents;
 mod agents_in_sessions;
 mod answers;
+#[cfg(feature = "typed")]
+mod answers_of_agents;
 mod approvals;
 mod ask_when;
 mod brought;

@@ -5,7 +5,7 @@ use neuraxis_core::{AgentName, Profile};
 use super::channel::check_data;
 use super::check_limits;
 use super::faults::Faults;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Layered};
 
 pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentConfig) {
     let AgentConfig {
@@ -44,6 +44,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         usage: _,
         data,
         parallel_agents,
+        answer,
         tool_retries,
         context_tokens,
     } = given;
@@ -71,6 +72,9 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
     }
     let repeats_above = &base.repeats;
     let same = |given: Option<u32>, base: Option<u32>| given.is_none() || given == base;
+    if !answer.is_unset() && *answer != base.answer {
+        faults.add(&format!("{at}.answer"), "only a deployment may set it");
+    }
     if !same(repeats.warn, repeats_above.warn) || !same(repeats.stop, repeats_above.stop) {
         faults.add(&format!("{at}.repeats"), "only a deployment may set it");
     }
