@@ -6,8 +6,8 @@ mod error;
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
+use neuraxis_brainstem::{Policy, RuleFunction};
+use neuraxis_core::{AgentLimits, Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool,
     ToolHook, ToolRunner, ToolSource, TraceSink,
@@ -188,6 +188,14 @@ impl OrchestratorBuilder {
     /// Sets the policy, in place of the built-in one.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
+    /// Sets how many agents a run may start at the most, and how deep, whatever its policy and its agents say. Without it they
+    /// decide: 64, two deep, unless they say otherwise.
+    #[must_use]
+    pub const fn agent_limits(mut self, most: AgentLimits) -> Self {
+        self.wiring.agent_limits = Some(most);
+        self
+    }
+
         self.wiring.policy = Arc::new(policy);
         self
     }

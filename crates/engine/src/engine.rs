@@ -250,6 +250,12 @@ impl Engine {
         }
     }
 
+    /// Returns how many sub-agents a run may have: what a decision, or an agent that nothing governs, says of that, and no more
+    /// than this engine lets any run have.
+    pub(crate) fn agent_limits(&self, said: AgentLimits) -> AgentLimits {
+        self.agent_limits.map_or(said, |most| said.tightest(most))
+    }
+
     /// Describes the agents that one may come to start, with all they use of the given tools: within what its request may do
     /// and the agent that answers the user has, where something governs them.
     pub(crate) fn sub_agents(

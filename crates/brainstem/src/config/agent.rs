@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use neuraxis_core::{
-    AgentName, Citations, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName,
-    UnknownTool, UsageScope,
+    AgentLimits, AgentName, Citations, JsonText, Keep, LimitReached, Offer, Parallel, Role,
+    ToolChoice, ToolName, UnknownTool, UsageScope,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 

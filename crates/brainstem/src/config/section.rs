@@ -61,6 +61,8 @@ pub(crate) struct PartialLimits {
     pub(crate) max_cost: Option<MicroUsd>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) max_agents: Option<u32>,
+    pub(crate) max_agent_depth: Option<u32>,
 }
 
 /// Defines a section: every field is [`Layered`], may be left out, and is left out when it is not set.
@@ -123,6 +125,12 @@ macro_rules! section_with_limits {
                 #[serde(with = "neuraxis_core::duration_text::optional")]
                 #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub tool_timeout: Option<std::time::Duration>,
+                /// Agents that the one which answers, and those below it, may start in a whole run; 64 if nothing sets it, none
+                /// if 0.
+                pub max_agents: Option<u32>,
+                /// How deep the agents may be that are started: 1 for agents that start none themselves, 0 for none at all; 2 if
+                /// nothing sets it.
+                pub max_agent_depth: Option<u32>,
                 $($(#[$field_doc])* pub $field: $type,)*
             }
         }
@@ -136,6 +144,8 @@ macro_rules! section_with_limits {
                     max_cost: self.max_cost_micro_usd,
                     deadline: self.deadline,
                     tool_timeout: self.tool_timeout,
+                    max_agents: self.max_agents,
+                    max_agent_depth: self.max_agent_depth,
                 }
             }
         }

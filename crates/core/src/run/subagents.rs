@@ -59,7 +59,9 @@ impl RunTree {
                     tool: assignment.tool.clone(),
                     depth: turn.agent.depth().saturating_add(1),
                 };
-                turn.agent.sub_agent(id, parent, assignment.spec, task)
+                let limits = turn.run.agent_limits;
+                turn.agent
+                    .sub_agent(id, parent, assignment.spec, limits, task)
             })
             .collect();
         // Where there is nothing to do, that is the result.
@@ -226,13 +228,20 @@ impl<'a> AgentTurn<'a> {
 
 impl Agent {
     /// Makes an agent that works for this one, and waits for its turn.
-    fn sub_agent(&self, id: AgentId, parent: Parent, spec: &AgentSpec, task: String) -> Self {
+    fn sub_agent(
+        &self,
+        id: AgentId,
+        parent: Parent,
+        spec: &AgentSpec,
+        limits: AgentLimits,
+        task: String,
+    ) -> Self {
         let mut conversation = Conversation::of_sub_agent(spec);
         conversation.hear(Message::user(task));
         Self {
+            offered: spec.first_offer(parent.depth, limits),
             parent: Some(parent),
             forced: spec.tool_choice.clone(),
-            offered: spec.search.as_ref().map(|_| spec.first_tools()),
             // What it is told, its parent may have from strangers.
             taint: self.taint.clone(),
             phase: Phase::Queued,

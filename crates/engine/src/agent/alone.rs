@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::AgentConfig;
 use neuraxis_core::{
-    AgentId, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec, ToolKind,
-    ToolSpec, Transcript,
+    AgentId, AgentLimits, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec,
+    ToolKind, ToolSpec, Transcript,
 };
 
 use super::Agent;
@@ -186,6 +186,9 @@ impl Agent {
         let agents = engine.sub_agents(&root, &run_here, None, &context);
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
+        let said = engine.policy.agent(name);
+        let said = said.map_or_else(AgentLimits::default, AgentConfig::agent_limits);
+        spec.agent_limits = engine.agent_limits(said);
         // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
         spec.client_tools = ClientTools::HandOver;
         spec

@@ -65,6 +65,12 @@ setters! {
     max_cost: MicroUsd => max_cost_micro_usd = max_cost;
     /// Sets the most active time.
     deadline: Duration => deadline = deadline;
+    /// Sets the most agents that it, and those below it, may start in a whole run that it answers; 64 if nothing sets it, and no
+    /// more than a policy allows where one governs it.
+    max_agents: u32 => max_agents = max_agents;
+    /// Sets how deep those may be: 1 for agents that start none themselves; 2 if nothing sets it, and no deeper than a policy
+    /// allows where one governs it.
+    max_agent_depth: u32 => max_agent_depth = max_agent_depth;
     /// Sets the time of one tool call.
     tool_timeout: Duration => tool_timeout = tool_timeout;
     /// Sets how its run begins, where the channel does not say.

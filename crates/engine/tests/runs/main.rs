@@ -18,6 +18,7 @@ mod channels;
 mod client_tools;
 mod clocks;
 mod closings;
+mod conduct;
 mod context;
 mod crashes;
 mod delivery;

@@ -15,6 +15,8 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         max_cost_micro_usd: _,
         deadline: _,
         tool_timeout: _,
+        max_agents: _,
+        max_agent_depth: _,
         instructions: _,
         description: _,
         role: _,
