@@ -98,4 +98,5 @@ pub use policy::Policy;
 pub use price_list::PriceList;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
+pub use rules::{RuleCall, RuleFunction};
 pub use trust::note_taint;

@@ -280,6 +280,10 @@ fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleC
             "there is a rule of that name, which it would change; take another name",
         );
     }
+    if given.when.is_some() {
+        let why = "a layer knows no functions of the program";
+        faults.add(&format!("{at}.when"), why);
+    }
     if given.answer == Some(Permission::Allow) {
         faults.add(
             &format!("{at}.answer"),
