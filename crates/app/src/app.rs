@@ -237,6 +237,9 @@ impl<'a> AppBuilder<'a> {
             .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
+        if let Some(project) = &config.tools().project_id {
+            builder = builder.project_id(project.as_str());
+        }
         if self.driving == Driving::AsConfigured {
             builder = dispatching(builder, config, &opened)?;
         }
@@ -276,12 +279,12 @@ impl<'a> AppBuilder<'a> {
         let absent = project_tools().filter(|name| tools.tool(name).is_none());
         let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
         known.extend(absent);
-        notices.extend(config.check_tools(&known)?);
-        let nowhere = nowhere_to_keep(config, environment);
-        notices.extend(nowhere.filter(|_| is_configured));
         let others = tools.specs().filter(|spec| spec.kind != ToolKind::Agent);
         let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
         config.check_agents(&others)?;
+        notices.extend(config.check_tools(&known)?);
+        let nowhere = nowhere_to_keep(config, environment);
+        notices.extend(nowhere.filter(|_| is_configured));
         Ok(App {
             orchestrator,
             notices,

@@ -251,9 +251,6 @@ impl Config {
         named::check_tools(&self.policy, &self.layers, tools)
     }
 
-    /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
-    #[must_use]
-    pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
     /// Checks that no agent which others may call is hidden behind one of these tools, which are to be none that start agents.
     ///
     /// # Errors
@@ -263,6 +260,9 @@ impl Config {
         named::check_agents(&self.policy, &self.layers, tools)
     }
 
+    /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
+    #[must_use]
+    pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
         named::absent_tools(&self.policy, &self.layers, tools)
     }
 

@@ -215,6 +215,12 @@ impl Engine {
         // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
         let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
+        if let (Compaction::Summarize { role }, Some(own)) =
+            (&agent.profile.compaction, agent.context_tokens)
+        {
+            let summarizer = self.smallest_context(std::iter::once(role), decision);
+            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens < own);
+        }
         agent.profile.hooks.extend(self.hooks.iter().copied());
         let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
         if self.model_hooks_of(&agent).iter().any(looks_before) {
@@ -222,12 +228,6 @@ impl Engine {
         }
         let most = self.tool_call_limit;
         agent.limits = agent.limits.tightest(Limits {
-        if let (Compaction::Summarize { role }, Some(own)) =
-            (&agent.profile.compaction, agent.context_tokens)
-        {
-            let summarizer = self.smallest_context(std::iter::once(role), decision);
-            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens < own);
-        }
             max_tool_calls: most,
             tool_timeout: agent.limits.tool_timeout,
             ..Limits::NONE

@@ -6,6 +6,8 @@ use neuraxis_core::{JsonText, Message};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use crate::agent::{Agent, AgentBuilder, Execution};
 use crate::answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
@@ -14,7 +16,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::result::OrchestratorResult;
 
 /// An answer that is a value, and the run that came to it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Typed<T, R = OrchestratorResult> {
     /// The answer.
@@ -23,7 +25,8 @@ pub struct Typed<T, R = OrchestratorResult> {
     pub result: R,
 }
 
-/// Why there is no such answer. Once there was a run, the error holds what it came to.
+/// Why there is no such answer. Once there was a run, the error holds what it came to. Written as JSON it is a `kind`, which
+/// stays what it is, the `message` without its causes, and that `result`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<R = OrchestratorResult> {
@@ -51,6 +54,42 @@ pub enum TypedError<R = OrchestratorResult> {
         /// What the run came to; its `answer` is the JSON.
         result: Box<R>,
     },
+}
+
+impl<R> TypedError<R> {
+    /// Returns the word for the kind of error, the same in every version: what a client may look at.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Schema(_) => "schema",
+            Self::Request(error) => error.kind(),
+            Self::NoAnswer { .. } => "no_answer",
+            Self::Unreadable { .. } => "unreadable",
+        }
+    }
+
+    /// Returns what the run came to, if there was one.
+    #[must_use]
+    pub fn result(&self) -> Option<&R> {
+        match self {
+            Self::Schema(_) | Self::Request(_) => None,
+            Self::NoAnswer { result, .. } | Self::Unreadable { result, .. } => Some(result),
+        }
+    }
+}
+
+impl<R: Serialize> Serialize for TypedError<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let result = self.result();
+        let fields = 2 + usize::from(result.is_some());
+        let mut written = serializer.serialize_struct("TypedError", fields)?;
+        written.serialize_field("kind", self.kind())?;
+        written.serialize_field("message", &self.to_string())?;
+        if let Some(result) = result {
+            written.serialize_field("result", result)?;
+        }
+        written.end()
+    }
 }
 
 impl AnswerSchema {
@@ -186,24 +225,6 @@ impl Agent {
     }
 }
 
-fn typed<T: DeserializeOwned, R>(
-    result: R,
-    (answer, fault): (Option<JsonText>, Option<AnswerFault>),
-) -> Result<Typed<T, R>, TypedError<R>> {
-    let Some(answer) = answer else {
-        // A run that has no answer and asked for one says why.
-        let fault = fault.unwrap_or(AnswerFault::Waiting);
-        let result = Box::new(result);
-        return Err(TypedError::NoAnswer { fault, result });
-    };
-    match answer.decode() {
-        Ok(value) => Ok(Typed { value, result }),
-        Err(source) => {
-            let result = Box::new(result);
-            Err(TypedError::Unreadable { source, result })
-        }
-    }
-}
 impl AgentBuilder {
     /// As [`answer_schema`](Self::answer_schema), with the schema of a type. A type of which there is none is told by
     /// [`build`](Self::build).
@@ -240,3 +261,21 @@ impl AgentBuilder {
     }
 }
 
+fn typed<T: DeserializeOwned, R>(
+    result: R,
+    (answer, fault): (Option<JsonText>, Option<AnswerFault>),
+) -> Result<Typed<T, R>, TypedError<R>> {
+    let Some(answer) = answer else {
+        // A run that has no answer and asked for one says why.
+        let fault = fault.unwrap_or(AnswerFault::Waiting);
+        let result = Box::new(result);
+        return Err(TypedError::NoAnswer { fault, result });
+    };
+    match answer.decode() {
+        Ok(value) => Ok(Typed { value, result }),
+        Err(source) => {
+            let result = Box::new(result);
+            Err(TypedError::Unreadable { source, result })
+        }
+    }
+}

@@ -162,7 +162,7 @@ section! {
 }
 
 /// What a reply without calls leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -172,6 +172,8 @@ pub enum NoCallsConfig {
     /// Another turn: for agents that are to deliver through a tool.
     Remind(RemindConfig),
 }
+
+word_or_table!(NoCallsConfig: "finish" => Finish, remind: RemindConfig => Remind);
 
 /// What an agent is told that was to call a tool and did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,15 +198,13 @@ pub enum CompactionConfig {
     Summarize(SummarizeConfig),
 }
 
+word_or_table!(CompactionConfig: "drop" => Drop, summarize: SummarizeConfig => Summarize);
+
 /// Who sums up what no longer fits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeConfig {
-word_or_table!(NoCallsConfig: "finish" => Finish, remind: RemindConfig => Remind);
-
     /// The role that makes the summary.
     pub role: Role,
 }
-word_or_table!(CompactionConfig: "drop" => Drop, summarize: SummarizeConfig => Summarize);
-

@@ -272,6 +272,13 @@ impl SubAgentAnswer {
         }
     }
 
+    fn none(outcome: &RunOutcome) -> Self {
+        Self::Failed(format!(
+            "the agent gave no answer: {}",
+            outcome.finish_reason
+        ))
+    }
+
     fn json(&self) -> String {
         match self {
             Self::Given(value) => value.as_str().to_owned(),
@@ -279,13 +286,6 @@ impl SubAgentAnswer {
         }
     }
 }
-
-    fn none(outcome: &RunOutcome) -> Self {
-        Self::Failed(format!(
-            "the agent gave no answer: {}",
-            outcome.finish_reason
-        ))
-    }
 
 /// Returns what the calls of a tool start, by the name that the model wrote.
 fn agent_of<'a>(

@@ -156,8 +156,8 @@ impl Agent {
     fn ungoverned_spec(
         &self,
         engine: &Engine,
-        run_id: RunId,
         mut agent: AgentSpec,
+        run_id: RunId,
         system_prompt: Option<&str>,
         said: Option<&str>,
     ) -> RunSpec {

@@ -231,12 +231,6 @@ impl AgentBuilder {
         self
     }
 
-    /// Makes the agent.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the setting which cannot stand, or the tool.
-    pub fn build(self) -> Result<Agent, BuildError> {
     /// Asks it for answers that fit a JSON Schema: alone, in a session, and as another's tool, whose caller reads the JSON. A
     /// request that asks for another form gets that one.
     pub fn answer_schema(mut self, schema: &AnswerSchema) -> Self {
@@ -253,6 +247,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Makes the agent.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the setting which cannot stand, or the tool.
+    pub fn build(self) -> Result<Agent, BuildError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -266,13 +266,13 @@ impl AgentBuilder {
             definition,
             engine,
             context,
+            answer: None,
         })
     }
 
     fn read(&mut self, name: &str) -> Option<ToolName> {
         let read = name.parse();
         if let Err(rule) = &read {
-            answer: None,
             let given = name.chars().take(64).collect();
             self.fault
                 .get_or_insert(BuildError::Name { given, rule: *rule });

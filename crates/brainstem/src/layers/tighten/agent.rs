@@ -44,9 +44,9 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         compaction: _,
         repeats,
         usage: _,
+        answer,
         data,
         parallel_agents,
-        answer,
         tool_retries,
         context_tokens,
     } = given;
@@ -72,11 +72,11 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
     if !results.is_empty() && *results != base.results {
         faults.add(&format!("{at}.results"), "only a deployment may set it");
     }
-    let repeats_above = &base.repeats;
-    let same = |given: Option<u32>, base: Option<u32>| given.is_none() || given == base;
     if !answer.is_unset() && *answer != base.answer {
         faults.add(&format!("{at}.answer"), "only a deployment may set it");
     }
+    let repeats_above = &base.repeats;
+    let same = |given: Option<u32>, base: Option<u32>| given.is_none() || given == base;
     if !same(repeats.warn, repeats_above.warn) || !same(repeats.stop, repeats_above.stop) {
         faults.add(&format!("{at}.repeats"), "only a deployment may set it");
     }
