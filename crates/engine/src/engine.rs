@@ -11,8 +11,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role, RunId,
-    ToolName, ToolSpec,
+    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role,
+    RunId, ToolName, ToolSpec,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,

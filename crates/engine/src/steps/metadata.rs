@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted,
-    ToolResult,
+    AgentId, EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId,
+    ToolCallStarted, ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -219,7 +219,7 @@ fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
         map.insert("duration_ms".to_owned(), json!(millis(duration)));
     }
     let said = result.metadata.as_ref();
-    if let Some(Ok(said)) = said.map(|it| it.decode::<Value>()) {
+    if let Some(Ok(said)) = said.map(JsonText::decode::<Value>) {
         map.insert("tool_metadata".to_owned(), said);
     }
     if let Some(failure) = result.failure {
