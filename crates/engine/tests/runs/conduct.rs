@@ -352,9 +352,8 @@ fn nested() -> (ScriptedModel, ScriptedModel) {
 
 const NESTED: &str = "agents = ['one']";
 
-fn nested_agents() -> &'static str {
-    "[agents.one]\nagents = ['two']\ntools = []\n[agents.two]\nagents = ['three']\ntools = []\n[agents.three]\ntools = []"
-}
+/// The agents that it starts, each the next.
+const BELOW: &str = "[agents.one]\nagents = ['two']\ntools = []\n[agents.two]\nagents = ['three']\ntools = []\n[agents.three]\ntools = []";
 
 /// Returns how many agents were started, and the tools of the last one's first request.
 fn started(seen: &Seen) -> (usize, bool) {
@@ -373,10 +372,7 @@ fn started(seen: &Seen) -> (usize, bool) {
 async fn agents_are_started_as_deep_as_policy_agent_and_program_let_them_and_the_deepest_are_offered_none()
  {
     let of = |limits: &'static str, modes: &'static str, most: Option<u32>| async move {
-        let text = format!(
-            "{modes}\n[agents.a]\n{NESTED}\ntools = []\n{limits}\n{}",
-            nested_agents()
-        );
+        let text = format!("{modes}\n[agents.a]\n{NESTED}\ntools = []\n{limits}\n{BELOW}");
         let seen = see(nested, |builder| {
             let builder = builder.policy(policy(&text));
             match most {
