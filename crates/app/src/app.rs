@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
+use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_otel::Endpoints;
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
@@ -241,6 +241,9 @@ impl<'a> AppBuilder<'a> {
             .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
+        if let Some(project) = &config.tools().project_id {
+            builder = builder.project_id(project.as_str());
+        }
         if self.driving == Driving::AsConfigured {
             builder = dispatching(builder, config, &opened)?;
         }
@@ -288,6 +291,9 @@ impl<'a> AppBuilder<'a> {
         let absent = project_tools().filter(|name| tools.tool(name).is_none());
         let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
         known.extend(absent);
+        let others = tools.specs().filter(|spec| spec.kind != ToolKind::Agent);
+        let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
+        config.check_agents(&others)?;
         notices.extend(config.check_tools(&known)?);
         let nowhere = nowhere_to_keep(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));

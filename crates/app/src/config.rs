@@ -1,6 +1,7 @@
 //! Configuration: merged from files, variables and flags, each checked on its own first.
 
 mod addresses;
+mod answers;
 mod change;
 pub(crate) mod discovery;
 mod driver;
@@ -119,7 +120,9 @@ impl Config {
         web::check_key(&layers)?;
         telemetry::check_key(&layers, environment)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
-        let policy = layers.policy(sections.take_policy())?;
+        let mut policy = sections.take_policy();
+        answers::take_in(&mut policy, &layers, environment)?;
+        let policy = layers.policy(policy)?;
         let (policy, loosening) = layers.tightened(policy);
         let policy = sections.price_list.applied(policy, &layers, environment)?;
         ignored.extend(loosening);
@@ -246,6 +249,15 @@ impl Config {
     /// A [`ConfigError`] that names the place of a name that is most likely a slip, with the tool that was meant.
     pub fn check_tools(&self, tools: &[ToolName]) -> Result<Vec<String>, ConfigError> {
         named::check_tools(&self.policy, &self.layers, tools)
+    }
+
+    /// Checks that no agent which others may call is hidden behind one of these tools, which are to be none that start agents.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names the place of the agent's name, or of its `tool_name`.
+    pub fn check_agents(&self, tools: &[ToolName]) -> Result<(), ConfigError> {
+        named::check_agents(&self.policy, &self.layers, tools)
     }
 
     /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.

@@ -150,6 +150,8 @@ impl Budget {
             max_cost: self.cost,
             deadline: self.time,
             tool_timeout: None,
+            max_agents: None,
+            max_agent_depth: None,
         }
     }
 }

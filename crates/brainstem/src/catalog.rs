@@ -1,8 +1,8 @@
 //! Checks a policy against the tools there are.
 
-use neuraxis_core::{ToolName, ToolSpec};
+use neuraxis_core::{AgentName, ToolChoice, ToolName, ToolSpec};
 
-use crate::config::Permission;
+use crate::config::{AgentConfig, OpeningConfig, Permission};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
@@ -12,37 +12,41 @@ use crate::rules::{Arguments, COMMANDS, CommandPattern, ToolPatterns};
 const MAX_KNOWN: usize = 20;
 
 impl Policy {
-    /// Finds the patterns of this policy that name none of the given tools, most often because of a slip of the pen. What
-    /// the built-in policy itself says is left out: it names tools that not every installation has.
+    /// Finds the patterns and names of this policy that name none of the given tools, most often because of a slip of the
+    /// pen. What the built-in policy itself says is left out: it names tools that not every installation has.
     #[must_use]
     pub fn unknown_tools(&self, tools: &[ToolName]) -> Vec<PolicyError> {
         let built_in = Self::built_in();
         let above = built_in.tool_patterns();
-        let mut found = Vec::new();
-        for (at, pattern) in self.tool_patterns() {
-            if above.contains(&(at.clone(), pattern)) {
-                continue;
-            }
-            let list = [pattern.clone()];
-            let Ok(checked) = ToolPatterns::check(&at, &list) else {
-                continue;
+        let own = self.tool_patterns().into_iter();
+        let own = own.filter(|pattern| !above.contains(pattern));
+        own.filter_map(|(at, pattern)| unknown_tool(at, pattern, tools))
+            .collect()
+    }
+
+    /// Finds the agents that could never be called, because the tool by which others call them has the name of one of the given
+    /// tools, which are to be none that start agents. What ships gives way without a word.
+    #[must_use]
+    pub fn hidden_agents(&self, tools: &[ToolName]) -> Vec<PolicyError> {
+        let built_in = Self::built_in();
+        let called = self.agent_tools();
+        let hidden = self.agents.iter().filter(|(name, rules)| {
+            let ships = built_in.agents.get(*name);
+            tools.contains(&rules.tool)
+                && called.iter().any(|tool| tool.name == rules.tool)
+                && ships.is_none_or(|shipped| shipped.tool != rules.tool)
+        });
+        let errors = hidden.map(|(name, rules)| {
+            let key = match &self.config.agents.get(name).map(|it| &it.tool_name) {
+                Some(Some(_)) => ".tool_name",
+                _ => "",
             };
-            if tools.iter().any(|tool| checked.matches(tool)) {
-                continue;
+            PolicyError::TakenToolName {
+                at: format!("agents.{name}{key}"),
+                tool: rules.tool.to_string(),
             }
-            let nearest = names::nearest(pattern, tools.iter().map(ToolName::as_str));
-            found.push(PolicyError::UnknownTool {
-                at,
-                pattern: names::shown(pattern),
-                nearest: nearest.map(str::to_owned),
-                known: tools
-                    .iter()
-                    .take(MAX_KNOWN)
-                    .map(ToString::to_string)
-                    .collect(),
-            });
-        }
-        found
+        });
+        errors.collect()
     }
 
     /// Finds the rules about commands that can never match, because none of the given tools that they name takes a command. A
@@ -92,7 +96,7 @@ impl Policy {
     }
 
     /// Returns all patterns of tool names, with the keys they stand under.
-    fn tool_patterns(&self) -> Vec<(String, &String)> {
+    fn tool_patterns(&self) -> Vec<(String, &str)> {
         let mut lists = Vec::new();
         for (name, channel) in &self.config.channels {
             lists.push((format!("channels.{name}.tools"), channel.tools.as_ref()));
@@ -102,9 +106,6 @@ impl Policy {
                     exception.tools.as_ref(),
                 ));
             }
-        }
-        for (name, agent) in &self.config.agents {
-            lists.push((format!("agents.{name}.tools"), agent.tools.as_ref()));
         }
         for (name, rule) in &self.config.rules {
             lists.push((format!("rules.{name}.tools"), rule.tools.as_ref()));
@@ -116,11 +117,70 @@ impl Policy {
         let mut patterns = Vec::new();
         for (at, list) in lists {
             for pattern in list.into_iter().flatten() {
-                patterns.push((at.clone(), pattern));
+                patterns.push((at.clone(), pattern.as_str()));
             }
+        }
+        for (name, channel) in &self.config.channels {
+            let gathers = channel.opening.as_ref().and_then(OpeningConfig::tool);
+            let at = format!("channels.{name}.opening.gather.tool");
+            patterns.extend(gathers.map(|tool| (at, tool.as_str())));
+        }
+        for (name, agent) in &self.config.agents {
+            patterns.extend(agent.tool_patterns(name));
         }
         patterns
     }
+}
+
+impl AgentConfig {
+    /// Finds the patterns and names in this agent's settings that name none of the given tools.
+    #[must_use]
+    pub fn unknown_tools(&self, name: &AgentName, tools: &[ToolName]) -> Vec<PolicyError> {
+        let patterns = self.tool_patterns(name).into_iter();
+        patterns
+            .filter_map(|(at, pattern)| unknown_tool(at, pattern, tools))
+            .collect()
+    }
+
+    /// Returns all patterns of tool names and all names of tools, with the keys they stand under.
+    fn tool_patterns(&self, name: &AgentName) -> Vec<(String, &str)> {
+        let at = format!("agents.{name}");
+        let mut named = Vec::new();
+        let patterns = self.tools.iter().flatten();
+        named.extend(patterns.map(|pattern| (format!("{at}.tools"), pattern.as_str())));
+        let stopping = self.stop_after.iter().flatten();
+        named.extend(stopping.map(|tool| (format!("{at}.stop_after"), tool.as_str())));
+        if let Some(ToolChoice::Named(tool)) = &self.tool_choice {
+            named.push((format!("{at}.tool_choice.named"), tool.as_str()));
+        }
+        if let Some(tool) = self.opening.as_ref().and_then(OpeningConfig::tool) {
+            named.push((format!("{at}.opening.gather.tool"), tool.as_str()));
+        }
+        for (of, rule) in &self.results {
+            let at = format!("{at}.results.{of}");
+            named.push((at.clone(), of.as_str()));
+            if let Some(ToolChoice::Named(tool)) = &rule.then {
+                named.push((format!("{at}.then.named"), tool.as_str()));
+            }
+        }
+        named
+    }
+}
+
+/// Says that a pattern names none of the given tools, if that is so.
+fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyError> {
+    let checked = ToolPatterns::check(&at, &[pattern.to_owned()]).ok()?;
+    if tools.iter().any(|tool| checked.matches(tool)) {
+        return None;
+    }
+    let nearest = names::nearest(pattern, tools.iter().map(ToolName::as_str));
+    let known = tools.iter().take(MAX_KNOWN);
+    Some(PolicyError::UnknownTool {
+        at,
+        pattern: names::shown(pattern),
+        nearest: nearest.map(str::to_owned),
+        known: known.map(ToString::to_string).collect(),
+    })
 }
 
 /// Tells whether a tool may take one of the given arguments, as far as its schema says.

@@ -17,8 +17,8 @@ use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentConfig, CompactionConfig, NoCallsConfig, RemindConfig, RepeatsConfig, ResultConfig,
-    SummarizeConfig,
+    AgentConfig, AnswerConfig, CompactionConfig, NoCallsConfig, RemindConfig, RepeatsConfig,
+    ResultConfig, SummarizeConfig,
 };
 pub use channel::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,

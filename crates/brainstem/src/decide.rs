@@ -52,7 +52,7 @@ impl Policy {
                 limits: channel.limits,
             },
             Source {
-                kind: "agent",
+                kind: limits::AGENT,
                 name: agent_name.as_str(),
                 limits: agent.limits,
             },
@@ -71,6 +71,7 @@ impl Policy {
         decision.reasons.extend(role.reasons);
         decision.reasons.extend(offer.reasons);
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
+        decision.agent_limits = limits::agents(&sources, &mut decision.reasons);
         shape_replies(&mut decision, mode, (agent_name, agent));
         conduct::decide(&mut decision, mode, channel, &complexity, request);
         decision.data = decision.data.and(agent.profile.data);

@@ -168,6 +168,16 @@ pub enum PolicyError {
         /// The tools there are, the first few.
         known: Vec<String>,
     },
+    /// An agent would be called by a tool whose name another tool has.
+    #[error(
+        "{at}: nobody could call the agent: there is a tool named {tool} already; give the agent another tool_name"
+    )]
+    TakenToolName {
+        /// The dotted path of the key.
+        at: String,
+        /// The name that both have.
+        tool: String,
+    },
     /// A rule about commands that names tools which take none.
     #[error(
         "{at} can never match: none of the rule's tools takes an argument named {}; name the one that holds the command under arguments", arguments.join(", ")
@@ -228,6 +238,7 @@ impl PolicyError {
             | Self::Shadowed { at, .. }
             | Self::Example { at, .. }
             | Self::UnknownTool { at, .. }
+            | Self::TakenToolName { at, .. }
             | Self::NoCommand { at, .. }
             | Self::Price { at, .. }
             | Self::Loosens { at, .. } => at,

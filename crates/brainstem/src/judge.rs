@@ -122,7 +122,9 @@ impl Policy {
         if answer == Permission::Deny {
             return Assessment::of(by_mode);
         }
-        let facts = Facts::new(call.arguments, call.root).owned_by(call.owner);
+        let facts = Facts::new(call.arguments, call.root)
+            .owned_by(call.owner)
+            .with_functions(&self.functions);
         let mut assessment = self.by_rules(decision, call, &facts, by_mode);
         for floor in self
             .floors

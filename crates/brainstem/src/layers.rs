@@ -93,6 +93,7 @@ impl Policy {
         let mut policy = Self::with_owned(merged.over(self.config.clone()), self.owned.clone())?;
         policy.hash = self.hash.chain(said.hash());
         policy.floors = floors;
+        policy.functions.clone_from(&self.functions);
         policy.price_list = Arc::clone(&self.price_list);
         policy.said_of_agents = said_of_agents;
         // A tool that a layer took from the channel that names it does not become one that nobody names.

@@ -80,11 +80,11 @@ pub use agents::AgentDefinition;
 pub use budget::{Budget, Spent};
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
-    AgentConfig, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, CompactionConfig,
-    DataConfig, EscalationConfig, ExampleConfig, GatherConfig, HealthConfig, ModeConfig,
-    NoCallsConfig, OpeningConfig, Origins, Permission, PlanConfig, PolicyConfig, PriceConfig,
-    RemindConfig, RepeatsConfig, ResultConfig, RuleConfig, SelfChecks, SourceLine, SummarizeConfig,
-    TaintConfig, ToolAnswersConfig, TrustConfig, UnlistedTools,
+    AgentConfig, AnswerConfig, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify,
+    CompactionConfig, DataConfig, EscalationConfig, ExampleConfig, GatherConfig, HealthConfig,
+    ModeConfig, NoCallsConfig, OpeningConfig, Origins, Permission, PlanConfig, PolicyConfig,
+    PriceConfig, RemindConfig, RepeatsConfig, ResultConfig, RuleConfig, SelfChecks, SourceLine,
+    SummarizeConfig, TaintConfig, ToolAnswersConfig, TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
 pub use files::works_on_files;
@@ -98,4 +98,5 @@ pub use policy::Policy;
 pub use price_list::PriceList;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
+pub use rules::{RuleCall, RuleFunction};
 pub use trust::note_taint;

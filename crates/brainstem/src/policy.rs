@@ -18,8 +18,8 @@ use crate::names;
 use crate::price_list::PriceList;
 use crate::prices::Prices;
 use crate::rules::{
-    AgentRules, ChannelRules, KnownNames, ModeRules, RuleSet, ToolPatterns, check_limits,
-    check_rule, check_shadows,
+    AgentRules, ChannelRules, KnownNames, ModeRules, RuleFunctions, RuleSet, ToolPatterns,
+    check_limits, check_rule, check_shadows,
 };
 use crate::trust::Trust;
 
@@ -37,6 +37,8 @@ pub struct Policy {
     pub(crate) owned: BTreeMap<AgentName, Owned>,
     pub(crate) plans: BTreeMap<PlanName, PlanRules>,
     pub(crate) rules: RuleSet,
+    /// The functions of an embedding program that rules may name.
+    pub(crate) functions: Arc<RuleFunctions>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) tainting: ToolPatterns,
     pub(crate) health: HealthRules,
@@ -121,6 +123,7 @@ impl Policy {
             owned,
             plans: check_plans(&config)?,
             rules: check_rules(&config, &known)?,
+            functions: Arc::default(),
             trust: Trust::check(&config.trust)?,
             tainting: ToolPatterns::check("taint.tools", tainting)?,
             health: HealthRules::check(&config.health)?,

@@ -7,6 +7,7 @@ mod check_rule;
 mod command;
 mod examples;
 mod facts;
+mod function;
 mod host;
 mod limits;
 mod mode;
@@ -15,6 +16,7 @@ mod patterns;
 mod rule;
 mod rule_set;
 mod shadow;
+mod value;
 
 use neuraxis_core::{AgentName, Channel, Mode, Role};
 
@@ -25,6 +27,8 @@ pub(crate) use check_rule::{check_rule, path_glob};
 pub(crate) use command::{CommandPattern, Part, rememberable};
 pub(crate) use examples::check as check_examples;
 pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
+pub(crate) use function::RuleFunctions;
+pub use function::{RuleCall, RuleFunction};
 pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
 pub(crate) use mode::{MAX_TOOL_RETRIES, ModeRules, RoleRule, ToolAnswers};

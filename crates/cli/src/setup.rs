@@ -80,7 +80,9 @@ impl Setup {
     /// Merges the configuration in given surroundings.
     pub(crate) fn config(&self, environment: &Environment) -> Result<Config, CommandError> {
         let config = self.config_of_any_tools(environment)?;
-        config.check_tools(&tool_names()?)?;
+        let names = tool_names()?;
+        config.check_tools(&names)?;
+        config.check_agents(&names)?;
         Ok(config)
     }
 

@@ -21,7 +21,7 @@ pub use verdict::{AskCause, Remember, RuleRef, Verdict};
 
 use crate::ids::{AgentName, Channel, Mode, Role, ToolName};
 use crate::json::ContentHash;
-use crate::limits::Limits;
+use crate::limits::{AgentLimits, Limits};
 use crate::profile::DataPolicy;
 
 /// What a request may do, and why.
@@ -54,6 +54,9 @@ pub struct Decision {
     pub sub_agent_tools: Vec<ToolName>,
     /// What it may use.
     pub limits: Limits,
+    /// How many sub-agents it may have.
+    #[serde(default, skip_serializing_if = "AgentLimits::is_default")]
+    pub agent_limits: AgentLimits,
     /// The most tokens of one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
@@ -107,6 +110,7 @@ impl Decision {
             tools: Vec::new(),
             sub_agent_tools: Vec::new(),
             limits: Limits::default(),
+            agent_limits: AgentLimits::default(),
             max_output_tokens: None,
             temperature: None,
             complexity: None,

@@ -139,6 +139,15 @@ impl AgentLimits {
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns the fewer agents, and the less deep ones, of both.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            depth: self.depth.min(other.depth),
+            total: self.total.min(other.total),
+        }
+    }
 }
 
 impl Default for Limits {

@@ -13,7 +13,7 @@ use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
 use crate::json::{ContentHash, JsonText};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
-use crate::profile::{DataPolicy, Profile};
+use crate::profile::{DataPolicy, Opening, Profile, TurnRoles};
 use crate::tool::ToolSpec;
 use crate::tool_search::ToolSearch;
 use crate::trace::TraceContext;
@@ -144,6 +144,10 @@ pub struct AgentSpec {
     /// The context size of its model in tokens, where known: the conversation is kept within it (loop rule 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// The context size, in tokens, of the model that sums up what no longer fits, where that is smaller than its own: no more
+    /// than fits there is given to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_context_tokens: Option<u64>,
     /// Whether its first turn may or must call a tool; from then on it is as the model sees fit (loop rule 18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
@@ -173,11 +177,24 @@ impl AgentSpec {
             max_output_tokens: None,
             temperature: None,
             context_tokens: None,
+            summary_context_tokens: None,
             tool_choice: None,
             reply_format: ReplyFormat::Text,
             answer: None,
             fan_out: None,
         }
+    }
+
+    /// Returns the roles that it names for its turns: its own first, then those of single turns and the one that chooses what
+    /// is gathered. Not the one that sums up, which never reads its conversation as a whole.
+    pub fn turn_roles(&self) -> impl Iterator<Item = &Role> {
+        let TurnRoles { first, after_calls } = &self.profile.roles;
+        let gathers = match &self.profile.opening {
+            Opening::Gather { role, .. } => Some(role),
+            Opening::Direct => None,
+        };
+        let others = [first.as_ref(), after_calls.as_ref(), gathers];
+        std::iter::once(&self.role).chain(others.into_iter().flatten())
     }
 
     /// Returns the tool by which the answer is given, if one delivers it.

@@ -60,6 +60,8 @@ pub struct Agent {
     pub(crate) context: RequestContext,
     /// The trace that what is asked of it alone is part of.
     pub(crate) trace: Option<TraceContext>,
+    /// The form of the answers to what is asked of this value alone, in place of the agent's own.
+    pub(crate) answer: Option<AnswerSchema>,
 }
 
 impl Agent {
@@ -75,6 +77,7 @@ impl Agent {
             engine: Some(engine),
             context: RequestContext::default(),
             trace: None,
+            answer: None,
         }
     }
 
@@ -97,6 +100,34 @@ impl Agent {
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
+        self
+    }
+
+    /// Asks for answers that fit a JSON Schema to what is asked of this value alone from then on, however it is asked:
+    /// [`Execution::answer`] has them. It takes the place of the [form](AgentBuilder::answer_schema) that the agent is written
+    /// with. A run as another's tool, and one in a session, keep to that one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_engine::{Agent, AnswerSchema};
+    /// # use neuraxis_core::Message;
+    /// # use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = Arc::new(ScriptedModel::always(reply::text(r#"{"total":42}"#)));
+    /// let agent = Agent::builder("adder").model(model).build()?;
+    /// let schema = r#"{"type":"object","properties":{"total":{"type":"integer"}},"required":["total"]}"#;
+    /// let agent = agent.with_answer(AnswerSchema::from_json(schema)?);
+    /// let (run, _events) = agent.stream(vec![Message::user("6 × 7")], None).await?;
+    /// assert!(run.execution().await.answer.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_answer(mut self, schema: AnswerSchema) -> Self {
+        self.answer = Some(schema);
         self
     }
 

@@ -10,6 +10,7 @@ mod fault;
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::AnswerConfig;
 use neuraxis_core::{
     AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, ReplyFormat, RunOutcome, RunStatus,
     ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, without_fence,
@@ -125,6 +126,25 @@ impl AnswerSchema {
     /// [`AnswerFault::NotJson`] or [`AnswerFault::NotSchema`], with the place and what is wrong there.
     pub fn read(&self, text: &str) -> Result<JsonText, AnswerFault> {
         read(&self.schema, text)
+    }
+
+    /// Reads the form of an agent's answer, where it has one.
+    pub(crate) fn of_config(config: &AnswerConfig) -> Option<Result<Self, AnswerSchemaError>> {
+        let schema = Self::from_json(config.schema.as_ref()?.as_str());
+        let schema = schema.map(|it| it.retries(config.retries.unwrap_or(AnswerRule::RETRIES)));
+        Some(match &config.name {
+            Some(name) => schema.and_then(|it| it.named(name)),
+            None => schema,
+        })
+    }
+
+    /// Writes it down as the form of an agent's answer.
+    pub(crate) fn config(&self) -> AnswerConfig {
+        let mut config = AnswerConfig::default();
+        config.schema = Some(self.schema.clone());
+        config.name = Some(self.name.to_string());
+        config.retries = Some(self.retries);
+        config
     }
 
     /// Returns the one that a run was begun with, if it was. A recorded one that is none is left out.

@@ -3,11 +3,12 @@
 mod agents;
 mod ask_when;
 mod error;
+mod rule_functions;
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
+use neuraxis_brainstem::{Policy, RuleFunction};
+use neuraxis_core::{AgentLimits, Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool,
     ToolHook, ToolRunner, ToolSource, TraceSink,
@@ -26,7 +27,7 @@ use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
 
 pub(crate) use agents::alone;
-use agents::{Use, agent_set};
+use agents::{Use, agent_set, answers};
 pub use error::BuildError;
 
 /// Collects what an [`Orchestrator`] needs, at least one model and a store, or what an [`Agent`] needs, at least one model.
@@ -46,6 +47,8 @@ pub struct OrchestratorBuilder {
     verified: Option<VerifiedSessions>,
     plan: Option<PlanName>,
     dispatcher: Option<Arc<dyn RunDispatcher>>,
+    /// The functions that rules of the policy may name.
+    rule_functions: Vec<(String, RuleFunction)>,
 }
 
 impl OrchestratorBuilder {
@@ -182,6 +185,14 @@ impl OrchestratorBuilder {
     #[must_use]
     pub const fn tool_call_limit(mut self, most: u32) -> Self {
         self.wiring.tool_call_limit = Some(most);
+        self
+    }
+
+    /// Sets how many agents a run may start at the most, and how deep, whatever its policy and its agents say. Without it they
+    /// decide: 64, two deep, unless they say otherwise.
+    #[must_use]
+    pub const fn agent_limits(mut self, most: AgentLimits) -> Self {
+        self.wiring.agent_limits = Some(most);
         self
     }
 
@@ -377,7 +388,9 @@ impl OrchestratorBuilder {
             let policy = policy.with_agents(agents.definitions(), roles)?;
             self.wiring.policy = Arc::new(policy);
         }
+        rule_functions::join(&mut self.wiring.policy, self.rule_functions)?;
         self.wiring.instructions = agents.instructions();
+        self.wiring.answers = answers(&self.wiring.policy)?;
         self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();
         for (name, why) in self.absent {

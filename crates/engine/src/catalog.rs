@@ -11,7 +11,7 @@ use crate::media::check_result;
 use futures_util::FutureExt;
 use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
-    AgentName, JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+    JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
     CancellationToken, Isolation, Persistence, Person, Tool, ToolContext, ToolError,
@@ -24,6 +24,9 @@ use crate::answer::FINAL_ANSWER;
 use crate::long_result::read_output::ReadOutput;
 use crate::question_time::QuestionTime;
 use crate::tool_search::FIND_TOOLS;
+
+/// The names that no tool may have, and no agent's: the engine has tools of these names itself.
+pub const RESERVED_TOOL_NAMES: [&str; 3] = [FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT];
 
 /// How many faults of a call's arguments a message names.
 const MAX_FAULTS: usize = 3;
@@ -71,16 +74,6 @@ pub enum CatalogError {
         /// What the validator said of them.
         message: String,
     },
-    /// An agent is to use a tool that there is not.
-    #[error("agent {agent} is to use the unknown tool {tool}; the tools are: {known}")]
-    AgentWithoutTool {
-        /// The agent.
-        agent: AgentName,
-        /// The tool that is missing.
-        tool: ToolName,
-        /// The names there are.
-        known: String,
-    },
     /// A tool of somebody else's server could be taken for another's.
     #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]
     ForeignName {
@@ -125,7 +118,7 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        if [FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT].contains(&name.as_str()) {
+        if RESERVED_TOOL_NAMES.contains(&name.as_str()) {
             return Err(CatalogError::ReservedName(name));
         }
         self.insert(tool)

@@ -2,6 +2,8 @@
 //!
 //! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
 
+mod contexts;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentName, AgentSpec, AskApproval, Decision, Hook, Limits, Message, Role, RunId, RunSpec,
-    ToolName, ToolSpec,
+    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role,
+    RunId, ToolName, ToolSpec,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,
@@ -22,13 +24,13 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::agent::{AgentHooks, InstructionContext, Instructions};
+use crate::answer::AnswerSchema;
 use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
 use crate::long_result::ResultBounds;
-use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
@@ -45,6 +47,10 @@ pub(crate) struct Wiring {
     pub(crate) root: Option<Arc<str>>,
     /// The instructions that are made of what is known of a request, by agent.
     pub(crate) instructions: BTreeMap<AgentName, Instructions>,
+    /// The forms of the answers of agents that have one.
+    pub(crate) answers: BTreeMap<AgentName, AnswerSchema>,
+    /// The most sub-agents of a run, whatever its decision allows; as that says, if `None`.
+    pub(crate) agent_limits: Option<AgentLimits>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
     /// Who looks at tool calls, in this order.
@@ -74,6 +80,8 @@ impl Default for Wiring {
             policy: Arc::new(Policy::built_in()),
             root: None,
             instructions: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            agent_limits: None,
             hooks: Vec::new(),
             advisor: None,
             tool_hooks: Vec::new(),
@@ -203,11 +211,16 @@ impl Engine {
     }
 
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
-    pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
-        let model = self.model(&agent.role, None);
-        let has = model.and_then(|(_, model)| model.info().context_tokens);
-        // An agent may be given less than its model has, never more.
+    pub(crate) fn completed(&self, mut agent: AgentSpec, decision: Option<&Decision>) -> AgentSpec {
+        // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
+        let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
+        if let (Compaction::Summarize { role }, Some(own)) =
+            (&agent.profile.compaction, agent.context_tokens)
+        {
+            let summarizer = self.smallest_context(std::iter::once(role), decision);
+            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens < own);
+        }
         agent.profile.hooks.extend(self.hooks.iter().copied());
         let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
         if self.model_hooks_of(&agent).iter().any(looks_before) {
@@ -222,52 +235,6 @@ impl Engine {
         agent
     }
 
-    /// Lets the models that serve these roles find out how much context they have, where that is not known yet.
-    pub(crate) async fn learn_contexts<'a>(&'a self, roles: impl Iterator<Item = &'a Role> + Send) {
-        for (_, model) in roles.filter_map(|role| self.model(role, None)) {
-            if model.info().context_tokens.is_none() {
-                model.learn_context().await;
-            }
-        }
-    }
-
-    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
-    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
-    /// out.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
-    pub(crate) fn fit(
-        &self,
-        spec: &mut RunSpec,
-        messages: &[Arc<Message>],
-        asked: &str,
-    ) -> Result<(), RequestError> {
-        for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
-            self.narrow_requests(agent, asked);
-        }
-        let root = &mut spec.root;
-        let size = root.request_size(messages);
-        if let Some(context_tokens) = root.context_tokens
-            && size.exceeds(context_tokens)
-            && let Some((_, model)) = self.model(&root.role, spec.decision.as_deref())
-        {
-            return Err(RequestError::TooLarge {
-                model: model.info().model,
-                context_tokens,
-                size,
-            });
-        }
-        root.fit_tools(messages);
-        let left_out = &root.left_out;
-        spec.agents.retain(|tool, _| !left_out.contains(tool));
-        for agent in spec.agents.values_mut() {
-            agent.fit_tools(&[]);
-        }
-        Ok(())
-    }
-
     /// Lets an agent with many tools begin with a few of them.
     pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, asked: &str) {
         let name = AgentName::new(agent.profile.name.clone());
@@ -276,29 +243,17 @@ impl Engine {
         narrow_requests(agent, above, asked, is_named);
     }
 
-    /// Gives an agent no more context than the smallest model has that may come to serve it.
-    pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
-        let models = roles_besides(decision).filter_map(|role| self.model(role, Some(decision)));
-        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
-        agent.context_tokens = contexts.chain(agent.context_tokens).min();
-    }
-
-    /// Returns the roles that the agents name which an agent may come to start.
-    pub(crate) fn roles_below(&self, name: &AgentName) -> Vec<Role> {
-        let agents = self
-            .policy
-            .sub_agents(name)
-            .into_values()
-            .chain([name.clone()]);
-        let roles = agents.filter_map(|agent| self.policy.agent(&agent)?.role.clone());
-        roles.collect()
-    }
-
     /// Tells an agent what a program makes of what is known of the request, where it makes anything.
     pub(crate) fn instruct(&self, agent: &mut AgentSpec, context: &InstructionContext<'_>) {
         if let Some(instructions) = self.instructions.get(context.agent) {
             agent.system_prompt = instructions.text(context);
         }
+    }
+
+    /// Returns how many sub-agents a run may have: what a decision, or an agent that nothing governs, says of that, and no more
+    /// than this engine lets any run have.
+    pub(crate) fn agent_limits(&self, said: AgentLimits) -> AgentLimits {
+        self.agent_limits.map_or(said, |most| said.tightest(most))
     }
 
     /// Describes the agents that one may come to start, with all they use of the given tools: within what its request may do
@@ -328,7 +283,10 @@ impl Engine {
                     tracing::debug!(agent = %name, "{note}");
                 }
             }
-            Some((tool, self.completed(spec)))
+            if let Some(answer) = self.answers.get(&name) {
+                answer.hold(&mut spec);
+            }
+            Some((tool, self.completed(spec, decision)))
         });
         specs.collect()
     }
@@ -349,13 +307,6 @@ impl Engine {
             .filter(may_serve)
             .find_map(|role| self.models.get_key_value(role))
     }
-}
-
-/// Returns the roles that may come to serve an agent besides its own.
-pub(crate) fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
-    let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
-    let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
-    routed.chain(larger)
 }
 
 /// The approver where there is nobody to ask.

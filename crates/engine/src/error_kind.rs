@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 use crate::approvals::DecideError;
 use crate::request::RequestError;
 use crate::run_handle::{AnswerError, NoResult};
-use crate::runs::ResumeError;
+use crate::runs::{ForkError, ResumeError};
+use crate::sessions::FindError;
 
 /// The form in which errors are written.
 #[derive(Serialize)]
@@ -104,6 +105,25 @@ kinds! {
     }
 }
 
+kinds! {
+    ForkError {
+        Self::SessionExists(_) => "session_exists",
+        Self::RoleNotAllowed { .. } => "role_not_allowed",
+        Self::NothingToAnswer => "nothing_to_answer",
+        Self::Store(error) => of_store(error),
+        Self::Request(error) => error.kind(),
+    }
+}
+
+kinds! {
+    FindError {
+        Self::NoSession(_) => "no_session",
+        Self::NoRun(_) => "no_run",
+        Self::Ambiguous { .. } => "ambiguous",
+        Self::Store(error) => of_store(error),
+    }
+}
+
 fn of_store(error: &StoreError) -> &'static str {
     match error.is_retryable() {
         true => "store_unavailable",
@@ -148,5 +168,15 @@ mod tests {
         );
         let late = DecideError::Resume(ResumeError::Ended(run));
         assert_eq!(late.kind(), "run_ended");
+        let exists = ForkError::SessionExists("s".parse().unwrap());
+        let refused = ForkError::Request(RequestError::ShuttingDown);
+        assert_eq!(
+            (exists.kind(), refused.kind()),
+            ("session_exists", "shutting_down")
+        );
+        assert_eq!(
+            serde_json::to_value(FindError::NoRun("01".to_owned())).unwrap(),
+            serde_json::json!({"kind": "no_run", "message": "there is no run \"01\""})
+        );
     }
 }

@@ -74,7 +74,7 @@ pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};
 pub use brought::{Brought, BroughtError};
 pub use builder::{BuildError, OrchestratorBuilder};
-pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
+pub use catalog::{CatalogError, RESERVED_TOOL_NAMES, ToolCallError, ToolCatalog};
 pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};

@@ -116,6 +116,14 @@ impl UserRequest {
         self
     }
 
+    /// Says by which id the request is known outside, such as that of an HTTP request. Tools and hooks can read it
+    /// ([`TurnContext::request_id`](neuraxis_ports::TurnContext::request_id)); it is kept nowhere.
+    #[must_use]
+    pub fn request_id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.context = self.context.identified_by(id);
+        self
+    }
+
     /// Adds a value that tools and hooks can read, by its type: the user who asks, a token, a connection. It is kept nowhere:
     /// a run that is taken up again, after a crash or once a late approval came, has it only if
     /// [`Runs::with_context`](crate::Runs::with_context) gives it again.

@@ -194,7 +194,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         FinishReason::InvalidAnswer(why) => {
             format!("This is not the answer that was asked for: {why}")
         }
-        FinishReason::ToolError => "I stopped because a tool failed.".to_owned(),
+        FinishReason::ToolError => apology::for_tool(records),
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuraxis_core::log::describe;
 use neuraxis_core::{
-    Attempt, LlmCall, Record, RecordBody, ToolCallId, ToolCallStarted, ToolResult,
+    AgentId, Attempt, LlmCall, Record, RecordBody, ToolCallId, ToolCallStarted, ToolResult,
 };
 
 pub use self::metadata::StepMetadata;
@@ -102,17 +102,19 @@ impl Reader {
 
     /// Adds what a sub-agent came to to the step of the call that started it.
     fn end_agent(&mut self, record: &Arc<Record>) {
+        if let Some(step) = self.step_that_started(record.agent) {
+            step.metadata.agent_ended(Arc::clone(record));
+        }
+    }
+
+    fn step_that_started(&mut self, agent: AgentId) -> Option<&mut OrchestratorStep> {
         let steps = &self.steps;
         let is_its = |place: &&usize| {
             let step = steps.get(**place);
-            step.is_some_and(|step| step.metadata.started(record.agent))
+            step.is_some_and(|step| step.metadata.started(agent))
         };
-        let Some(place) = self.open.iter().find(is_its).copied() else {
-            return;
-        };
-        if let Some(step) = self.steps.get_mut(place) {
-            step.metadata.agent_ended(Arc::clone(record));
-        }
+        let place = *self.open.iter().find(is_its)?;
+        self.steps.get_mut(place)
     }
 
     fn open_step(&mut self, call: &ToolCallId) -> Option<&mut OrchestratorStep> {
@@ -127,6 +129,12 @@ impl Reader {
 
     /// Completes the step of a call; a call that was refused before it ran gets its step here.
     fn complete(&mut self, record: &Arc<Record>, result: &ToolResult) {
+        if result.metadata.is_some()
+            && record.agent != AgentId::ROOT
+            && let Some(step) = self.step_that_started(record.agent)
+        {
+            step.metadata.agent_read(Arc::clone(record));
+        }
         let description = match result.failure {
             Some(_) => format!("{} failed", result.name).into(),
             None => result.name.clone(),

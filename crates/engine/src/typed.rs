@@ -6,15 +6,17 @@ use neuraxis_core::{JsonText, Message};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use crate::agent::{Agent, Execution};
+use crate::agent::{Agent, AgentBuilder, Execution};
 use crate::answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::result::OrchestratorResult;
 
 /// An answer that is a value, and the run that came to it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Typed<T, R = OrchestratorResult> {
     /// The answer.
@@ -23,7 +25,8 @@ pub struct Typed<T, R = OrchestratorResult> {
     pub result: R,
 }
 
-/// Why there is no such answer. Once there was a run, the error holds what it came to.
+/// Why there is no such answer. Once there was a run, the error holds what it came to. Written as JSON it is a `kind`, which
+/// stays what it is, the `message` without its causes, and that `result`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<R = OrchestratorResult> {
@@ -51,6 +54,42 @@ pub enum TypedError<R = OrchestratorResult> {
         /// What the run came to; its `answer` is the JSON.
         result: Box<R>,
     },
+}
+
+impl<R> TypedError<R> {
+    /// Returns the word for the kind of error, the same in every version: what a client may look at.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Schema(_) => "schema",
+            Self::Request(error) => error.kind(),
+            Self::NoAnswer { .. } => "no_answer",
+            Self::Unreadable { .. } => "unreadable",
+        }
+    }
+
+    /// Returns what the run came to, if there was one.
+    #[must_use]
+    pub fn result(&self) -> Option<&R> {
+        match self {
+            Self::Schema(_) | Self::Request(_) => None,
+            Self::NoAnswer { result, .. } | Self::Unreadable { result, .. } => Some(result),
+        }
+    }
+}
+
+impl<R: Serialize> Serialize for TypedError<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let result = self.result();
+        let fields = 2 + usize::from(result.is_some());
+        let mut written = serializer.serialize_struct("TypedError", fields)?;
+        written.serialize_field("kind", self.kind())?;
+        written.serialize_field("message", &self.to_string())?;
+        if let Some(result) = result {
+            written.serialize_field("result", result)?;
+        }
+        written.end()
+    }
 }
 
 impl AnswerSchema {
@@ -183,6 +222,42 @@ impl Agent {
             .await?;
         let found = (result.answer.clone(), result.answer_fault.clone());
         typed(result, found)
+    }
+}
+
+impl AgentBuilder {
+    /// As [`answer_schema`](Self::answer_schema), with the schema of a type. A type of which there is none is told by
+    /// [`build`](Self::build).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_engine::Agent;
+    /// use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Verdict {
+    ///     is_fine: bool,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = ScriptedModel::always(reply::text(r#"{"is_fine":true}"#));
+    /// let reviewer = Agent::builder("reviewer")
+    ///     .model(Arc::new(model))
+    ///     .answer::<Verdict>()
+    ///     .build()?;
+    /// let done = reviewer.execute(None, "let x = 1;").await?;
+    /// let verdict: Verdict = done.answer.ok_or("no answer")?.decode()?;
+    /// assert!(verdict.is_fine);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer<T: JsonSchema>(self) -> Self {
+        match AnswerSchema::of::<T>() {
+            Ok(schema) => self.answer_schema(&schema),
+            Err(fault) => self.refuse(fault),
+        }
     }
 }
 

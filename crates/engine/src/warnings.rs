@@ -5,6 +5,7 @@ use std::fmt;
 
 use neuraxis_brainstem::{Outlook, Policy};
 use neuraxis_core::{Mode, ToolClass, ToolName, ToolSpec};
+use serde::Serialize;
 
 /// A tool that never runs, or not unless a request asks for more freedom than it has by itself. Its text says why, and what to
 /// do about it.
@@ -30,7 +31,7 @@ use neuraxis_core::{Mode, ToolClass, ToolName, ToolSpec};
 /// assert!(tool_warnings(&Policy::built_in(), [&refund], Approving::Somebody).is_empty());
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ToolWarning {
     /// The tool.
@@ -42,7 +43,8 @@ pub struct ToolWarning {
 }
 
 /// What keeps a tool from running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Hindrance {
     /// Whatever the mode and channel, a person is asked about each call, and nobody approves.

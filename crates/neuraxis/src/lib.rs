@@ -86,11 +86,6 @@ pub use neuraxis_engine::{
 #[cfg(feature = "typed")]
 pub use neuraxis_engine::{Typed, TypedError};
 
-/// The page about MCP servers, compiled with the tests of this crate.
-#[cfg(all(doctest, feature = "mcp", feature = "memory", feature = "offline"))]
-#[doc = include_str!("../../../docs/mcp.md")]
-struct Mcp;
-
 /// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
 #[cfg(doctest)]
 mod pages {
@@ -104,6 +99,10 @@ mod pages {
     struct Guardrails;
     #[doc = include_str!("../../../docs/embedding/hello-world.md")]
     struct HelloWorld;
+    #[doc = include_str!("../../../docs/mcp.md")]
+    struct Mcp;
+    #[doc = include_str!("../../../docs/observability.md")]
+    struct Observability;
     #[doc = include_str!("../../../docs/embedding/policy.md")]
     struct Policies;
     #[doc = include_str!("../../../docs/embedding/provider.md")]
@@ -120,7 +119,6 @@ mod pages {
     struct Tools;
     #[doc = include_str!("../../../docs/embedding/typed-answers.md")]
     struct TypedAnswers;
-    #[cfg(feature = "web")]
     #[doc = include_str!("../../../docs/web.md")]
     struct Web;
 }

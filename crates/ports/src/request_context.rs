@@ -33,6 +33,7 @@ pub struct RequestContext(Option<Arc<Contents>>);
 #[derive(Clone, Default)]
 struct Contents {
     owner: Option<String>,
+    request_id: Option<Arc<str>>,
     approver: Option<Arc<dyn Approver>>,
     values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
@@ -44,6 +45,13 @@ impl RequestContext {
         if self.owner() != owner.as_deref() {
             self.contents().owner = owner;
         }
+        self
+    }
+
+    /// Says by which id the request is known outside, such as that of an HTTP request: tools pass it on, and log lines name it.
+    #[must_use]
+    pub fn identified_by(mut self, request_id: impl Into<Arc<str>>) -> Self {
+        self.contents().request_id = Some(request_id.into());
         self
     }
 
@@ -67,6 +75,12 @@ impl RequestContext {
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.0.as_ref()?.owner.as_deref()
+    }
+
+    /// Returns the id by which the request is known outside; `None` where nobody named one, and once a run was taken up again.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.as_ref()?.request_id.as_deref()
     }
 
     /// Returns who is asked about the calls of this request; the engine's approver if `None`.

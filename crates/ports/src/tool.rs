@@ -112,6 +112,13 @@ impl TurnContext {
     pub fn owner(&self) -> Option<&str> {
         self.request.owner()
     }
+
+    /// Returns the id by which the request is known outside, such as that of an HTTP request; `None` where nobody named one,
+    /// and in a run that was taken up again.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        self.request.request_id()
+    }
 }
 
 /// The circumstances of a tool call.

@@ -24,6 +24,7 @@ use crate::problem::{
     AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, Kind, MODE_NOT_ALLOWED, Problem, SCOPE_NEEDED,
 };
 use crate::refusal::internal;
+use crate::request_id::RequestId;
 use crate::token;
 use crate::trace_parent;
 
@@ -196,6 +197,9 @@ impl Caller {
     ) -> Result<UserRequest, Problem> {
         limited.check(&request.channel, &request.mode)?;
         request.trace = request.trace.or_else(trace_parent::current);
+        if let Some(id) = RequestId::current() {
+            request = request.request_id(id.as_str());
+        }
         let Some(key) = self.key() else {
             return Ok(request);
         };

@@ -3,6 +3,7 @@
 
 use neuraxis_brainstem::{Policy, PolicyError};
 use neuraxis_core::{Mode, PlanName, Role, ToolName};
+use neuraxis_engine::RESERVED_TOOL_NAMES;
 
 use super::Layers;
 use super::error::{ConfigError, Fault};
@@ -121,6 +122,8 @@ pub struct AbsentTools {
 
 /// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
 pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName]) -> AbsentTools {
+    let started = policy.agent_tools().into_iter().map(|tool| tool.name);
+    let tools: Vec<ToolName> = tools.iter().cloned().chain(started).collect();
     // A pattern that matches one of these names no slip, also where there is no service to search, and no sandbox.
     let without = |name: &str| {
         let name = name.parse::<ToolName>().ok();
@@ -133,7 +136,7 @@ pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName])
         faults.any(|other| named_by(other) == named_by(fault))
     };
     let mut absent = AbsentTools::default();
-    for fault in policy.unknown_tools(tools) {
+    for fault in policy.unknown_tools(&tools) {
         let Some((key, pattern)) = named_by(&fault) else {
             continue;
         };
@@ -181,7 +184,25 @@ pub(super) fn check_tools(
     Ok(notices.map(|(at, why)| format!("{at}: {why}")).collect())
 }
 
-fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {
+/// Checks that every agent which others may call can be called: that no tool has the name of the one that starts it.
+pub(super) fn check_agents(
+    policy: &Policy,
+    layers: &Layers,
+    tools: &[ToolName],
+) -> Result<(), ConfigError> {
+    let reserved = RESERVED_TOOL_NAMES.into_iter();
+    let reserved = reserved.filter_map(|name| name.parse().ok());
+    let taken: Vec<ToolName> = tools.iter().cloned().chain(reserved).collect();
+    let hidden = policy.hidden_agents(&taken).into_iter().next();
+    hidden.map_or(Ok(()), |fault| {
+        let at = layers.origin_around(fault.key());
+        let source = Box::new(fault);
+        Err(ConfigError::Policy { at, source })
+    })
+}
+
+/// Says what is wrong with a key, with its place.
+pub(super) fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {
     ConfigError::Key {
         at: layers.origin_around(key),
         fault: Box::new(Fault::Invalid {

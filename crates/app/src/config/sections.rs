@@ -91,6 +91,8 @@ pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
     pub root: Option<PathBuf>,
+    /// What tools are told as the project that they work for (`ToolContext::project_id`); nothing if left out.
+    pub project_id: Option<String>,
     /// Whether commands may run where nothing confines them: `sandboxed` (they may not) if left out, or `unconfined`.
     pub commands: Commands,
     /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the

@@ -52,6 +52,10 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        if let Some(project) = &self.tools.project_id {
+            let project = Value::String(project.clone());
+            self.add(&mut list, "tools.project_id".to_owned(), &project);
+        }
         if let Ok(commands) = Value::try_from(self.tools.commands) {
             self.add(&mut list, "tools.commands".to_owned(), &commands);
         }

@@ -320,7 +320,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
 }
 
 /// Every section there is, with what its table has to hold anyway.
-const SECTIONS: [(&str, &str); 36] = [
+const SECTIONS: [(&str, &str); 37] = [
     ("models.x", "provider = 'openai'"),
     ("models.x", "provider = 'llama'"),
     ("models.x", "provider = 'anthropic'"),
@@ -342,6 +342,7 @@ const SECTIONS: [(&str, &str); 36] = [
     ("channels.x.data", ""),
     ("channels.x.when.moderate", ""),
     ("agents.x", ""),
+    ("agents.x.answer", ""),
     ("agents.x.repeats", ""),
     ("agents.x.results.t", ""),
     ("plans.x", ""),

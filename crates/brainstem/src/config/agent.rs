@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use neuraxis_core::{
-    AgentName, Citations, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName,
-    UnknownTool, UsageScope,
+    AgentLimits, AgentName, Citations, JsonText, Keep, LimitReached, Offer, Parallel, Role,
+    ToolChoice, ToolName, UnknownTool, UsageScope,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::channel::{DataConfig, OpeningConfig};
-use super::section::{section, section_with_limits};
+use super::section::{section, section_with_limits, word_or_table};
 
 section_with_limits! {
     /// `[agents.NAME]`: an agent. May also set limits.
@@ -71,6 +71,8 @@ section_with_limits! {
         pub compaction: Option<CompactionConfig>,
         /// When the same call again and again is too much.
         pub repeats: RepeatsConfig,
+        /// The form of its answer; any text is one if left out.
+        pub answer: AnswerConfig,
         /// Whose usage its outcome tells, its own or that of the agents that it called, too; `with_agents` if left out.
         pub usage: Option<UsageScope>,
         /// What of its content may be stored, where the channel lets it be.
@@ -85,8 +87,19 @@ section_with_limits! {
 }
 
 impl AgentConfig {
-    /// Returns the roles that the agent names.
-    pub(crate) fn roles(&self) -> impl Iterator<Item = &Role> {
+    /// Returns how many agents it may start, and how deep, where nothing governs it: what it sets itself, or the loop's own
+    /// defaults.
+    #[must_use]
+    pub fn agent_limits(&self) -> AgentLimits {
+        let default = AgentLimits::default();
+        AgentLimits {
+            depth: self.max_agent_depth.unwrap_or(default.depth),
+            total: self.max_agents.unwrap_or(default.total),
+        }
+    }
+
+    /// Returns the roles that the agent names: for its turns, for what is gathered and for what is summed up.
+    pub fn roles(&self) -> impl Iterator<Item = &Role> {
         let summarizes = match &self.compaction {
             Some(CompactionConfig::Summarize(by)) => Some(&by.role),
             _ => None,
@@ -113,6 +126,32 @@ section! {
 }
 
 section! {
+    /// `[agents.NAME.answer]`: the form of its answer, JSON that fits a schema.
+    pub struct AnswerConfig {
+        /// The JSON Schema, of an object: as a table, or as a text that holds it.
+        #[serde(deserialize_with = "schema_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+        pub schema: Option<JsonText>,
+        /// The file that holds the schema, in its place. A relative one counts from the file that names it. Whoever merges the
+        /// configuration reads it.
+        pub file: Option<String>,
+        /// What models and providers see as its name; the schema's `title` if left out.
+        pub name: Option<String>,
+        /// How often the model is asked again whose answer does not fit; 2 if left out.
+        pub retries: Option<u32>,
+    }
+}
+
+/// Reads a schema as the text that it is, or writes the table that it is as JSON.
+fn schema_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonText>, D::Error> {
+    let text = match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Ok(JsonText::from_text(text)),
+        table => JsonText::encode(&table),
+    };
+    text.map(Some).map_err(serde::de::Error::custom)
+}
+
+section! {
     /// `[agents.NAME.repeats]`: when the same call, with the same arguments, in one turn after the other is too much.
     pub struct RepeatsConfig {
         /// From so many turns in a row the model is warned; 0 for never; 2 if left out.
@@ -123,7 +162,7 @@ section! {
 }
 
 /// What a reply without calls leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -133,6 +172,8 @@ pub enum NoCallsConfig {
     /// Another turn: for agents that are to deliver through a tool.
     Remind(RemindConfig),
 }
+
+word_or_table!(NoCallsConfig: "finish" => Finish, remind: RemindConfig => Remind);
 
 /// What an agent is told that was to call a tool and did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +187,7 @@ pub struct RemindConfig {
 }
 
 /// What takes the place of messages that no longer fit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -156,6 +197,8 @@ pub enum CompactionConfig {
     /// A summary that a model makes of them.
     Summarize(SummarizeConfig),
 }
+
+word_or_table!(CompactionConfig: "drop" => Drop, summarize: SummarizeConfig => Summarize);
 
 /// Who sums up what no longer fits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

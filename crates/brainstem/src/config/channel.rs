@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use neuraxis_core::{AgentName, JsonText, Mode, Role, ToolName};
 use serde::{Deserialize, Serialize};
 
-use super::section::{section, section_with_limits};
+use super::section::{section, section_with_limits, word_or_table};
 
 section_with_limits! {
     /// `[channels.NAME]`: where a request comes from. May also set limits.
@@ -136,7 +136,7 @@ pub enum UnlistedTools {
 }
 
 /// How a run begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -155,7 +155,17 @@ impl OpeningConfig {
             Self::Direct => None,
         }
     }
+
+    /// Returns the tool that it gathers with.
+    pub(crate) const fn tool(&self) -> Option<&ToolName> {
+        match self {
+            Self::Gather(gather) => Some(&gather.tool),
+            Self::Direct => None,
+        }
+    }
 }
+
+word_or_table!(OpeningConfig: "direct" => Direct, gather: GatherConfig => Gather);
 
 /// An opening in which a small model chooses what one tool shall gather; then the channel's role answers from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,8 +39,12 @@ section! {
         pub cwd: Option<Vec<String>>,
         /// What a command may ask of the sandbox. A rule that allows commands allows nothing of it that is not listed.
         pub access: Option<Vec<Access>>,
-        /// Patterns of the values of other arguments, by the argument's name.
+        /// Patterns of the values of other arguments, by the argument's name. `"> 100"`, `">= 100"`, `"< 100"` and `"<= 100"`
+        /// compare numbers.
         pub values: Option<BTreeMap<String, Vec<String>>>,
+        /// A function of the embedding program that has to say that the call is one. In examples and cases, where there is no
+        /// program, it holds for examples, and a case asks.
+        pub when: Option<String>,
         /// The arguments that hold paths, URLs or commands, instead of those that are usual.
         pub arguments: Option<Vec<String>>,
         /// The most that a person's answer may be remembered; the mode's own limit if left out.

@@ -61,6 +61,8 @@ pub(crate) struct PartialLimits {
     pub(crate) max_cost: Option<MicroUsd>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) max_agents: Option<u32>,
+    pub(crate) max_agent_depth: Option<u32>,
 }
 
 /// Defines a section: every field is [`Layered`], may be left out, and is left out when it is not set.
@@ -123,6 +125,12 @@ macro_rules! section_with_limits {
                 #[serde(with = "neuraxis_core::duration_text::optional")]
                 #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub tool_timeout: Option<std::time::Duration>,
+                /// Agents that the one which answers, and those below it, may start in a whole run; 64 if nothing sets it, none
+                /// if 0.
+                pub max_agents: Option<u32>,
+                /// How deep the agents may be that are started: 1 for agents that start none themselves, 0 for none at all; 2 if
+                /// nothing sets it.
+                pub max_agent_depth: Option<u32>,
                 $($(#[$field_doc])* pub $field: $type,)*
             }
         }
@@ -136,10 +144,63 @@ macro_rules! section_with_limits {
                     max_cost: self.max_cost_micro_usd,
                     deadline: self.deadline,
                     tool_timeout: self.tool_timeout,
+                    max_agents: self.max_agents,
+                    max_agent_depth: self.max_agent_depth,
                 }
             }
         }
     };
 }
 
-pub(super) use {section, section_with_limits};
+/// Reads a setting that is one word, or else a table with one key. (What serde derives takes the first key of a table and does
+/// not see that there are more.)
+macro_rules! word_or_table {
+    ($name:ident: $word:literal => $plain:ident, $key:ident: $table:ty => $variant:ident) => {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use serde::de::value::MapAccessDeserializer;
+                use serde::de::{Error, MapAccess, Unexpected, Visitor};
+
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Table {
+                    $key: $table,
+                }
+
+                struct WordOrTable;
+
+                impl<'de> Visitor<'de> for WordOrTable {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str(concat!(
+                            "\"",
+                            $word,
+                            "\" or a table with the key ",
+                            stringify!($key)
+                        ))
+                    }
+
+                    fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+                        if word == $word {
+                            Ok($name::$plain)
+                        } else if word == stringify!($key) {
+                            Err(E::invalid_type(Unexpected::UnitVariant, &"newtype variant"))
+                        } else {
+                            Err(E::unknown_variant(word, &[$word, stringify!($key)]))
+                        }
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                        let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                        Ok($name::$variant(table.$key))
+                    }
+                }
+
+                deserializer.deserialize_any(WordOrTable)
+            }
+        }
+    };
+}
+
+pub(super) use {section, section_with_limits, word_or_table};

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use neuraxis_core::{Limits, MicroUsd, duration_text};
+use neuraxis_core::{AgentLimits, Limits, MicroUsd, duration_text};
 
 use crate::config::PartialLimits;
+
+/// The kind of source that an agent is.
+pub(super) const AGENT: &str = "agent";
 
 /// Something that sets limits.
 pub(super) struct Source<'a> {
@@ -53,6 +56,25 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
     }
 }
 
+/// Returns how many sub-agents there may be, and how deep: the fewest that anything sets. What the agent sets that answers
+/// counts only where that is fewer than without it.
+pub(super) fn agents(sources: &[Source<'_>], reasons: &mut Vec<String>) -> AgentLimits {
+    let default = AgentLimits::default();
+    let mut choice = Choice { sources, reasons };
+    AgentLimits {
+        depth: choice.agents(
+            |limits| limits.max_agent_depth,
+            default.depth,
+            |depth| format!("Agents are started at most {depth} deep"),
+        ),
+        total: choice.agents(
+            |limits| limits.max_agents,
+            default.total,
+            |total| format!("At most {total} agents are started"),
+        ),
+    }
+}
+
 struct Choice<'a> {
     sources: &'a [Source<'a>],
     reasons: &'a mut Vec<String>,
@@ -75,6 +97,19 @@ impl Choice<'_> {
         let _ = write!(reason, ", set by {kind} {name}.");
         self.reasons.push(reason);
         Some(value)
+    }
+
+    fn agents(
+        &mut self,
+        limit: impl Fn(&PartialLimits) -> Option<u32>,
+        default: u32,
+        sentence: impl Fn(u32) -> String,
+    ) -> u32 {
+        let governing = self.sources.iter().filter(|source| source.kind != AGENT);
+        let most = governing.filter_map(|source| limit(&source.limits)).min();
+        let most = most.unwrap_or(default);
+        let within = |limits: &PartialLimits| limit(limits).filter(|value| *value <= most);
+        self.set(within, sentence).unwrap_or(most)
     }
 
     fn default<T: Copy>(&mut self, value: T, sentence: impl Fn(T) -> String) -> T {

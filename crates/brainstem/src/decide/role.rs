@@ -57,6 +57,7 @@ impl Policy {
         let mut reasons = Vec::new();
         reasons.extend(missed.map(|missed| missed.explain(&role, rule, request)));
         reasons.push(preferred.explain(&role, rule, request));
+        reasons.extend(missed_turns(agent, &allowed, &role, rule, request));
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
             reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
@@ -79,6 +80,41 @@ impl Policy {
             .filter(|role| there_are.contains(role))
             .chain(others);
         in_order.filter(|role| rule.allows(role)).cloned().collect()
+    }
+}
+
+/// Says of the roles that an agent names for single turns which do not serve them, and why.
+fn missed_turns(
+    agent: &AgentRules,
+    allowed: &[Role],
+    serves: &Role,
+    rule: &RoleRule,
+    request: &Request<'_>,
+) -> Vec<String> {
+    let roles = &agent.profile.roles;
+    let turns = [
+        ("first_role", &roles.first),
+        ("after_calls_role", &roles.after_calls),
+    ];
+    let named = turns
+        .into_iter()
+        .filter_map(|(key, role)| Some((key, role.as_ref()?)));
+    let missed = named.filter(|(_, role)| !allowed.contains(role));
+    let sentences = missed.map(|(key, role)| {
+        let why = why_not(role, rule, request);
+        format!(
+            "Role {serves} serves the turns that {key} is about, too, because role {role} {why}."
+        )
+    });
+    sentences.collect()
+}
+
+/// Says why a role does not serve, as the end of a sentence.
+fn why_not(role: &Role, rule: &RoleRule, request: &Request<'_>) -> String {
+    if rule.allows(role) {
+        "has no model".to_owned()
+    } else {
+        format!("may not serve in mode {}", request.mode)
     }
 }
 
@@ -127,11 +163,7 @@ impl<'a> PreferredRole<'a> {
         if role == *wanted {
             return format!("Role {role} serves, {set_by}.");
         }
-        let why = if rule.allows(wanted) {
-            "has no model".to_owned()
-        } else {
-            format!("may not serve in mode {}", request.mode)
-        };
+        let why = why_not(wanted, rule, request);
         format!("Role {role} serves, because role {wanted}, {set_by}, {why}.")
     }
 }

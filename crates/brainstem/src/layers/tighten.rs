@@ -5,7 +5,7 @@ mod agent;
 mod channel;
 mod faults;
 
-use neuraxis_core::Remember;
+use neuraxis_core::{AgentLimits, Remember};
 
 use super::LayerKind;
 use crate::config::{
@@ -110,6 +110,15 @@ fn check_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLi
     faults.at_most(at, "tool_timeout", given.tool_timeout, timeout);
     let turns = base.max_turns.or(default.max_turns);
     faults.at_most(at, "max_turns", given.max_turns, turns);
+    check_agent_limits(faults, at, given, base);
+}
+
+fn check_agent_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
+    let default = AgentLimits::default();
+    let agents = base.max_agents.or(Some(default.total));
+    faults.at_most(at, "max_agents", given.max_agents, agents);
+    let depth = base.max_agent_depth.or(Some(default.depth));
+    faults.at_most(at, "max_agent_depth", given.max_agent_depth, depth);
 }
 
 fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) {
@@ -120,6 +129,8 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         max_cost_micro_usd: _,
         deadline: _,
         tool_timeout: _,
+        max_agents: _,
+        max_agent_depth: _,
         roles,
         temperature,
         max_output_tokens,
@@ -201,10 +212,13 @@ fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) 
         max_cost_micro_usd: _,
         deadline: _,
         tool_timeout: _,
+        max_agents: _,
+        max_agent_depth: _,
         session,
         day,
     } = given;
     let (given_limits, base_limits) = (given.limits(), base.limits());
+    check_agent_limits(faults, at, given_limits, base_limits);
     // A plan is only ever the tighter of two: what it sets where nothing was set is tighter too.
     faults.at_most(
         at,
@@ -265,6 +279,10 @@ fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleC
             at,
             "there is a rule of that name, which it would change; take another name",
         );
+    }
+    if given.when.is_some() {
+        let why = "a layer knows no functions of the program";
+        faults.add(&format!("{at}.when"), why);
     }
     if given.answer == Some(Permission::Allow) {
         faults.add(

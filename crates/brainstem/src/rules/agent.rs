@@ -1,15 +1,19 @@
 //! A checked agent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neuraxis_core::{
     AgentName, Arguments, Compaction, Limits, NoCalls, Profile, Repeats, ResultRule, Role,
     ToolChoice, ToolErrors, ToolName,
 };
+use serde::de::IgnoredAny;
 
 use super::channel::{data_policy, opening_of};
 use super::{KnownNames, MAX_TOOL_RETRIES, ToolPatterns, check_limits, unknown_name};
-use crate::config::{AgentConfig, CompactionConfig, NoCallsConfig, PartialLimits};
+use crate::config::{
+    AgentConfig, AnswerConfig, CompactionConfig, Layered, NoCallsConfig, PartialLimits,
+};
 use crate::error::PolicyError;
 use crate::names;
 
@@ -52,6 +56,7 @@ impl AgentRules {
             let check = |role: &Role| known.role(&format!("{at}.{key}"), role);
             role.as_ref().map(check).transpose()?;
         }
+        check_answer(&at, &config.answer)?;
         let tools = config.tools.as_deref();
         let tools = tools.map(|tools| ToolPatterns::check(&format!("{at}.tools"), tools));
         let agents = config.agents.clone().unwrap_or_default();
@@ -142,6 +147,23 @@ fn check_numbers(at: &str, config: &AgentConfig) -> Result<(), PolicyError> {
         });
     }
     Ok(())
+}
+
+/// Checks that the form of an answer is that of an object. Whether it is a schema at all, only those know who ask for it.
+fn check_answer(at: &str, answer: &AnswerConfig) -> Result<(), PolicyError> {
+    if answer.is_unset() {
+        return Ok(());
+    }
+    let at = format!("{at}.answer.schema");
+    let Some(schema) = &answer.schema else {
+        let values = "a JSON Schema of an object, or the file that holds it";
+        return Err(PolicyError::IncompleteRule { at, values });
+    };
+    let object = schema.decode::<BTreeMap<String, IgnoredAny>>();
+    let why = "a schema is a JSON object";
+    object
+        .map(drop)
+        .map_err(|_| PolicyError::Contradiction { at, why })
 }
 
 fn profile(

@@ -9,6 +9,7 @@ use super::command::CommandPattern;
 use super::host::HostPattern;
 use super::patterns::{ToolPatterns, glob_set};
 use super::rule::{Condition, Rule};
+use super::value::ValuePatterns;
 use super::{KnownNames, check_examples};
 use crate::config::{Permission, RuleConfig, SourceLine};
 use crate::error::PolicyError;
@@ -171,11 +172,13 @@ fn conditions(
     }
     conditions.extend(surroundings(at, answer, config)?);
     for (name, patterns) in config.values.iter().flatten() {
-        let globs = glob_set(&format!("{at}.values.{name}"), patterns, Glob::new)?;
-        conditions.push(Condition::Value {
-            name: name.clone(),
-            globs,
-        });
+        let patterns = ValuePatterns::check(&format!("{at}.values.{name}"), patterns)?;
+        let name = name.clone();
+        conditions.push(Condition::Value { name, patterns });
+    }
+    if let Some(function) = &config.when {
+        let function = function.clone();
+        conditions.push(Condition::When { function });
     }
     Ok(conditions)
 }

@@ -7,6 +7,7 @@ use neuraxis_core::{Access, JsonText};
 
 use super::arguments::Arguments;
 use super::command::{self, Folder, Part};
+use super::function::{RuleCall, RuleFunctions};
 use super::host::host_of;
 use super::path::{PathTarget, in_patch, lead};
 
@@ -53,12 +54,22 @@ pub(crate) struct Facts<'a> {
     text: &'a JsonText,
     root: Option<&'a str>,
     owner: Option<&'a str>,
+    functions: Functions<'a>,
     arguments: OnceCell<Arguments>,
     parts: OnceCell<Option<Vec<Part>>>,
     paths: OnceCell<Named<PathTarget>>,
     hosts: OnceCell<Named<String>>,
     folders: OnceCell<Named<PathTarget>>,
     access: OnceCell<Named<Access>>,
+}
+
+/// Who answers for the functions of the program that rules name.
+#[derive(Debug, Clone, Copy)]
+enum Functions<'a> {
+    /// Those that there are.
+    These(&'a RuleFunctions),
+    /// Nobody: each of them says yes, for an example that stands in a file.
+    Assumed,
 }
 
 /// Some of what a call names, such as its paths.
@@ -75,6 +86,23 @@ impl<'a> Facts<'a> {
         self
     }
 
+    /// Says which functions there are. Without it, each says yes.
+    pub(crate) const fn with_functions(mut self, functions: &'a RuleFunctions) -> Self {
+        self.functions = Functions::These(functions);
+        self
+    }
+
+    /// Returns what a function of the program says of the call; `None` if it cannot tell, or is not there.
+    pub(crate) fn answer_of(&self, function: &str) -> Option<bool> {
+        match self.functions {
+            Functions::Assumed => Some(true),
+            Functions::These(functions) => {
+                let call = RuleCall::new(self.text, self.owner);
+                functions.get(function)?.holds(&call)
+            }
+        }
+    }
+
     pub(crate) const fn owner(&self) -> Option<&'a str> {
         self.owner
     }
@@ -84,6 +112,7 @@ impl<'a> Facts<'a> {
             text,
             root,
             owner: None,
+            functions: Functions::Assumed,
             arguments: OnceCell::new(),
             parts: OnceCell::new(),
             paths: OnceCell::new(),

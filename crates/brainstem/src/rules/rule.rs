@@ -9,10 +9,14 @@ use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
 use super::path::PathTarget;
+use super::value::ValuePatterns;
 use crate::config::Permission;
 
 /// Why it cannot be told whether a rule is about a call, for the end of a sentence.
 const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
+
+/// Why it cannot be told where a function is to say it.
+const NO_ANSWER: &str = "the function that the rule names gives no answer";
 
 /// An answer about calls.
 #[derive(Debug, Clone)]
@@ -59,7 +63,11 @@ pub(crate) enum Condition {
     },
     Value {
         name: String,
-        globs: GlobSet,
+        patterns: ValuePatterns,
+    },
+    /// What a function of the program says.
+    When {
+        function: String,
     },
     /// Whose session it is.
     Owners {
@@ -161,10 +169,17 @@ impl Rule {
                     Fit::No
                 }
             }
-            Condition::Value { name, globs } => {
+            Condition::Value { name, patterns } => {
                 let texts = facts.arguments().texts(&[name]);
-                self.enough(&texts.found, texts.is_unclear, |text| globs.is_match(text))
+                let is_unclear = |text: &&str| patterns.is_unclear(text);
+                let is_unclear = texts.is_unclear || texts.found.iter().any(is_unclear);
+                self.enough(&texts.found, is_unclear, |text| patterns.matches(text))
             }
+            Condition::When { function } => match facts.answer_of(function) {
+                Some(true) => Fit::Yes,
+                Some(false) => Fit::No,
+                None => Fit::Unclear(NO_ANSWER),
+            },
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuraxis_brainstem::{
-    AgentConfig, AgentDefinition, Call, Policy, PolicyConfig, Request, RequestError,
-    narrow_sub_agent,
+    AgentConfig, AgentDefinition, Call, CompactionConfig, GatherConfig, OpeningConfig, Policy,
+    PolicyConfig, Request, RequestError, SummarizeConfig, narrow_sub_agent,
 };
 use neuraxis_core::{
     AgentName, Arguments, Channel, Compaction, DataPolicy, Decision, JsonText, Keep, LimitReached,
@@ -370,6 +370,31 @@ fn what_a_program_owns_is_its_agents_alone_and_a_configuration_is_laid_over_it()
     assert!(names(&decide(&plain, &Mode::MODERATE, &Channel::CHAT, None)).contains(&"find_order"));
 }
 
+#[test]
+fn a_decision_says_which_role_of_single_turns_does_not_serve_them_and_why() {
+    let policy = layered(
+        "modes.moderate.roles = ['reasoning']
+         [agents.a]
+         first_role = 'coding'
+         after_calls_role = 'reasoning'",
+    );
+    let decision = in_chat(&policy, "a");
+    let told = "Role reasoning serves the turns that first_role is about, too, because role coding may not serve in mode moderate.";
+    let about = |text: &str| {
+        decision
+            .reasons
+            .iter()
+            .filter(|it| it.contains(text))
+            .count()
+    };
+    assert!(
+        decision.reasons.iter().any(|it| it == told),
+        "{:#?}",
+        decision.reasons
+    );
+    assert_eq!(about("after_calls_role"), 0);
+}
+
 fn settings() -> impl Strategy<Value = AgentConfig> {
     let role = || prop::sample::select(vec![None, Some(Role::CODING), Some(Role::ROUTER)]);
     let tools = prop::sample::select(vec!["*", "web_*", "run_command", "current_time", "nothing"]);
@@ -378,26 +403,48 @@ fn settings() -> impl Strategy<Value = AgentConfig> {
     let stored = || prop::option::of(any::<bool>());
     let names = prop::option::of(prop::sample::select(vec!["researcher", "deep_research"]));
     (
-        (role(), role(), role()),
+        (role(), role(), role(), role(), role()),
         tools,
-        (limit(), limit(), limit(), limit()),
-        (stored(), stored()),
+        (limit(), limit(), limit(), limit(), limit(), limit()),
+        (stored(), stored(), stored(), stored()),
         names,
-        prop::option::of(0..3_u32),
+        (prop::option::of(0..3_u32), limit(), limit(), limit()),
+        limit(),
     )
-        .prop_map(|(roles, tools, limits, stored, agent, retries)| {
+        .prop_map(|(roles, tools, limits, stored, agent, counts, seconds)| {
             let mut config = AgentConfig::default();
-            (config.role, config.first_role, config.after_calls_role) = roles;
+            (config.role, config.first_role, config.after_calls_role) = (roles.0, roles.1, roles.2);
+            config.compaction = roles
+                .3
+                .map(|role| CompactionConfig::Summarize(SummarizeConfig { role }));
+            config.opening = roles.4.map(gathering);
             config.tools = tools.map(|tools| tools.into_iter().map(str::to_owned).collect());
             config.max_turns = limits.0;
             config.max_tool_calls = limits.1;
             config.deadline = limits.2.map(|seconds| Duration::from_secs(seconds.into()));
             config.max_output_tokens = limits.3.map(|tokens| tokens * 200);
-            (config.data.text, config.data.reasoning) = stored;
+            config.max_tokens = limits.4.map(|tokens| u64::from(tokens) * 10_000);
+            config.max_cost_micro_usd = limits.5.map(|cost| MicroUsd(u64::from(cost) * 100_000));
+            (config.data.text, config.data.reasoning) = (stored.0, stored.1);
+            (config.data.tool_calls, config.data.tool_results) = (stored.2, stored.3);
             config.agents = agent.map(|name| vec![AgentName::new(name)]);
-            config.tool_retries = retries;
+            config.tool_retries = counts.0;
+            (
+                config.parallel_agents,
+                config.max_agents,
+                config.max_agent_depth,
+            ) = (counts.1, counts.2, counts.3);
+            config.tool_timeout = seconds.map(|seconds| Duration::from_secs(seconds.into()));
             config
         })
+}
+
+fn gathering(role: Role) -> OpeningConfig {
+    OpeningConfig::Gather(GatherConfig {
+        role,
+        tool: "system_health".parse().unwrap(),
+        default_arguments: JsonText::from_text("{}"),
+    })
 }
 
 proptest! {
@@ -411,15 +458,43 @@ proptest! {
     fn no_setting_of_an_agent_widens_a_decision(
         config in settings(),
         mode in prop::sample::select(vec![Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY]),
-        channel in prop::sample::select(vec![Channel::CHAT, Channel::CODE_TASK, Channel::SYSTEM_HEALTH]),
+        channel in prop::sample::select(vec![
+            Channel::CHAT,
+            Channel::CODE_TASK,
+            Channel::SYSTEM_HEALTH,
+            Channel::DEEP_RESEARCH,
+        ]),
     ) {
-        let base = layered("[channels.chat.data]\ntext = false");
+        // Deep research is an agent of its own, with limits of its own: what another may do there is compared with the main one.
+        let base = layered(
+            "[channels.chat.data]
+             text = false
+             [channels.deep_research]
+             agent = 'main_thread'
+             allowed_modes = ['conservative', 'moderate', 'exploratory']
+             [modes.conservative]
+             max_tokens = 200_000
+             max_cost_micro_usd = 2_000_000
+             tool_timeout = '20s'
+             max_agents = 8
+             max_agent_depth = 1
+             [modes.moderate]
+             max_tokens = 500_000
+             tool_timeout = '45s'
+             max_agent_depth = 3
+             [modes.exploratory]
+             max_cost_micro_usd = 9_000_000
+             tool_timeout = '90s'
+             max_agents = 80",
+        );
         let mut over = base.config().clone();
         over.agents.insert(AgentName::new("any"), config);
         let policy = Policy::layered(over).unwrap();
         let plain = decide(&base, &mode, &channel, None);
         let given = decide(&policy, &mode, &channel, Some("any"));
 
+        prop_assert_eq!(given.agent_limits.tightest(plain.agent_limits), given.agent_limits);
+        prop_assert_eq!(given.approval, plain.approval);
         let starts_agents = |name: &ToolName| policy.agent_tools().iter().any(|tool| tool.name == *name);
         let every = given.tools.iter().chain(&given.sub_agent_tools);
         for name in every.filter(|name| !starts_agents(name)) {
@@ -443,7 +518,10 @@ proptest! {
         let (of_given, of_plain) = (policy.profile(&given), base.profile(&plain));
         prop_assert!(of_given.tool_retries <= of_plain.tool_retries);
         prop_assert_eq!(of_given.data.and(of_plain.data), of_given.data);
-        let roles = [&of_given.roles.first, &of_given.roles.after_calls];
-        prop_assert!(roles.into_iter().flatten().all(|role| given.allowed_roles.contains(role)));
+        let root = policy.main_agent(&given, Vec::new().into());
+        prop_assert!(root.turn_roles().all(|role| given.allowed_roles.contains(role)));
+        if let Opening::Gather { tool, .. } = &root.profile.opening {
+            prop_assert!(given.tools.contains(tool), "{tool}");
+        }
     }
 }

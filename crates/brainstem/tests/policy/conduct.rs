@@ -164,6 +164,81 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
 }
 
 #[test]
+fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
+    let tools = crate::catalog::all_tools();
+    let tools: Vec<_> = tools.into_iter().map(|tool| tool.name).collect();
+    let policy = layered(
+        "[agents.a]
+         tools = ['calculat']
+         stop_after = ['read_file', 'reed_file']
+         tool_choice = { named = 'run_comand' }
+         opening = { gather = { role = 'router', tool = 'curent_time', default_arguments = '{}' } }
+         results.curent_time.note = 'n'
+         results.current_time.then = { named = 'reed_file' }
+         [channels.chat]
+         tools = ['*']
+         opening = { gather = { role = 'router', tool = 'curent_time', default_arguments = '{}' } }",
+    );
+    let faults = policy.unknown_tools(&tools);
+    let told: Vec<_> = faults
+        .iter()
+        .map(|fault| {
+            fault
+                .to_string()
+                .split("; known")
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "channels.chat.opening.gather.tool: \"curent_time\" names no tool (did you mean current_time?)",
+            "agents.a.tools: \"calculat\" names no tool (did you mean calculate?)",
+            "agents.a.stop_after: \"reed_file\" names no tool (did you mean read_file?)",
+            "agents.a.tool_choice.named: \"run_comand\" names no tool (did you mean run_command?)",
+            "agents.a.opening.gather.tool: \"curent_time\" names no tool (did you mean current_time?)",
+            "agents.a.results.curent_time: \"curent_time\" names no tool (did you mean current_time?)",
+            "agents.a.results.current_time.then.named: \"reed_file\" names no tool (did you mean read_file?)",
+        ]
+    );
+}
+
+#[test]
+fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_found() {
+    let tools = ["read_file".parse().unwrap(), "researcher".parse().unwrap()];
+    assert!(Policy::built_in().hidden_agents(&tools).is_empty());
+    let named =
+        "agents.a.tool_name: nobody could call the agent: there is a tool named read_file already";
+    let own =
+        "agents.read_file: nobody could call the agent: there is a tool named read_file already";
+    for (text, told) in [
+        (
+            "[agents.main_thread]\nagents = ['a']\n[agents.a]\ntool_name = 'read_file'",
+            Some(named),
+        ),
+        (
+            "[agents.main_thread]\nagents = ['read_file']\n[agents.read_file]\nmax_turns = 2",
+            Some(own),
+        ),
+        // Nobody calls it.
+        ("[agents.read_file]\nmax_turns = 2", None),
+        (
+            "[agents.main_thread]\nagents = ['a']\n[agents.a]\ntool_name = 'read_files'",
+            None,
+        ),
+    ] {
+        let found = layered(text).hidden_agents(&tools);
+        let found = found.first().map(ToString::to_string);
+        match (found, told) {
+            (Some(found), Some(told)) => assert!(found.starts_with(told), "{found}"),
+            (found, told) => assert_eq!(found.as_deref(), told, "{text}"),
+        }
+    }
+}
+
+#[test]
 fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
     assert!(!Policy::built_in().may_ask_back(&Channel::CHAT, "fix it"));
     let policy = layered(VAGUE);

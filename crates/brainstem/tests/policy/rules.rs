@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use neuraxis_brainstem::Call;
+use neuraxis_brainstem::{Call, Policy, PolicyConfig, RuleFunction};
 use neuraxis_core::{Channel, JsonText, Mode, Verdict};
 
 use crate::catalog::{judge_in, layered, named, offering_all, word};
@@ -44,6 +44,103 @@ tools = ['find_order']
 values = { table = ['*_private'] }
 remember = 'never'
 ";
+
+#[test]
+fn a_rule_compares_numbers_and_asks_about_what_is_none() {
+    let policy = layered(
+        "[rules.large]\nanswer = 'deny'\ntools = ['find_order']\nvalues = { amount = ['> 100'] }\n\
+         match = [{ arguments = { amount = 100.5 } }, { arguments = { of = [{ amount = 7 }, { amount = 101 }] } }]\n\
+         not_match = [{ arguments = { amount = 100 } }, { arguments = { other = 101 } }]\n\
+         [rules.small]\nanswer = 'allow'\ntools = ['write_file']\nvalues = { lines = ['< 10'] }\n\
+         match = [{ arguments = { lines = 9 } }]\n\
+         not_match = [{ arguments = { lines = [9, 10] } }, { arguments = { lines = 'few' } }]",
+    );
+    let judged = |name, arguments| judge_in(&policy, &Mode::EXPLORATORY, name, arguments);
+    assert_eq!(word(&judged("find_order", r#"{"amount":1e3}"#)), "deny");
+    assert_ne!(word(&judged("find_order", r#"{"amount":99}"#)), "deny");
+    assert_eq!(word(&judged("find_order", r#"{"amount":"1,000"}"#)), "ask");
+    let wrong = PolicyConfig::from_toml(
+        "[rules.r]\nanswer = 'ask'\ntools = ['*']\nvalues = { amount = ['>= much'] }",
+    );
+    let error = Policy::layered(wrong.unwrap()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("rules.r.values.amount: \">= much\" is no pattern"),
+        "{error}"
+    );
+}
+
+/// A refund, as a rule's function reads it.
+#[derive(serde::Deserialize)]
+struct Refund {
+    amount: u32,
+    paid: u32,
+}
+
+#[test]
+fn a_rule_asks_a_function_of_the_program_and_a_person_where_that_gives_no_answer() {
+    let text = |answer: &str| {
+        format!("[rules.too-much]\nanswer = '{answer}'\ntools = ['find_order']\nwhen = 'too_much'")
+    };
+    let too_much = || RuleFunction::of_arguments(|refund: &Refund| refund.amount > refund.paid);
+    let crash = || RuleFunction::new(|_| panic!("a program's own fault"));
+    let with = |policy: Policy, function: RuleFunction| {
+        policy.with_rule_functions([("too_much".to_owned(), function)])
+    };
+    let judged = |policy: &Policy, arguments| {
+        word(&judge_in(
+            policy,
+            &Mode::EXPLORATORY,
+            "find_order",
+            arguments,
+        ))
+    };
+    let (more, less) = (r#"{"amount":9,"paid":8}"#, r#"{"amount":8,"paid":9}"#);
+    let unreadable = r#"{"amount":"nine","paid":8}"#;
+    for (answer, when_it_holds) in [("deny", "deny"), ("ask", "ask"), ("allow", "allow")] {
+        let plain = layered(&text(answer));
+        assert_eq!(plain.unknown_rule_functions().len(), 1);
+        assert_eq!(
+            judged(&plain, more),
+            "ask",
+            "a function that is not there says nothing"
+        );
+        let policy = with(plain.clone(), too_much());
+        assert!(policy.unknown_rule_functions().is_empty());
+        assert_eq!(judged(&policy, more), when_it_holds);
+        assert_eq!(
+            judged(&policy, less),
+            judged(&layered(""), less),
+            "{answer}"
+        );
+        assert_eq!(judged(&policy, unreadable), "ask");
+        assert_eq!(judged(&with(plain, crash()), more), "ask");
+    }
+    let faults = with(layered(&text("ask")), too_much());
+    let over = layered(&text("ask").replace("when = 'too_much'", "when = 'to_much'"));
+    let over = over.with_rule_functions([("too_much".to_owned(), too_much())]);
+    assert!(faults.unknown_rule_functions().is_empty());
+    assert_eq!(
+        over.unknown_rule_functions()[0].to_string(),
+        "rules.too-much.when: unknown function \"to_much\" (did you mean too_much?); known: too_much"
+    );
+}
+
+#[test]
+fn a_function_is_told_who_asks() {
+    let policy = layered("[rules.r]\nanswer = 'deny'\ntools = ['find_order']\nwhen = 'is_eve'");
+    let is_eve = RuleFunction::new(|call| Some(call.owner? == "eve"));
+    let policy = policy.with_rule_functions([("is_eve".to_owned(), is_eve)]);
+    let tool = named("find_order");
+    let decision = offering_all(&policy, &Mode::EXPLORATORY, &Channel::CODE_TASK);
+    let arguments = JsonText::from_text("{}");
+    let judged = |owner| {
+        let call = Call::new(&tool, &arguments).with_owner(owner);
+        word(&policy.judge(&decision, &call))
+    };
+    assert_eq!(judged(Some("eve")), "deny");
+    assert_ne!(judged(Some("ada")), "deny");
+    assert_eq!(judged(None), "ask");
+}
 
 #[test]
 fn a_rule_that_names_owners_holds_for_these_alone_and_not_where_nobody_said_who_asks() {

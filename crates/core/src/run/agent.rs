@@ -18,11 +18,12 @@ use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
 use crate::input::{CutReply, is_false};
+use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
 use crate::spec::{AgentSpec, RunSpec};
-use crate::tool::ToolSpec;
+use crate::tool::{ToolKind, ToolSpec};
 use crate::usage::RunUsage;
 
 /// One agent of a run.
@@ -334,6 +335,18 @@ impl Agent {
 impl AgentSpec {
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
+    }
+
+    /// Returns what the first request of an agent at this depth holds, where that is not all of its tools: some of those that
+    /// it searches, and none that starts agents where it is too deep to start any.
+    pub(super) fn first_offer(&self, depth: u32, limits: AgentLimits) -> Option<Arc<[ToolSpec]>> {
+        let searched = self.search.as_ref().map(|_| self.first_tools());
+        let starts = |tool: &&ToolSpec| tool.kind == ToolKind::Agent;
+        if depth < limits.depth || !self.tools.iter().any(|tool| starts(&tool)) {
+            return searched;
+        }
+        let first = searched.unwrap_or_else(|| Arc::clone(&self.tools));
+        Some(first.iter().filter(|tool| !starts(tool)).cloned().collect())
     }
 
     /// Returns the tool that the opening gathers with, if it does.

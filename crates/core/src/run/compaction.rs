@@ -14,6 +14,7 @@ use crate::error::InputError;
 use crate::message::Message;
 use crate::record::{RecordBody, Summarized};
 use crate::reply::Reply;
+use crate::spec::AgentSpec;
 
 /// What the model that sums up is told.
 const INSTRUCTIONS: &str = "Sum up this part of a conversation for the assistant that will go on with it. Keep what was \
@@ -30,6 +31,10 @@ const MAX_CHARS: usize = 120_000;
 
 /// The most tokens of a summary.
 const MAX_SUMMARY_TOKENS: u32 = 1_024;
+
+/// Bytes that a token of what is summed up is taken to have where a small model sums up: fewer than elsewhere, since an
+/// overrun loses the summary, and a cut only its middle.
+const BYTES_PER_TOKEN: u64 = 3;
 
 impl AgentTurn<'_> {
     /// The summary came, or did not: make room with or without it and ask what was to be asked.
@@ -62,19 +67,52 @@ impl AgentTurn<'_> {
 
 impl Agent {
     /// Builds the request for a summary: anew after a crash, from the same conversation.
-    pub(super) fn summary_request(&self, plan: &TrimPlan) -> ModelRequest {
-        let messages = [
-            Message::system(INSTRUCTIONS),
-            Message::user(excerpt(self, plan)),
-        ];
+    pub(super) fn summary_request(&self, spec: &AgentSpec, plan: &TrimPlan) -> ModelRequest {
+        let context = spec.summary_context_tokens;
+        let most_tokens = context.map_or(MAX_SUMMARY_TOKENS, summary_tokens);
+        let text = excerpt(self, plan);
+        let text = match context {
+            Some(context) => cut_to_bytes(&text, bytes_within(context)),
+            None => text,
+        };
+        let messages = [Message::system(INSTRUCTIONS), Message::user(text)];
         ModelRequest {
             messages: messages.into_iter().collect(),
             tools: Arc::default(),
             tool_choice: ToolChoice::None,
-            max_output_tokens: Some(MAX_SUMMARY_TOKENS),
+            max_output_tokens: Some(most_tokens),
             temperature: None,
             reply_format: ReplyFormat::Text,
         }
+    }
+}
+
+/// Returns how long a summary may be that a model with so much context makes.
+fn summary_tokens(context: u64) -> u32 {
+    let quarter = u32::try_from(context / 4).unwrap_or(u32::MAX);
+    quarter.clamp(1, MAX_SUMMARY_TOKENS)
+}
+
+/// Returns how many bytes a model with so much context may be given to sum up, beside its instructions and the summary.
+fn bytes_within(context: u64) -> usize {
+    let left = context.saturating_sub(summary_tokens(context).into());
+    let bytes = left.saturating_mul(BYTES_PER_TOKEN);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    bytes.saturating_sub(INSTRUCTIONS.len())
+}
+
+/// Cuts the middle out of a text until it has about so many bytes.
+fn cut_to_bytes(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let chars = text.chars().count();
+    // Halves of as many characters may differ in bytes: what is left is cut again.
+    let fewer = chars.saturating_mul(most) / text.len();
+    let shorter = cut(text, fewer);
+    match shorter.len() <= most || fewer == 0 {
+        true => shorter,
+        false => cut(text, fewer.saturating_mul(most) / shorter.len()),
     }
 }
 
@@ -119,6 +157,24 @@ fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_small_model_sums_up_is_cut_to_its_context() {
+        assert_eq!(
+            (summary_tokens(1_000), summary_tokens(100_000)),
+            (250, 1_024)
+        );
+        let most = bytes_within(1_000);
+        assert!(most < 750 * 3, "{most}");
+        let uneven = format!("{}{}", "a".repeat(4_000), "語".repeat(4_000));
+        for text in ["a".repeat(8_000), "語".repeat(8_000), uneven] {
+            let cut = cut_to_bytes(&text, most);
+            // The note of what is left out comes on top.
+            assert!(cut.len() < most + 60, "{}", cut.len());
+            assert!(cut.contains("characters left out"));
+        }
+        assert_eq!(cut_to_bytes("short", most), "short");
+    }
 
     #[test]
     fn long_texts_lose_their_middle() {

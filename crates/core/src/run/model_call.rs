@@ -137,7 +137,7 @@ impl Agent {
 
     fn request_of(&self, spec: &AgentSpec, call: &ModelCall) -> Result<ModelRequest, InputError> {
         if let Some(making_room) = &call.making_room {
-            return Ok(self.summary_request(&making_room.0));
+            return Ok(self.summary_request(spec, &making_room.0));
         }
         if call.planned.purpose == Purpose::Routing {
             return self.routing_request();

@@ -18,6 +18,7 @@ use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::{Hook, NoCalls};
 use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded};
 use crate::reply::{Reply, ReplyFinish};
+use crate::spec::AgentSpec;
 use crate::transcript::PrefixDigest;
 use crate::usage::{CountLabel, Usage};
 
@@ -68,7 +69,7 @@ impl AgentTurn<'_> {
     }
 
     fn note_call(&mut self, call: &ModelCall, replied: ModelReplied) -> Result<(), InputError> {
-        let sent = self.agent.sent(call)?;
+        let sent = self.agent.sent(self.spec, call)?;
         let downgraded = self
             .state
             .note_served(&replied.served_by, replied.downgraded.as_deref());
@@ -216,14 +217,14 @@ impl RunState {
 
 impl Agent {
     /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
-    fn sent(&mut self, call: &ModelCall) -> Result<Unrecorded, InputError> {
+    fn sent(&mut self, spec: &AgentSpec, call: &ModelCall) -> Result<Unrecorded, InputError> {
         let aside = |messages: &[Arc<Message>]| Unrecorded {
             prefix: PrefixDigest::default(),
             results: Vec::new(),
             messages: messages.to_vec(),
         };
         Ok(match (&call.making_room, call.planned.purpose) {
-            (Some(room), _) => aside(self.summary_request(&room.0).messages.messages()),
+            (Some(room), _) => aside(self.summary_request(spec, &room.0).messages.messages()),
             (None, Purpose::Routing) => aside(self.routing_request()?.messages.messages()),
             (None, Purpose::SelfCheck) => {
                 let messages = Vec::from_iter(self.check_prompt());

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::agent::{Agent, Phase};
 use super::batch::{Batch, Before, Call, CallState};
 use super::turn::StepBuilder;
@@ -25,7 +27,7 @@ const LONG_RECORDS: u64 = 10_240;
 const LONG_BYTES: u64 = 10 * 1024 * 1024;
 
 /// A tool call that has no result yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OpenCall {
     /// The agent that calls.
@@ -34,7 +36,8 @@ pub struct OpenCall {
     pub tool_call_id: ToolCallId,
     /// The tool's name as the model wrote it.
     pub name: Arc<str>,
-    /// The final arguments, as far as it has come.
+    /// The final arguments, as far as it has come. A model may have written something that is no JSON: they are written as a
+    /// text.
     pub arguments: JsonText,
     /// How far it has come since it was last checked.
     pub stage: CallStage,
@@ -44,7 +47,8 @@ pub struct OpenCall {
 }
 
 /// How far a call has come that has no result yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallStage {
     /// It is still to be checked.
     Unchecked,

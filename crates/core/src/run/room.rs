@@ -81,7 +81,8 @@ impl AgentSpec {
 
     /// Leaves out tools that would not fit the context of the agent's model with its first request, where that helps. Tools
     /// stay in the order in which they are offered, as many as fit; one that the profile gathers with stays anyway, and so
-    /// does one that finds others. [`left_out`](Self::left_out) names those that do not fit, unless they can be found.
+    /// do one that finds others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not fit,
+    /// unless they can be found.
     pub fn fit_tools(&mut self, messages: &[Arc<Message>]) {
         let Some(context) = self.context_tokens else {
             return;
@@ -98,8 +99,9 @@ impl AgentSpec {
             Opening::Direct => None,
         };
         let searches = self.search.as_ref().map(|search| search.tool.clone());
+        let delivers = self.answer.as_ref().and_then(|rule| rule.tool.clone());
         let is_needed =
-            |tool: &ToolSpec| [&gathered, &searches].contains(&&Some(tool.name.clone()));
+            |tool: &ToolSpec| [&gathered, &searches, &delivers].contains(&&Some(tool.name.clone()));
         let offered = self.first_tools();
         let needed = offered.iter().filter(|tool| is_needed(tool));
         let mut left = room.saturating_sub(taken + needed.map(tool_tokens).sum::<u64>());

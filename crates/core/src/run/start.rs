@@ -40,7 +40,7 @@ impl RunTree {
         let (conversation, repairs) = Conversation::of_root(&spec, history);
         let mut root = Agent::new(AgentId::ROOT, conversation);
         root.forced.clone_from(&spec.root.tool_choice);
-        root.offered = spec.root.search.as_ref().map(|_| spec.root.first_tools());
+        root.offered = spec.root.first_offer(0, spec.agent_limits);
         root.sources.clone_from(&spec.sources);
         let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
         step.record(&root, None, RecordBody::RunStarted(Box::new(started)));

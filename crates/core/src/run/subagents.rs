@@ -11,7 +11,8 @@ use super::{Next, RunTree};
 use crate::error::InputError;
 use crate::finish::{RunOutcome, RunStatus};
 use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
-use crate::json::JsonText;
+use crate::json::{JsonText, without_fence};
+use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
@@ -19,7 +20,7 @@ use crate::spec::AgentSpec;
 
 /// An agent's answer, as its parent reads it.
 enum SubAgentAnswer {
-    Given(String),
+    Given(JsonText),
     Failed(String),
 }
 
@@ -58,7 +59,9 @@ impl RunTree {
                     tool: assignment.tool.clone(),
                     depth: turn.agent.depth().saturating_add(1),
                 };
-                turn.agent.sub_agent(id, parent, assignment.spec, task)
+                let limits = turn.run.agent_limits;
+                turn.agent
+                    .sub_agent(id, parent, assignment.spec, limits, task)
             })
             .collect();
         // Where there is nothing to do, that is the result.
@@ -193,15 +196,19 @@ impl<'a> AgentTurn<'a> {
     ) -> Result<ToolOutcome, InputError> {
         let run = self.run;
         let of_call = agent_of(&run.agents, &self.batch()?.call(index)?.name);
-        let fans_out = of_call.is_some_and(|(_, spec)| spec.fan_out.is_some());
-        let answers: Vec<SubAgentAnswer> = agents
+        let spec = of_call.map(|(_, spec)| spec);
+        let fans_out = spec.is_some_and(|spec| spec.fan_out.is_some());
+        let has_form = spec.is_some_and(|spec| spec.answer.is_some());
+        let outcomes = agents
             .iter()
-            .filter_map(|id| self.started_since(*id)?.answer.as_ref())
-            .map(SubAgentAnswer::of)
-            .collect();
+            .filter_map(|id| self.started_since(*id)?.answer.as_ref());
+        let answers: Vec<SubAgentAnswer> = match has_form {
+            true => outcomes.map(SubAgentAnswer::of_form).collect(),
+            false => outcomes.map(SubAgentAnswer::of).collect(),
+        };
         Ok(match answers.as_slice() {
-            [SubAgentAnswer::Given(content)] if !fans_out => {
-                ToolOutcome::done(ToolOutput::new(JsonText::string(content)))
+            [SubAgentAnswer::Given(value)] if !fans_out => {
+                ToolOutcome::done(ToolOutput::new(value.clone()))
             }
             [SubAgentAnswer::Failed(why), rest @ ..]
                 if rest
@@ -221,13 +228,20 @@ impl<'a> AgentTurn<'a> {
 
 impl Agent {
     /// Makes an agent that works for this one, and waits for its turn.
-    fn sub_agent(&self, id: AgentId, parent: Parent, spec: &AgentSpec, task: String) -> Self {
+    fn sub_agent(
+        &self,
+        id: AgentId,
+        parent: Parent,
+        spec: &AgentSpec,
+        limits: AgentLimits,
+        task: String,
+    ) -> Self {
         let mut conversation = Conversation::of_sub_agent(spec);
         conversation.hear(Message::user(task));
         Self {
+            offered: spec.first_offer(parent.depth, limits),
             parent: Some(parent),
             forced: spec.tool_choice.clone(),
-            offered: spec.search.as_ref().map(|_| spec.first_tools()),
             // What it is told, its parent may have from strangers.
             taint: self.taint.clone(),
             phase: Phase::Queued,
@@ -240,21 +254,36 @@ impl SubAgentAnswer {
     fn of(outcome: &RunOutcome) -> Self {
         let ended_well = outcome.status() == RunStatus::Done;
         if ended_well || !outcome.content.trim().is_empty() {
-            Self::Given(outcome.content.clone())
+            Self::Given(JsonText::string(&outcome.content))
         } else {
-            Self::Failed(format!(
-                "the agent gave no answer: {}",
-                outcome.finish_reason
-            ))
+            Self::none(outcome)
         }
     }
 
+    /// Takes the answer of an agent that is to give JSON: as that JSON, not as a text that holds it. Whoever drives the run
+    /// checked that it fits, unless the agent came to its end in another way.
+    fn of_form(outcome: &RunOutcome) -> Self {
+        let value = JsonText::from_text(without_fence(&outcome.content));
+        let is_json = value.decode::<&RawValue>().is_ok();
+        if outcome.status() == RunStatus::Done && is_json {
+            Self::Given(value)
+        } else {
+            Self::none(outcome)
+        }
+    }
+
+    fn none(outcome: &RunOutcome) -> Self {
+        Self::Failed(format!(
+            "the agent gave no answer: {}",
+            outcome.finish_reason
+        ))
+    }
+
     fn json(&self) -> String {
-        let text = match self {
-            Self::Given(content) => JsonText::string(content),
-            Self::Failed(why) => JsonText::error(why),
-        };
-        text.as_str().to_owned()
+        match self {
+            Self::Given(value) => value.as_str().to_owned(),
+            Self::Failed(why) => JsonText::error(why).as_str().to_owned(),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::AgentConfig;
 use neuraxis_core::{
-    AgentId, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec, ToolKind,
-    ToolSpec, Transcript,
+    AgentId, AgentLimits, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec,
+    ToolKind, ToolSpec, Transcript,
 };
 
 use super::Agent;
@@ -105,12 +106,13 @@ impl Agent {
         let mut said = said.filter(|message| matches!(message, Message::User { .. }));
         let said = said.next().map(Message::text);
         let run_id = RunId(engine.ids.new_id());
-        let own_roles = engine.roles_below(self.name());
-        engine
-            .learn_contexts(std::iter::once(&Role::REASONING).chain(&own_roles))
-            .await;
-        let mut spec = self.ungoverned_spec(engine, run_id, system_prompt, said.as_deref());
-        engine.check_media(&messages, &spec.root.role).await?;
+        let below = engine.roles_below(self.name());
+        let agent = self.ungoverned(engine);
+        engine.learn_contexts_of(&agent, None, &below).await;
+        let mut spec = self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref());
+        engine.check_media(&messages, &spec.root).await?;
+        let own_answer = || engine.answers.get(self.name());
+        let answer = answer.or(self.answer.as_ref()).or_else(own_answer);
         if let Some(answer) = answer {
             answer.hold(&mut spec.root);
         }
@@ -140,10 +142,21 @@ impl Agent {
         Ok(AgentRun { guard, history })
     }
 
-    /// Describes the run of an agent that nothing governs: it is offered all it uses.
+    /// Describes an agent that nothing governs: it is offered all it uses.
+    fn ungoverned(&self, engine: &Engine) -> AgentSpec {
+        let name = self.name();
+        let catalog = engine.catalog();
+        let specs = catalog.all_specs();
+        let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
+        let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
+        agent.unwrap_or_else(plain)
+    }
+
+    /// Describes the run of an agent that nothing governs.
     fn ungoverned_spec(
         &self,
         engine: &Engine,
+        mut agent: AgentSpec,
         run_id: RunId,
         system_prompt: Option<&str>,
         said: Option<&str>,
@@ -151,9 +164,6 @@ impl Agent {
         let name = self.name();
         let catalog = engine.catalog();
         let specs = catalog.all_specs();
-        let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
-        let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
-        let mut agent = agent.unwrap_or_else(plain);
         let context = InstructionContext {
             agent: name,
             session_id: None,
@@ -169,13 +179,16 @@ impl Agent {
             }
             None => engine.instruct(&mut agent, &context),
         }
-        let root = engine.completed(agent);
+        let root = engine.completed(agent, None);
         // Calls of a client's tools can be handed over only by the agent that answers the caller.
         let run_here = specs.iter().filter(|spec| spec.kind != ToolKind::Client);
         let run_here: Vec<ToolSpec> = run_here.cloned().collect();
         let agents = engine.sub_agents(&root, &run_here, None, &context);
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
+        let said = engine.policy.agent(name);
+        let said = said.map_or_else(AgentLimits::default, AgentConfig::agent_limits);
+        spec.agent_limits = engine.agent_limits(said);
         // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
         spec.client_tools = ClientTools::HandOver;
         spec

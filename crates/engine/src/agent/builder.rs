@@ -9,14 +9,16 @@ use neuraxis_brainstem::{
     SummarizeConfig,
 };
 use neuraxis_core::{
-    AgentName, Citations, Compaction, DataPolicy, InvalidId, LimitReached, MicroUsd, NoCalls,
-    Offer, Opening, Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
-    UsageScope,
+    AgentName, Citations, Compaction, DataPolicy, LimitReached, MicroUsd, NoCalls, Offer, Opening,
+    Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool, UsageScope,
 };
 use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use super::Agent;
 use super::definition::{Definition, InstructionContext, Instructions};
+use crate::answer::AnswerSchema;
+#[cfg(feature = "typed")]
+use crate::answer::AnswerSchemaError;
 use crate::builder::{BuildError, alone};
 
 /// Collects what makes an [`Agent`]. A setting that is left out has the default of its key in `[agents.NAME]`.
@@ -24,8 +26,8 @@ use crate::builder::{BuildError, alone};
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder {
     definition: Definition,
-    /// The first name that is none.
-    fault: Option<(String, InvalidId)>,
+    /// The first setting that cannot stand.
+    fault: Option<BuildError>,
 }
 
 macro_rules! setters {
@@ -63,6 +65,12 @@ setters! {
     max_cost: MicroUsd => max_cost_micro_usd = max_cost;
     /// Sets the most active time.
     deadline: Duration => deadline = deadline;
+    /// Sets the most agents that it, and those below it, may start in a whole run that it answers; 64 if nothing sets it, and no
+    /// more than a policy allows where one governs it.
+    max_agents: u32 => max_agents = max_agents;
+    /// Sets how deep those may be: 1 for agents that start none themselves; 2 if nothing sets it, and no deeper than a policy
+    /// allows where one governs it.
+    max_agent_depth: u32 => max_agent_depth = max_agent_depth;
     /// Sets the time of one tool call.
     tool_timeout: Duration => tool_timeout = tool_timeout;
     /// Sets how its run begins, where the channel does not say.
@@ -223,14 +231,30 @@ impl AgentBuilder {
         self
     }
 
+    /// Asks it for answers that fit a JSON Schema: alone, in a session, and as another's tool, whose caller reads the JSON. A
+    /// request that asks for another form gets that one.
+    pub fn answer_schema(mut self, schema: &AnswerSchema) -> Self {
+        self.definition.config.answer = schema.config();
+        self
+    }
+
+    /// Keeps what is wrong with a setting, for [`build`](Self::build) to tell.
+    #[cfg(feature = "typed")]
+    pub(crate) fn refuse(mut self, source: AnswerSchemaError) -> Self {
+        let agent = self.definition.name.clone();
+        self.fault
+            .get_or_insert(BuildError::Answer { agent, source });
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
     ///
     /// A [`BuildError`] that names the setting which cannot stand, or the tool.
     pub fn build(self) -> Result<Agent, BuildError> {
-        if let Some((given, rule)) = self.fault {
-            return Err(BuildError::Name { given, rule });
+        if let Some(fault) = self.fault {
+            return Err(fault);
         }
         let definition = Arc::new(self.definition);
         if definition.model.is_some() && definition.config.role.is_some() {
@@ -243,6 +267,7 @@ impl AgentBuilder {
             engine,
             context,
             trace: None,
+            answer: None,
         })
     }
 
@@ -250,7 +275,8 @@ impl AgentBuilder {
         let read = name.parse();
         if let Err(rule) = &read {
             let given = name.chars().take(64).collect();
-            self.fault.get_or_insert((given, *rule));
+            self.fault
+                .get_or_insert(BuildError::Name { given, rule: *rule });
         }
         read.ok()
     }

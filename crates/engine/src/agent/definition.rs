@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_brainstem::{AgentConfig, AgentDefinition, OpeningConfig};
+use neuraxis_brainstem::{AgentConfig, AgentDefinition, OpeningConfig, PolicyError};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentName, Channel, Mode, Role, SessionId, ToolName};
 use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use crate::builder::BuildError;
-use crate::catalog::{CatalogError, ToolCatalog};
+use crate::catalog::ToolCatalog;
 
 /// What an agent consists of.
 #[derive(Debug)]
@@ -201,22 +201,20 @@ impl AgentSet {
         tools
     }
 
-    /// Refuses an agent that is to use a tool which there is not. A pattern with wildcards may match nothing yet, and alone an
-    /// agent lacks what an orchestrator would offer it.
-    pub(crate) fn check_tools(&self, catalog: &ToolCatalog) -> Result<(), CatalogError> {
-        let in_session = self.agents.values().filter(|_| self.root.is_none());
-        for agent in in_session {
-            let patterns = agent.config.tools.iter().flatten();
-            let mut names = patterns.filter_map(|pattern| pattern.parse::<ToolName>().ok());
-            if let Some(tool) = names.find(|name| catalog.tool(name).is_none()) {
-                return Err(CatalogError::AgentWithoutTool {
-                    agent: agent.name.clone(),
-                    tool,
-                    known: catalog.names(),
-                });
-            }
+    /// Refuses an agent whose settings name a tool which there is not. A pattern with wildcards may match nothing yet, and alone
+    /// an agent lacks what an orchestrator would offer it.
+    pub(crate) fn check_tools(&self, catalog: &ToolCatalog) -> Result<(), PolicyError> {
+        if self.root.is_some() {
+            return Ok(());
         }
-        Ok(())
+        let tools: Vec<ToolName> = catalog.specs().map(|spec| spec.name.clone()).collect();
+        let of_agent = |agent: &Arc<Definition>| agent.config.unknown_tools(&agent.name, &tools);
+        let mut faults = self.agents.values().flat_map(of_agent);
+        let is_name = |fault: &PolicyError| match fault {
+            PolicyError::UnknownTool { pattern, .. } => pattern.parse::<ToolName>().is_ok(),
+            _ => false,
+        };
+        faults.find(is_name).map_or(Ok(()), Err)
     }
 
     /// Tells whether a program defines the agent that this tool calls.

@@ -1,12 +1,15 @@
 //! How the agents of a program come into an engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
+use neuraxis_core::AgentName;
 use neuraxis_ports::RequestContext;
 
 use super::{BuildError, Keeping, OrchestratorBuilder};
 use crate::agent::{Agent, AgentSet, Definition};
+use crate::answer::AnswerSchema;
 use crate::engine::Engine;
 
 /// How an orchestrator uses an agent.
@@ -35,6 +38,22 @@ pub(super) fn agent_set(agents: &[(Agent, Use)]) -> Result<AgentSet, BuildError>
     Ok(set)
 }
 
+/// Reads the forms of the answers of all agents of a policy that have one.
+pub(super) fn answers(policy: &Policy) -> Result<BTreeMap<AgentName, AnswerSchema>, BuildError> {
+    let mut answers = BTreeMap::new();
+    for name in policy.agents() {
+        let Some(config) = policy.agent(name).map(|agent| &agent.answer) else {
+            continue;
+        };
+        if let Some(schema) = AnswerSchema::of_config(config) {
+            let agent = name.clone();
+            let schema = schema.map_err(|source| BuildError::Answer { agent, source })?;
+            answers.insert(name.clone(), schema);
+        }
+    }
+    Ok(answers)
+}
+
 /// Makes the engine that an agent runs on alone; `None` without a model of its own.
 pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
     let agent = Agent {
@@ -42,12 +61,14 @@ pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, Buil
         engine: None,
         context: RequestContext::default(),
         trace: None,
+        answer: None,
     };
     let agents = vec![(agent, Use::Alone)];
     if definition.model.is_none() {
         let set = agent_set(&agents)?;
         // Which roles there are, only an orchestrator knows that takes it in.
-        Policy::built_in().with_agents(set.definitions(), set.roles())?;
+        let policy = Policy::built_in().with_agents(set.definitions(), set.roles())?;
+        answers(&policy)?;
         return Ok(None);
     }
     let builder = OrchestratorBuilder {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::PolicyError;
 use neuraxis_core::{AgentName, InvalidId};
 
+use crate::answer::AnswerSchemaError;
 use crate::catalog::CatalogError;
 
 /// What is missing from, or wrong with, an orchestrator.
@@ -22,6 +23,17 @@ pub enum BuildError {
     /// An agent's setting cannot stand.
     #[error(transparent)]
     Agent(#[from] PolicyError),
+    /// A rule names a function that the program did not give.
+    #[error("{0}: give it with `rule_function`")]
+    Rule(PolicyError),
+    /// The form of an agent's answer is none.
+    #[error("answers of the form that agent {agent} is to give cannot be asked for")]
+    Answer {
+        /// The agent.
+        agent: AgentName,
+        /// What is wrong with its schema.
+        source: AnswerSchemaError,
+    },
     /// Two agents have the same name.
     #[error("there are two agents named {0}")]
     DuplicateAgent(AgentName),

@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use neuraxis_core::{AgentId, LlmError, LlmErrorKind, Record, RecordBody};
 
+/// The most characters of what a tool said that a user is told, and of its name, which a model wrote.
+const MAX_TOLD_CHARS: usize = 300;
+const MAX_NAME_CHARS: usize = 64;
+
 /// Returns the sentence for a run that ended because of the last failure of a model call of its root agent, if that is why
 /// it ended.
 pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> {
@@ -24,6 +28,40 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
         Some(room) => format!("{} {room}", sentence(error)),
         None => sentence(error),
     })
+}
+
+/// Returns the sentence for a run that ended because a call of its root agent failed: which tool, and what it said.
+pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
+    let of_root = records
+        .iter()
+        .rev()
+        .filter(|record| record.agent == AgentId::ROOT);
+    let mut failed = of_root.filter_map(|record| match &record.body {
+        RecordBody::ToolResult(result) if result.failure.is_some() => Some(result),
+        _ => None,
+    });
+    let Some(result) = failed.next() else {
+        return "I stopped because a tool failed.".to_owned();
+    };
+    let name: String = result.name.chars().take(MAX_NAME_CHARS).collect();
+    match result.value.error_message() {
+        Some(why) => format!(
+            "I stopped because the tool {name:?} failed: {}",
+            one_line(&why)
+        ),
+        None => format!("I stopped because the tool {name:?} failed."),
+    }
+}
+
+/// Returns the beginning of a text of somebody else's, on one line and with nothing in it that a terminal might obey.
+fn one_line(text: &str) -> String {
+    let plain = text.split(char::is_control).map(str::trim);
+    let plain: Vec<&str> = plain.filter(|part| !part.is_empty()).collect();
+    let plain = plain.join(" ");
+    match plain.char_indices().nth(MAX_TOLD_CHARS) {
+        Some((end, _)) => format!("{}…", plain.get(..end).unwrap_or_default()),
+        None => plain,
+    }
 }
 
 /// Says what took the room of a first request that did not fit, and what to do about it.

@@ -2,7 +2,7 @@
 //!
 //! Not whether the content is what its type says (`media`), nor which of those models serves, which governance decides.
 
-use neuraxis_core::{MediaPart, MediaTypes, Message, Part, Role};
+use neuraxis_core::{AgentSpec, MediaPart, MediaTypes, Message, Part, Role};
 
 use crate::engine::Engine;
 use crate::media::{self, AttachmentError};
@@ -123,7 +123,8 @@ impl Engine {
         })
     }
 
-    /// Checks the media that a conversation was given since a model spoke last, and that a role's model takes them.
+    /// Checks the media that a conversation was given since a model spoke last, and that the models take them that serve the
+    /// turns of its agent.
     ///
     /// # Errors
     ///
@@ -131,30 +132,36 @@ impl Engine {
     pub(crate) async fn check_media(
         &self,
         messages: &[Message],
-        role: &Role,
+        agent: &AgentSpec,
     ) -> Result<(), RequestError> {
-        if media::latest(messages).next().is_none() {
-            return Ok(());
-        }
-        let taken = self.media_of(role).await;
-        for part in media::latest(messages) {
+        let parts: Vec<&MediaPart> = media::latest(messages).collect();
+        let roles: Vec<&Role> = agent.turn_roles().collect();
+        for part in parts {
             let checked = media::check_attachments(&[Part::Media(part.clone())]);
-            let checked = checked.map_err(|(_, source)| source);
-            let fits = checked.and_then(|()| match self.model(role, None) {
-                Some((_, model)) if taken.refuses(&part.media_type) => {
-                    Err(AttachmentError::NotTaken {
-                        model: model.info().model,
-                        takes: taken,
-                    })
+            let mut fits = checked.map_err(|(_, source)| source);
+            for role in &roles {
+                if fits.is_ok() {
+                    fits = self.takes(role, part).await;
                 }
-                _ => Ok(()),
-            });
+            }
             fits.map_err(|source| RequestError::Attachment {
                 part: part.to_string(),
                 source,
             })?;
         }
         Ok(())
+    }
+
+    /// Checks that the model that serves a role takes an image or a file.
+    async fn takes(&self, role: &Role, part: &MediaPart) -> Result<(), AttachmentError> {
+        let takes = self.media_of(role).await;
+        match self.model(role, None) {
+            Some((_, model)) if takes.refuses(&part.media_type) => Err(AttachmentError::NotTaken {
+                model: model.info().model,
+                takes,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns which media the model takes that serves a role; its server is asked if that is not known.

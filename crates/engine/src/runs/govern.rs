@@ -12,7 +12,6 @@ use neuraxis_ports::{Session, StoreError, UsageOf};
 
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
-use crate::engine::roles_besides;
 use crate::request::{RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
@@ -219,9 +218,6 @@ impl Runs {
         let engine = &self.parts.engine;
         let name = engine.policy.agent_of(&decision);
         let name = name.unwrap_or(&AgentName::MAIN_THREAD);
-        let below = engine.roles_below(name);
-        let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
-        engine.learn_contexts(roles.chain(&below)).await;
         let said = request.said();
         let context = InstructionContext {
             agent: name,
@@ -235,10 +231,14 @@ impl Runs {
         let catalog = engine.catalog();
         let offered = self.parts.governed.tools(&catalog, &decision.tools);
         let mut agent = engine.policy.main_agent(&decision, offered.specs);
+        let below = engine.roles_below(name);
+        engine
+            .learn_contexts_of(&agent, Some(&decision), &below)
+            .await;
         if engine.policy.instructs_itself(&decision) {
             engine.instruct(&mut agent, &context);
         }
-        let mut root = engine.completed(agent);
+        let mut root = engine.completed(agent, Some(&decision));
         let specs = catalog.all_specs();
         let agents = engine.sub_agents(&root, specs, Some(&decision), &context);
         engine.fit_to_all(&mut root, &decision);
@@ -248,9 +248,11 @@ impl Runs {
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| work_on_files);
-        spec.decision = Some(decision);
+        spec.agent_limits = engine.agent_limits(decision.agent_limits);
+        let own_answer = engine.answers.get(name);
+        spec.decision = Some(Arc::clone(&decision));
         request.join_terms(&mut spec);
-        if let Some(answer) = &request.answer {
+        if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);
         }
         spec

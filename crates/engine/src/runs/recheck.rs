@@ -13,6 +13,7 @@ use neuraxis_core::{
     ToolClass, ToolName, Verdict,
 };
 use neuraxis_ports::StoreError;
+use serde::Serialize;
 
 use super::{ResumeError, Runs};
 use crate::request::UserRequest;
@@ -31,7 +32,7 @@ pub enum Taker {
 }
 
 /// A call of a run that has no result yet, and what would become of it here and now.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OpenCall {
     /// The call, as its log has it.
@@ -170,7 +171,8 @@ impl Runs {
                 let tools = now.tools.iter().chain(&now.sub_agent_tools);
                 let tools = tools.cloned().collect();
                 let engine = &self.parts.engine;
-                let now = engine.completed(engine.policy.main_agent(&now, Arc::default()));
+                let agent = engine.policy.main_agent(&now, Arc::default());
+                let now = engine.completed(agent, Some(&now));
                 let recorded = spec.root.limits;
                 let limits = recorded.tightest(now.limits);
                 let limits = (limits != recorded).then(|| Box::new(limits));

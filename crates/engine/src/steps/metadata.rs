@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted,
-    ToolResult,
+    AgentId, EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId,
+    ToolCallStarted, ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 /// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. A call that started
-/// sub-agents has what each came to under `agents`: its status, turns and usage.
+/// sub-agents has what each came to under `agents`: its status, turns and usage, and under `tool_metadata` what its tools said of
+/// their calls beside the results. What the step's own tool said so is its `tool_metadata`.
 ///
 /// It holds on to the step's records and is read from them when it is asked for: most callers never do.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct StepMetadata {
     failed: Option<Arc<Record>>,
     /// The ends of the sub-agents that the call started, in the order in which they ended.
     agents: Vec<Arc<Record>>,
+    /// The results of the calls of those agents that have metadata, in the order in which they came.
+    results_below: Vec<Arc<Record>>,
 }
 
 impl StepMetadata {
@@ -32,6 +35,7 @@ impl StepMetadata {
             result: None,
             failed: None,
             agents: Vec::new(),
+            results_below: Vec::new(),
         }
     }
 
@@ -43,6 +47,11 @@ impl StepMetadata {
     /// An agent that the call started has ended.
     pub(super) fn agent_ended(&mut self, end: Arc<Record>) {
         self.agents.push(end);
+    }
+
+    /// An agent that the call started had a result with metadata.
+    pub(super) fn agent_read(&mut self, result: Arc<Record>) {
+        self.results_below.push(result);
     }
 
     /// Tells whether this is the step of a call, and the call has no result yet.
@@ -110,7 +119,8 @@ impl StepMetadata {
             );
         }
         if !self.agents.is_empty() {
-            let agents: Vec<Value> = self.agents.iter().filter_map(|end| of_agent(end)).collect();
+            let agents = self.agents.iter().filter_map(|end| self.of_agent(end));
+            let agents: Vec<Value> = agents.collect();
             map.insert("agents".to_owned(), json!(agents));
         }
         let result = self.result.as_ref().unwrap_or(&self.record);
@@ -118,6 +128,29 @@ impl StepMetadata {
             add_result(&mut map, result);
         }
         map
+    }
+}
+
+impl StepMetadata {
+    /// What a sub-agent came to: its answer is the result of the call, or a part of it.
+    fn of_agent(&self, end: &Record) -> Option<Value> {
+        let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &end.body else {
+            return None;
+        };
+        let mut agent = object(json!({
+            "agent": end.agent,
+            "status": outcome.status(),
+            "finish_reason": outcome.finish_reason,
+            "turns": outcome.turns,
+            "usage": outcome.usage,
+        }));
+        let its = self.results_below.iter();
+        let its = its.filter(|result| result.agent == end.agent);
+        let said: Vec<Value> = its.filter_map(|result| of_result(result)).collect();
+        if !said.is_empty() {
+            agent.insert("tool_metadata".to_owned(), json!(said));
+        }
+        Some(Value::Object(agent))
     }
 }
 
@@ -167,17 +200,16 @@ fn of_started(started: &ToolCallStarted) -> Map<String, Value> {
     }))
 }
 
-/// What a sub-agent came to: its answer is the result of the call, or a part of it.
-fn of_agent(end: &Record) -> Option<Value> {
-    let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &end.body else {
+/// What a tool of a sub-agent said of a call beside its result.
+fn of_result(record: &Record) -> Option<Value> {
+    let RecordBody::ToolResult(result) = &record.body else {
         return None;
     };
+    let said: Value = result.metadata.as_ref()?.decode().ok()?;
     Some(json!({
-        "agent": end.agent,
-        "status": outcome.status(),
-        "finish_reason": outcome.finish_reason,
-        "turns": outcome.turns,
-        "usage": outcome.usage,
+        "tool_name": result.name,
+        "tool_call_id": result.tool_call_id,
+        "metadata": said,
     }))
 }
 
@@ -185,6 +217,10 @@ fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
     map.insert("status".to_owned(), json!(result.status));
     if let Some(duration) = result.duration {
         map.insert("duration_ms".to_owned(), json!(millis(duration)));
+    }
+    let said = result.metadata.as_ref();
+    if let Some(Ok(said)) = said.map(JsonText::decode::<Value>) {
+        map.insert("tool_metadata".to_owned(), said);
     }
     if let Some(failure) = result.failure {
         map.insert("error".to_owned(), json!(result.value.error_message()));

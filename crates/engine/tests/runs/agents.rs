@@ -8,9 +8,7 @@ use neuraxis_core::{
     AgentId, ContentIndex, LiveBody, Mode, ModelRequest, Purpose, RecordBody, Role, RunStatus,
     ToolFailure,
 };
-use neuraxis_engine::{
-    Agent, AgentBuilder, CatalogError, Event, Orchestrator, OrchestratorBuilder,
-};
+use neuraxis_engine::{Agent, AgentBuilder, Event, Orchestrator, OrchestratorBuilder};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, helper, request};
@@ -163,12 +161,39 @@ fn an_agent_with_a_tool_that_there_is_not_is_refused() {
         .agent_tool(agent)
         .build()
         .unwrap_err();
-    let neuraxis_engine::BuildError::Tool(CatalogError::AgentWithoutTool { agent, tool, .. }) =
-        error
-    else {
-        panic!("{error}")
+    let told = "agents.research.tools: \"gone\" names no tool";
+    assert!(error.to_string().starts_with(told), "{error}");
+}
+
+#[test]
+fn every_setting_that_names_a_tool_is_refused_where_there_is_none_of_that_name() {
+    let tool = |name: &str| name.parse::<neuraxis_core::ToolName>().unwrap();
+    let gather = neuraxis_core::Opening::Gather {
+        role: Role::ROUTER,
+        tool: tool("lok"),
+        default_arguments: neuraxis_core::JsonText::from_text("{}"),
     };
-    assert_eq!((agent.as_str(), tool.as_str()), ("research", "gone"));
+    let named = || neuraxis_core::ToolChoice::Named(tool("lok"));
+    let mut rule = neuraxis_core::ResultRule::new(tool("look"));
+    rule.then = Some(named());
+    let agent = || Agent::builder("reader");
+    for (agent, key) in [
+        (agent().stop_after("lok"), "stop_after"),
+        (
+            agent().results(neuraxis_core::ResultRule::new(tool("lok"))),
+            "results.lok",
+        ),
+        (agent().results(rule), "results.look.then.named"),
+        (agent().tool_choice(named()), "tool_choice.named"),
+        (agent().opening(gather), "opening.gather.tool"),
+        (agent().tools_named(["lok"]), "tools"),
+    ] {
+        let look = ScriptedTool::echoing(spec("look").read_only());
+        let builder = builder(ScriptedModel::new()).tool(Arc::new(look));
+        let error = builder.agent(agent.build().unwrap()).build().unwrap_err();
+        let told = format!("agents.reader.{key}: \"lok\" names no tool (did you mean look?)");
+        assert!(error.to_string().starts_with(&told), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

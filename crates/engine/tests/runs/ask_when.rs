@@ -7,7 +7,7 @@ use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use serde::Deserialize;
 
-use crate::support::{builder, hear, request};
+use crate::support::{builder, hear, policy, request};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -57,4 +57,34 @@ fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
     assert!(error.starts_with(expected), "{error}");
     // The tools of servers come and go.
     assert!(of("shop__refund").is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_names_a_function_decides_by_it_and_one_that_is_not_given_is_an_error() {
+    let rules = "[rules.large]\nanswer = 'deny'\ntools = ['refund']\nwhen = 'is_large'";
+    let model = || {
+        let model = ScriptedModel::new().then(reply::calls([
+            ("refund", r#"{"amount":500}"#),
+            ("refund", r#"{"amount":5}"#),
+        ]));
+        model.then(reply::text("Done."))
+    };
+    let refund = || Arc::new(ScriptedTool::echoing(spec("refund").idempotent()));
+    let tool = refund();
+    let with = builder(model()).policy(policy(rules));
+    let orchestrator = with
+        .tool(tool.clone())
+        .rule_function("is_large", |refund: &Refund| refund.amount > 100)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(tool.count(), 1);
+    assert!(heard.results()[0].failure.is_some() && heard.results()[1].failure.is_none());
+    let without = builder(model()).policy(policy(rules));
+    let error = without.tool(refund()).build().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "rules.large.when: unknown function \"is_large\"; there are none: give it with `rule_function`"
+    );
 }

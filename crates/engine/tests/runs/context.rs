@@ -208,6 +208,97 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
     assert_eq!(contexts(None, Some(2_000)).await, Some(2_000));
 }
 
+/// Two models, of which the second serves what the configuration says of `router`.
+fn large_and_small(small: ScriptedModel, written: &str) -> Orchestrator {
+    let large = ScriptedModel::always(reply::text("word ".repeat(500))).with_context(100_000);
+    builder(ScriptedModel::new())
+        .model(Role::REASONING, Arc::new(large))
+        .model(Role::ROUTER, Arc::new(small))
+        .tool(Arc::new(long()))
+        .policy(policy(written))
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent() {
+    let gathers =
+        "opening = { gather = { role = 'router', tool = 'read', default_arguments = '{}' } }";
+    for (setting, bound) in [
+        ("first_role = 'router'", 2_000),
+        ("after_calls_role = 'router'", 2_000),
+        (gathers, 2_000),
+        ("compaction = { summarize = { role = 'router' } }", 100_000),
+        ("digest_after = 9", 100_000),
+    ] {
+        let written = format!("[agents.main_thread]\n{setting}\n");
+        let small = || ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(2_000);
+        let orchestrator = large_and_small(small(), &written);
+        let heard = hear(&orchestrator, request("go")).await;
+        heard.assert_valid(RunStatus::Done);
+        let root = crate::written_agents::started(&heard).root;
+        assert_eq!(root.context_tokens, Some(bound), "{setting}");
+        // And what cannot fit it is refused, by its name.
+        let small = small().named(neuraxis_core::ModelRef::new("test", "small"));
+        let orchestrator = large_and_small(small, &written);
+        let asked = orchestrator.stream(request(&"word".repeat(4_000))).await;
+        match asked {
+            Ok(_) => assert_eq!(bound, 100_000, "{setting}"),
+            Err(error) => {
+                let told = error.to_string();
+                assert!(
+                    told.contains("2000 tokens of context of test/small"),
+                    "{told}"
+                );
+                assert_eq!(bound, 2_000, "{setting}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_bounded_by_the_smallest_model_of_its_turns_too() {
+    let written = "[agents.main_thread]\nagents = ['below']\n[agents.below]\nfirst_role = 'router'";
+    let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(2_000);
+    let heard = hear(&large_and_small(small, written), request("go")).await;
+    let spec = crate::written_agents::started(&heard);
+    assert_eq!(spec.root.context_tokens, Some(100_000));
+    let below = spec.agents.values().find(|it| it.profile.name == "below");
+    assert_eq!(below.unwrap().context_tokens, Some(2_000));
+}
+
+#[tokio::test]
+async fn what_is_to_be_summed_up_is_cut_to_what_the_model_holds_that_sums_up() {
+    let summarizer = ScriptedModel::always(reply::text("They said word."));
+    let summarizer = Arc::new(summarizer.with_context_when_asked(1_000));
+    let answers = ScriptedModel::always(reply::text("word ".repeat(1_500)));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, Arc::new(answers.with_context(8_000)))
+        .model(Role::ROUTER, summarizer.clone())
+        .build()
+        .unwrap();
+    for _ in 0..8 {
+        hear(&orchestrator, request(&"please ".repeat(60)))
+            .await
+            .assert_valid(RunStatus::Done);
+    }
+    let asked = summarizer.requests();
+    assert!(!asked.is_empty(), "nothing was summed up");
+    for request in asked {
+        let bytes: usize = request
+            .messages
+            .messages()
+            .iter()
+            .map(|it| it.text().len())
+            .sum();
+        let reply = request.max_output_tokens.unwrap();
+        assert!(
+            bytes / 3 + usize::try_from(reply).unwrap() <= 1_020,
+            "{bytes} bytes, {reply}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_run_on() {
     let store = Arc::new(MemoryStore::new());

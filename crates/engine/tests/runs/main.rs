@@ -8,6 +8,8 @@
 mod agents;
 mod agents_in_sessions;
 mod answers;
+#[cfg(feature = "typed")]
+mod answers_of_agents;
 mod approvals;
 mod ask_when;
 mod brought;
@@ -16,6 +18,7 @@ mod channels;
 mod client_tools;
 mod clocks;
 mod closings;
+mod conduct;
 mod context;
 mod crashes;
 mod delivery;

@@ -198,3 +198,29 @@ async fn a_run_without_a_session_checks_what_it_is_given_too() {
         "image/png, 16 bytes cannot be sent: test/reader takes text alone"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_model_that_serves_a_turn_has_to_take_what_an_agent_alone_is_given() {
+    for (setting, is_taken) in [
+        ("after_calls_role = 'router'", false),
+        ("first_role = 'router'", false),
+        ("digest_after = 2", true),
+    ] {
+        let written = format!("[agents.main_thread]\n{setting}");
+        let agent = neuraxis_engine::Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(named("seer", IMAGES)))
+            .model(Role::ROUTER, Arc::new(named("reader", MediaTypes::NONE)))
+            .policy(crate::support::policy(&written))
+            .build_agent()
+            .unwrap();
+        let parts = vec![Part::text("What is it?"), Part::Media(picture())];
+        let ran = agent.run(vec![Message::User { parts }], None).await;
+        match ran {
+            Ok(done) => assert!(is_taken, "{setting}: {}", done.content),
+            Err(error) => {
+                assert!(!is_taken, "{setting}");
+                assert!(error.to_string().contains("test/reader"), "{error}");
+            }
+        }
+    }
+}

@@ -13,7 +13,7 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::StoreError;
-use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::json;
 
 use crate::support::{builder, hear, helper, policy, request};
@@ -126,6 +126,39 @@ async fn the_step_that_started_a_sub_agent_says_what_that_came_to() {
     assert_eq!(agents[0]["turns"], 1);
     assert!(agents[0]["usage"].is_object());
     assert_eq!(agents[1], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_tools_of_a_sub_agent_say_of_their_calls_joins_the_step_that_started_it() {
+    let mut output = neuraxis_core::ToolOutput::new(neuraxis_core::JsonText::from_text("1"));
+    output.metadata = Some(neuraxis_core::JsonText::from_text(r#"{"pages":3}"#));
+    let look = ScriptedTool::always(spec("look").read_only(), Act::output(output));
+    let below = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Three pages."));
+    let reader = crate::support::helper("reader", &["look"]).build().unwrap();
+    let lead = ScriptedModel::new()
+        .then(reply::calls([("reader", r#"{"task":"read"}"#)]))
+        .then(reply::text("Done."));
+    let orchestrator = builder(lead)
+        .model(Role::CODING, Arc::new(below))
+        .tool(Arc::new(look))
+        .agent_tool(reader)
+        .build()
+        .unwrap();
+    let result = orchestrator.handle(request("go")).await.unwrap();
+    let calls = result
+        .steps
+        .iter()
+        .filter(|step| step.kind == StepType::ToolCall);
+    let said: Vec<_> = calls.map(|step| step.metadata.to_map()).collect();
+    let read = json!({"pages": 3});
+    assert_eq!(said[0]["agents"][0]["tool_metadata"][0]["metadata"], read);
+    assert_eq!(
+        said[0]["agents"][0]["tool_metadata"][0]["tool_name"],
+        "look"
+    );
+    assert_eq!(said[1]["tool_metadata"], read);
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,6 +62,10 @@ async fn a_failed_call_ends_the_run_where_the_agent_of_a_program_or_a_deployment
     let ended = (done.finish_reason, done.status);
     assert_eq!(ended, (FinishReason::ToolError, RunStatus::Failed));
     assert_eq!(done.tool_calls[0].result.as_str(), r#"{"error":"dark"}"#);
+    assert_eq!(
+        done.content,
+        "I stopped because the tool \"look\" failed: dark"
+    );
     let done = run(model(), &blind(), |agent| agent).await;
     assert_eq!(done.content, "I saw nothing.");
 

@@ -5,15 +5,33 @@ use std::sync::Arc;
 use neuraxis::memory::MemoryStore;
 use neuraxis::{Orchestrator, Role};
 use neuraxis_server::{Metrics, Server, Stop};
-use neuraxis_testkit::{ScriptedModel, reply};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::support::client::answer;
+use crate::support::in_process::InProcess;
 use crate::support::program::{id_of, make_key};
 use crate::support::{Client, Program};
 
 const ID: &str = "x-request-id";
+
+#[tokio::test]
+async fn tools_are_told_the_id_of_the_request_that_they_work_for() {
+    let model = ScriptedModel::new().then(reply::calls([("look", "{}")]));
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model.then(reply::text("Seen."))))
+        .tool(look.clone())
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let turn = server.client().post("/api/v1/sessions/s1/turns");
+    let turn = turn.header(ID, "ours-1").json(&json!({"message": "Look."}));
+    assert!(turn.send().await.unwrap().status().is_success());
+    assert_eq!(look.calls()[0].context.request_id(), Some("ours-1"));
+}
 
 #[tokio::test]
 async fn every_answer_carries_the_id_of_its_request_and_a_problem_says_it_besides() {

@@ -74,6 +74,53 @@ fn what_is_wrong_in_a_file_is_named_with_its_place_and_the_nearest_key() {
 }
 
 #[test]
+fn a_table_that_takes_one_key_is_told_of_by_the_key_that_is_too_much() {
+    for (text, told) in [
+        (
+            "no_calls = { remind = { prompt = 'x', at_most = 1 }, x = 1 }",
+            "unknown key \"x\" in [agents.main_thread.no_calls]",
+        ),
+        (
+            "no_calls = { at_most = 1, remind = { prompt = 'x', at_most = 1 } }",
+            "unknown key \"at_most\" in [agents.main_thread.no_calls]",
+        ),
+        (
+            "compaction = { drop = true, summarize = { role = 'router' } }",
+            "unknown key \"drop\" in [agents.main_thread.compaction]",
+        ),
+        (
+            "no_calls = 'fnish'",
+            "agents.main_thread.no_calls: unknown value \"fnish\" (did you mean finish?)",
+        ),
+        (
+            "no_calls = { remind = { prompt = 'x', at_mst = 1 } }",
+            "unknown key \"at_mst\" in [agents.main_thread.no_calls.remind] (did you mean at_most?)",
+        ),
+    ] {
+        let complaint = complaint_about_file(&format!("[agents.main_thread]\n{text}"));
+        assert!(complaint.contains(told), "{complaint}");
+    }
+}
+
+#[test]
+fn an_agent_whose_tool_would_be_hidden_is_refused_with_its_place() {
+    let text = "[agents.main_thread]\nagents = ['notes']\n[agents.notes]\ntool_name = 'NAME'";
+    let tools = ["read_file".parse().unwrap()];
+    for (name, is_free) in [
+        ("read_file", false),
+        ("final_answer", false),
+        ("ask_notes", true),
+    ] {
+        let machine = Machine::new().with_file("work/neuraxis.toml", &text.replace("NAME", name));
+        let checked = machine.load().unwrap().check_agents(&tools);
+        assert_eq!(checked.is_ok(), is_free, "{name}");
+        if let Err(error) = checked {
+            assert!(error.to_string().contains(":4:"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
     let complaints = [
         ("NEURAXIS_MODLES__REASONING__PROVIDER", "offline"),

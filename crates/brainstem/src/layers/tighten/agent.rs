@@ -5,7 +5,7 @@ use neuraxis_core::{AgentName, Profile};
 use super::channel::check_data;
 use super::check_limits;
 use super::faults::Faults;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Layered};
 
 pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentConfig) {
     let AgentConfig {
@@ -15,6 +15,8 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         max_cost_micro_usd: _,
         deadline: _,
         tool_timeout: _,
+        max_agents: _,
+        max_agent_depth: _,
         instructions: _,
         description: _,
         role: _,
@@ -42,6 +44,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         compaction: _,
         repeats,
         usage: _,
+        answer,
         data,
         parallel_agents,
         tool_retries,
@@ -68,6 +71,9 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
     check_conduct(faults, at, given, base);
     if !results.is_empty() && *results != base.results {
         faults.add(&format!("{at}.results"), "only a deployment may set it");
+    }
+    if !answer.is_unset() && *answer != base.answer {
+        faults.add(&format!("{at}.answer"), "only a deployment may set it");
     }
     let repeats_above = &base.repeats;
     let same = |given: Option<u32>, base: Option<u32>| given.is_none() || given == base;

@@ -18,6 +18,8 @@ pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &Cha
         max_cost_micro_usd: _,
         deadline: _,
         tool_timeout: _,
+        max_agents: _,
+        max_agent_depth: _,
         role,
         simple_role,
         complex_from,

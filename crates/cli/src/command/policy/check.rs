@@ -41,7 +41,9 @@ impl Check {
             faults: mut unknown,
             ..
         } = config.absent_tools(&names);
+        config.check_agents(&names)?;
         unknown.extend(config.policy().rules_without_command(&specs));
+        unknown.extend(config.policy().unknown_rule_functions());
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {
             let origin = config.origin(&key);

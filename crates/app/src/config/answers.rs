@@ -1,0 +1,59 @@
+//! The forms of agents' answers, `[agents.NAME.answer]`: schemas are read from the files that are named, and checked, so that a
+//! wrong one is told of with its place before an engine is wired.
+
+use std::path::Path;
+
+use neuraxis_brainstem::{AnswerConfig, PolicyConfig};
+use neuraxis_core::JsonText;
+use neuraxis_engine::AnswerSchema;
+
+use super::error::ConfigError;
+use super::{Layers, named, read};
+use crate::environment::Environment;
+
+/// Puts the schema of each file that an agent names in the place of the file's name, and checks all schemas.
+///
+/// # Errors
+///
+/// A [`ConfigError`] that names the key, if its file cannot be read, or the schema is none that can be asked for.
+pub(super) fn take_in(
+    policy: &mut PolicyConfig,
+    layers: &Layers,
+    environment: &Environment,
+) -> Result<(), ConfigError> {
+    for (name, agent) in &mut policy.agents {
+        let at = format!("agents.{name}.answer");
+        let from = match agent.answer.file {
+            Some(_) => format!("{at}.file"),
+            None => format!("{at}.schema"),
+        };
+        read_file(&mut agent.answer, &from, layers, environment)?;
+        if let Some(schema) = &agent.answer.schema {
+            let checked = AnswerSchema::from_json(schema.as_str());
+            let checked = checked.and_then(|it| match &agent.answer.name {
+                Some(name) => it.named(name),
+                None => Ok(it),
+            });
+            checked.map_err(|fault| named::wrong(layers, &from, fault.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+fn read_file(
+    answer: &mut AnswerConfig,
+    key: &str,
+    layers: &Layers,
+    environment: &Environment,
+) -> Result<(), ConfigError> {
+    let Some(file) = answer.file.take() else {
+        return Ok(());
+    };
+    if answer.schema.is_some() {
+        let why = "the schema is given, too: leave one of the two out".to_owned();
+        return Err(named::wrong(layers, key, why));
+    }
+    let path = layers.resolved(environment, key, Path::new(&file));
+    answer.schema = Some(JsonText::from_text(read::whole(&path)?));
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! How much context the models have that may serve an agent, and making its run fit the smallest of them.
+//!
+//! Not for a conversation that grows, which the machine keeps within what it is told here.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::AgentConfig;
+use neuraxis_core::{AgentName, AgentSpec, Compaction, Decision, Message, ModelRef, Role, RunSpec};
+
+use super::Engine;
+use crate::request::RequestError;
+
+impl Engine {
+    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
+    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
+    /// out.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
+    pub(crate) fn fit(
+        &self,
+        spec: &mut RunSpec,
+        messages: &[Arc<Message>],
+        asked: &str,
+    ) -> Result<(), RequestError> {
+        for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
+            self.narrow_requests(agent, asked);
+        }
+        let root = &mut spec.root;
+        let size = root.request_size(messages);
+        let decision = spec.decision.as_deref();
+        if let Some(context_tokens) = root.context_tokens
+            && size.exceeds(context_tokens)
+            && let Some(model) = self.smallest_model(root, decision)
+        {
+            return Err(RequestError::TooLarge {
+                model,
+                context_tokens,
+                size,
+            });
+        }
+        root.fit_tools(messages);
+        let left_out = &root.left_out;
+        spec.agents.retain(|tool, _| !left_out.contains(tool));
+        for agent in spec.agents.values_mut() {
+            agent.fit_tools(&[]);
+        }
+        Ok(())
+    }
+
+    /// Returns the smallest context, in tokens, of the models that serve these roles, as far as it is known of any.
+    pub(super) fn smallest_context<'a>(
+        &self,
+        roles: impl Iterator<Item = &'a Role>,
+        decision: Option<&Decision>,
+    ) -> Option<u64> {
+        let models = roles.filter_map(|role| self.model(role, decision));
+        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
+        contexts.min()
+    }
+
+    /// Lets the models find out how much context they have that may serve an agent, and those that may serve the agents that
+    /// it starts, by the roles that these name.
+    pub(crate) async fn learn_contexts_of(
+        &self,
+        agent: &AgentSpec,
+        decision: Option<&Decision>,
+        below: &[Role],
+    ) {
+        let besides = decision.into_iter().flat_map(roles_besides);
+        let serving = agent.turn_roles().chain(besides).chain(below);
+        let serving: Vec<&Role> = serving.collect();
+        self.learn_contexts(&serving).await;
+        // Nothing is summed up in a context of which nobody knows when it is full.
+        if let Compaction::Summarize { role } = &agent.profile.compaction
+            && self
+                .smallest_context(agent.turn_roles(), decision)
+                .is_some()
+        {
+            self.learn_contexts(&[role]).await;
+        }
+    }
+
+    /// Lets the models that serve these roles find out how much context they have, where that is not known yet.
+    async fn learn_contexts(&self, roles: &[&Role]) {
+        for role in roles {
+            if let Some((_, model)) = self.model(role, None)
+                && model.info().context_tokens.is_none()
+            {
+                model.learn_context().await;
+            }
+        }
+    }
+
+    /// Gives an agent no more context than the smallest model has that may come to serve it.
+    pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
+        let contexts = self.smallest_context(roles_besides(decision), Some(decision));
+        agent.context_tokens = contexts.into_iter().chain(agent.context_tokens).min();
+    }
+
+    /// Returns the roles that an agent names, and the agents that it may come to start.
+    pub(crate) fn roles_below(&self, name: &AgentName) -> Vec<Role> {
+        let agents = self
+            .policy
+            .sub_agents(name)
+            .into_values()
+            .chain([name.clone()]);
+        let configs = agents.filter_map(|agent| self.policy.agent(&agent));
+        configs.flat_map(AgentConfig::roles).cloned().collect()
+    }
+
+    /// Names the model with the smallest context of those that may serve an agent; that of its role where nothing is known of
+    /// any.
+    fn smallest_model(&self, agent: &AgentSpec, decision: Option<&Decision>) -> Option<ModelRef> {
+        let besides = decision.into_iter().flat_map(roles_besides);
+        let roles = agent.turn_roles().chain(besides);
+        let models = roles.filter_map(|role| self.model(role, decision));
+        let infos = models.map(|(_, model)| model.info());
+        let smallest = infos.min_by_key(|info| info.context_tokens.unwrap_or(u64::MAX));
+        smallest.map(|info| info.model)
+    }
+}
+
+/// Returns the roles that may come to serve an agent besides its own.
+fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
+    let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
+    let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
+    routed.chain(larger)
+}

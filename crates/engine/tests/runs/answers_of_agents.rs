@@ -1,0 +1,202 @@
+//! Agents whose answers have a form of their own: alone, in a session, and as another's tool.
+
+use std::sync::Arc;
+
+use neuraxis_core::{Message, RecordBody, Role, RunStatus, ToolChoice};
+use neuraxis_engine::{Agent, AgentBuilder, AnswerFault, AnswerSchema, BuildError};
+use neuraxis_testkit::{ScriptedModel, reply};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::support::{builder, hear, policy, request};
+use crate::written_agents::{look, named};
+
+/// What a reviewer finds.
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Verdict {
+    is_fine: bool,
+}
+
+/// The same, as a deployment writes it.
+const WRITTEN: &str = r#"
+    [agents.reviewer.answer]
+    retries = 1
+    [agents.reviewer.answer.schema]
+    title = "Verdict"
+    type = "object"
+    required = ["is_fine"]
+    properties.is_fine.type = "boolean"
+"#;
+
+/// And as a text.
+const AS_TEXT: &str = r#"
+    [agents.reviewer]
+    answer = { schema = '{"type":"object","required":["is_fine"],"properties":{"is_fine":{"type":"boolean"}}}', retries = 1 }
+"#;
+
+fn reviewer() -> AgentBuilder {
+    Agent::builder("reviewer").answer::<Verdict>()
+}
+
+/// Says something else first, then gives the answer: by the tool where there is one, otherwise as text.
+fn mending() -> ScriptedModel {
+    ScriptedModel::answering(|request| {
+        let messages = request.messages.messages();
+        let was_told = messages
+            .iter()
+            .any(|it| it.text().contains("This is no answer yet"));
+        let delivers = request
+            .tools
+            .iter()
+            .any(|tool| tool.name.as_str() == "final_answer");
+        match (
+            was_told,
+            delivers && request.tool_choice != ToolChoice::None,
+        ) {
+            (false, _) => reply::text("It is fine."),
+            (true, true) => reply::calls([("final_answer", r#"{"is_fine":true}"#)]),
+            (true, false) => reply::text(r#"{"is_fine":true}"#),
+        }
+    })
+}
+
+#[tokio::test]
+async fn an_agent_answers_in_its_form_alone_with_and_without_tools() {
+    for with_tool in [false, true] {
+        let agent = reviewer().model(Arc::new(mending()));
+        let agent = match with_tool {
+            true => agent.tool(look()),
+            false => agent,
+        };
+        let agent = agent.build().unwrap();
+        let done = agent.execute(None, "1 + 1").await.unwrap();
+        let answer: Verdict = done.answer.unwrap().decode().unwrap();
+        assert_eq!(answer, Verdict { is_fine: true });
+        let hi = vec![Message::user("1 + 1")];
+        let (run, _events) = agent.stream(hi, None).await.unwrap();
+        assert!(run.execution().await.answer.is_some());
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_value_takes_the_place_of_the_agents_own_form() {
+    let model = Arc::new(ScriptedModel::always(reply::text(r#"{"total":2}"#)));
+    let schema =
+        r#"{"type":"object","required":["total"],"properties":{"total":{"type":"integer"}}}"#;
+    let agent = reviewer().model(model.clone()).build().unwrap();
+    let other = agent
+        .clone()
+        .with_answer(AnswerSchema::from_json(schema).unwrap());
+    let (run, _events) = other
+        .stream(vec![Message::user("1 + 1")], None)
+        .await
+        .unwrap();
+    let done = run.execution().await;
+    assert_eq!(done.answer.unwrap().as_str(), r#"{"total":2}"#);
+    // The agent itself is as it was.
+    let done = agent.execute(None, "1 + 1").await.unwrap();
+    assert!(
+        matches!(done.answer_fault, Some(AnswerFault::NotSchema(_))),
+        "{done:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deployment_gives_it() {
+    let ask = || request("1 + 1").agent(named("reviewer"));
+    for written in [WRITTEN, AS_TEXT] {
+        let orchestrator = builder(mending()).tool(look()).policy(policy(written));
+        let heard = hear(&orchestrator.build().unwrap(), ask()).await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
+        // It may be told once, and no more.
+        let never = ScriptedModel::always(reply::text("It is fine."));
+        let never = Arc::new(never);
+        let orchestrator = builder(ScriptedModel::new())
+            .model(Role::REASONING, never.clone())
+            .policy(policy(written));
+        let heard = hear(&orchestrator.build().unwrap(), ask()).await;
+        assert_eq!(
+            (heard.result.status, never.requests().len()),
+            (RunStatus::Failed, 2)
+        );
+        assert!(heard.result.answer_fault.is_some());
+    }
+    let agent = reviewer().build().unwrap();
+    let orchestrator = builder(mending())
+        .tool(look())
+        .agent(agent)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, ask()).await;
+    assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
+    // Other agents answer with a text.
+    let heard = hear(&orchestrator, request("1 + 1")).await;
+    assert_eq!(
+        (heard.result.answer, heard.result.answer_fault),
+        (None, None)
+    );
+    // A request that asks for another form gets that.
+    let schema =
+        r#"{"type":"object","required":["other"],"properties":{"other":{"type":"string"}}}"#;
+    let other = ask().answer(AnswerSchema::from_json(schema).unwrap());
+    assert!(hear(&orchestrator, other).await.result.answer.is_none());
+}
+
+/// Leads, and says what the reviewer's result was.
+fn leading(reviews: fn() -> neuraxis_core::Reply) -> ScriptedModel {
+    ScriptedModel::answering(move |request| {
+        let messages = request.messages.messages();
+        let asks = request
+            .tools
+            .iter()
+            .any(|tool| tool.name.as_str() == "reviewer");
+        let result = messages.iter().find_map(|message| match message.as_ref() {
+            Message::Tool(tool) => Some(tool.content.as_str().to_owned()),
+            _ => None,
+        });
+        match (asks, result) {
+            (true, Some(result)) => reply::text(result),
+            (true, None) => reply::calls([("reviewer", r#"{"task":"1 + 1"}"#)]),
+            (false, _) => reviews(),
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_caller_reads_the_answer_of_an_agent_with_a_form_as_json_and_nothing_that_does_not_fit() {
+    let heard = |reviews: fn() -> neuraxis_core::Reply| async move {
+        let below = Agent::builder("reviewer")
+            .tools_named(["none_*"])
+            .answer::<Verdict>();
+        let lead = Agent::builder("lead").agent(below.build().unwrap());
+        let orchestrator = builder(leading(reviews)).agent(lead.build().unwrap());
+        let orchestrator = orchestrator.build().unwrap();
+        hear(&orchestrator, request("go").agent(named("lead"))).await
+    };
+    let fits = heard(|| reply::text("```json\n{\"is_fine\":false}\n```")).await;
+    fits.assert_valid(RunStatus::Done);
+    assert_eq!(fits.result.reply, r#"{"is_fine":false}"#);
+    let wrong = heard(|| reply::text("It is fine.")).await;
+    assert!(
+        wrong.result.reply.contains("the agent gave no answer"),
+        "{}",
+        wrong.result.reply
+    );
+    let asked_again = wrong.records();
+    let asked_again = asked_again.iter().filter(|record| {
+        matches!(&record.body, RecordBody::PromptInjected(_)) && record.agent.0 == 1
+    });
+    assert!(asked_again.count() >= 2, "{:?}", wrong.kinds());
+    neuraxis_engine::replay(&Default::default(), &fits.records()).unwrap();
+}
+
+#[test]
+fn a_form_that_cannot_be_asked_for_is_refused_when_the_agent_is_built() {
+    let list = Agent::builder("a").answer::<Vec<u8>>().build().unwrap_err();
+    assert!(matches!(list, BuildError::Answer { .. }), "{list}");
+    let wrong = "[agents.a]\nanswer = { schema = '{\"type\":\"array\"}' }";
+    let orchestrator = builder(ScriptedModel::new()).policy(policy(wrong));
+    let error = orchestrator.build().unwrap_err();
+    assert!(matches!(error, BuildError::Answer { .. }), "{error}");
+}
