@@ -173,6 +173,7 @@ fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     let mut secrets = configured::secrets(config.models(), environment);
     secrets.extend(found::secrets(environment));
     secrets.extend(crate::web::secret(config, environment));
+    secrets.extend(config.mcp().secrets(environment));
     secrets
 }
 
