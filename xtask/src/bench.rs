@@ -2,7 +2,8 @@
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
 //! `--wire`: what reading a streamed reply costs, and how late it is heard. `cargo xtask bench server`: what the server adds to
 //! a stream, beside a bare axum server; that table is kept in `target/bench-server.md`. With `--turns`: how many turns it takes
-//! a second on each store, kept in `target/bench-turns.md`.
+//! a second on each store, kept in `target/bench-turns.md`. `cargo xtask bench research`: what researchers that work at the
+//! same time cost.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -46,6 +47,8 @@ pub(crate) struct Options {
 enum What {
     /// What the server adds to a stream.
     Server,
+    /// What researchers that work at the same time cost.
+    Research,
 }
 
 impl Options {
@@ -67,9 +70,18 @@ impl Options {
         command
     }
 
+    fn research(&self) -> Command {
+        let profile = if self.dev { "dev" } else { "bench" };
+        let mut command = cargo("bench --package neuraxis --bench research");
+        command.args(["--profile", profile]);
+        command
+    }
+
     fn command(&self) -> Command {
-        if let Some(What::Server) = self.what {
-            return self.server();
+        match self.what {
+            Some(What::Server) => return self.server(),
+            Some(What::Research) => return self.research(),
+            None => {}
         }
         if self.turn_loop {
             return cargo("bench --package neuraxis --bench loop");
