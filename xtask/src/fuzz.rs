@@ -56,12 +56,16 @@ enum Target {
     Config,
     /// Files of cases.
     Eval,
+    /// Messages of MCP servers.
+    Frames,
     /// Patches of files.
     Patch,
     /// Logs of runs.
     Record,
     /// Exported sessions.
     Archive,
+    /// Answers whose citations are checked.
+    Citations,
     /// Command lines.
     Command,
     /// URLs that a model or a redirect names.
@@ -80,9 +84,11 @@ impl Target {
             Self::Markup => "markup",
             Self::Config => "config",
             Self::Eval => "eval",
+            Self::Frames => "frames",
             Self::Patch => "patch",
             Self::Record => "record",
             Self::Archive => "archive",
+            Self::Citations => "citations",
             Self::Command => "command",
             Self::Url => "url",
         }
@@ -97,9 +103,11 @@ impl Target {
             | Self::Messages
             | Self::Errors
             | Self::Markup => WIRE,
-            Self::Command
+            Self::Citations
+            | Self::Command
             | Self::Config
             | Self::Eval
+            | Self::Frames
             | Self::Patch
             | Self::Record
             | Self::Archive
@@ -114,9 +122,14 @@ impl Target {
             Self::Responses => "adapters/openai",
             Self::Messages => "adapters/anthropic",
             Self::Sse | Self::Chat | Self::Errors => "adapters/wire",
-            Self::Config | Self::Eval | Self::Patch | Self::Record | Self::Archive | Self::Url => {
-                "app"
-            }
+            Self::Citations
+            | Self::Config
+            | Self::Eval
+            | Self::Frames
+            | Self::Patch
+            | Self::Record
+            | Self::Archive
+            | Self::Url => "app",
             Self::Command => "brainstem",
         };
         let crates = workspace_root().join("crates");

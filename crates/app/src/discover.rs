@@ -178,6 +178,7 @@ fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     secrets.extend(found::secrets(environment));
     secrets.extend(crate::web::secret(config, environment));
     secrets.extend(crate::secrecy::secrets(config, environment));
+    secrets.extend(config.mcp().secrets(environment));
     secrets
 }
 

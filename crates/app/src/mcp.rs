@@ -47,9 +47,18 @@ pub fn start_mcp_server(
     environment: &Environment,
     name: &str,
 ) -> Option<Result<Arc<McpServer>, McpFault>> {
+    start(config, environment, name, pins(environment))
+}
+
+fn start(
+    config: &Config,
+    environment: &Environment,
+    name: &str,
+    pins: Arc<dyn Pins>,
+) -> Option<Result<Arc<McpServer>, McpFault>> {
     let section = config.mcp().servers.get(name)?;
     let resolved = section.resolved(name, environment);
-    let started = resolved.and_then(|it| Ok(McpServer::start(it, pins(environment))?));
+    let started = resolved.and_then(|it| Ok(McpServer::start(it, pins)?));
     Some(started)
 }
 
@@ -57,13 +66,14 @@ impl McpServers {
     /// Begins to connect to all that are enabled.
     pub(crate) fn start(config: &Config, environment: &Environment) -> Self {
         let mut all = Self::default();
+        let pins = pins(environment);
         let enabled = config
             .mcp()
             .servers
             .iter()
             .filter(|(_, section)| section.enabled);
         for (name, section) in enabled {
-            match start_mcp_server(config, environment, name) {
+            match start(config, environment, name, Arc::clone(&pins)) {
                 Some(Ok(server)) => all.servers.push(Started {
                     server,
                     name: name.clone(),

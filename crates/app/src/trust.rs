@@ -132,6 +132,7 @@ impl TrustList {
     ///
     /// A [`TrustError`], when the list cannot be read or written.
     pub fn forget(&self, folder: &Path) -> Result<bool, TrustError> {
+        let _lock = file::Lock::of(&self.file)?;
         let mut answers = self.read()?;
         let before = answers.folders.len();
         let name = folder.to_str();
@@ -151,6 +152,7 @@ impl TrustList {
                 folder: folder.to_owned(),
             });
         };
+        let _lock = file::Lock::of(&self.file)?;
         let mut answers = self.read()?;
         answers.folders.retain(|answered| answered.folder != name);
         answers.folders.push(Answered {

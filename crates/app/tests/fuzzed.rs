@@ -13,10 +13,15 @@
 
 #[path = "../fuzz/src/archive.rs"]
 mod archive;
+#[path = "../fuzz/src/citations.rs"]
+mod citations;
 #[path = "../fuzz/src/config.rs"]
 mod config;
 #[path = "../fuzz/src/eval.rs"]
 mod eval;
+#[cfg(unix)]
+#[path = "../fuzz/src/frames.rs"]
+mod frames;
 #[path = "../fuzz/src/patch.rs"]
 mod patch;
 #[path = "../fuzz/src/record.rs"]
@@ -72,6 +77,10 @@ impl Chance {
 }
 
 fn check(folder: &str, check: fn(&[u8])) {
+    check_made(folder, MADE, check);
+}
+
+fn check_made(folder: &str, made: u64, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus")
         .join(folder);
@@ -87,9 +96,14 @@ fn check(folder: &str, check: fn(&[u8])) {
         check(input);
     }
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..MADE {
+    for _ in 0..made {
         check(&chance.changed(&inputs));
     }
+}
+
+#[test]
+fn no_link_of_an_answer_that_was_checked_leads_to_a_page_that_was_not_read() {
+    check("citations", citations::citations);
 }
 
 #[test]
@@ -115,6 +129,13 @@ fn a_record_is_written_as_it_was_read_and_a_run_is_rebuilt_or_refused() {
 #[test]
 fn an_archive_that_is_whole_comes_out_of_a_store_as_it_went_in() {
     check("archive", archive::archive);
+}
+
+#[cfg(unix)]
+#[test]
+fn whatever_an_mcp_server_writes_its_connection_stands_or_fails_and_what_is_kept_is_bounded() {
+    // Each starts a program.
+    check_made("frames", 30, frames::frames);
 }
 
 #[test]

@@ -2,16 +2,21 @@
 //!
 //! Tools say which pages they read ([`Source`]). Where a profile has its answers checked ([`Citations`]), each link of an
 //! answer that leads to such a page becomes a number into a list of sources at its end, and each that does not is taken
-//! out: a model may make up an address, and nobody can tell from the sound of it. Not for the addresses in code.
+//! out: a model may make up an address, and nobody can tell from the sound of it. Whatever a link leads to is a citation,
+//! but for places of the answer itself and mail addresses, and so is an address that stands in the text, or alone in
+//! inline code. Not for the addresses in blocks of code and in commands.
 
+mod addresses;
 mod links;
 mod list;
+mod tags;
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use links::{Mark, Target, edits};
+use addresses::read_at;
+use links::{Edit, Mark, Target, edits};
 use list::OwnList;
 
 /// The most pages that a run remembers; later ones cannot be cited.
@@ -22,6 +27,9 @@ const MAX_TITLE_CHARS: usize = 150;
 
 /// The longest address that is remembered, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
+
+/// How often an answer is looked at anew; each time something goes.
+const MAX_PASSES: usize = 64;
 
 /// The heading of the list of sources, unless the model wrote one.
 const HEADING: &str = "**Sources**";
@@ -98,41 +106,31 @@ pub enum Citations {
 
 /// An answer whose citations were checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Cited {
+#[non_exhaustive]
+pub struct Cited {
     /// The answer, with its list of sources at the end.
-    pub(crate) text: String,
+    pub text: String,
     /// The pages that it cites, in the order of their numbers.
-    pub(crate) sources: Vec<Source>,
+    pub sources: Vec<Source>,
     /// The addresses that were taken out, and the numbers that led nowhere.
-    pub(crate) removed: Vec<String>,
+    pub removed: Vec<String>,
 }
 
-/// Checks the citations of an answer against what was read.
-///
-/// Doing so twice changes nothing more.
-pub(crate) fn cite(answer: &str, read: &[Source]) -> Cited {
+/// Checks the citations of an answer against what was read, as is done for a profile with [`Citations::Checked`].
+pub fn cite(answer: &str, read: &[Source]) -> Cited {
     let own = OwnList::of(answer);
     let mut cited = Cited::default();
     let body = own.body(answer);
-    let mut text = String::with_capacity(answer.len());
-    let mut copied = 0;
-    for edit in edits(body, &own) {
-        let mut numbers = Vec::new();
-        for target in &edit.targets {
-            numbers.extend(cited.number(target, read));
+    let mut text = cited.edited(body, edits(body, &own), read);
+    // What is taken out may make a link of what was none before.
+    for _ in 0..MAX_PASSES {
+        let mut more = edits(&text, &OwnList::default());
+        more.retain(|edit| edit.mark != Mark::Numbered);
+        if more.is_empty() {
+            break;
         }
-        text.push_str(body.get(copied..edit.range.start).unwrap_or_default());
-        copied = edit.range.end;
-        let is_bare = matches!(edit.mark, Mark::Bare);
-        if is_bare {
-            take_off_brackets(&mut text, body, &mut copied);
-        }
-        edit.write(&mut text, &numbers);
-        if is_bare && numbers.is_empty() {
-            close_gap(&mut text, body.get(copied..).unwrap_or_default());
-        }
+        text = cited.edited(&text, more, read);
     }
-    text.push_str(body.get(copied..).unwrap_or_default());
     // A list with a heading of its own names what was used, cited or not.
     for entry in own.entries() {
         cited.number(&Target::Url(entry.to_owned()), read);
@@ -141,10 +139,34 @@ pub(crate) fn cite(answer: &str, read: &[Source]) -> Cited {
 }
 
 impl Cited {
+    /// Puts numbers in the places where something is cited.
+    fn edited(&mut self, body: &str, edits: Vec<Edit>, read: &[Source]) -> String {
+        let mut text = String::with_capacity(body.len());
+        let mut copied = 0;
+        for edit in edits {
+            let mut numbers = Vec::new();
+            for target in &edit.targets {
+                numbers.extend(self.number(target, read));
+            }
+            text.push_str(body.get(copied..edit.range.start).unwrap_or_default());
+            copied = edit.range.end;
+            let is_alone = matches!(edit.mark, Mark::Bare | Mark::Numbered);
+            if is_alone {
+                take_off_brackets(&mut text, body, &mut copied);
+            }
+            write_numbers(&mut text, edit.mark, &numbers);
+            if is_alone && numbers.is_empty() {
+                close_gap(&mut text, body.get(copied..).unwrap_or_default());
+            }
+        }
+        text.push_str(body.get(copied..).unwrap_or_default());
+        text
+    }
+
     /// Returns the number of a page that was read; notes what is taken out otherwise.
     fn number(&mut self, target: &Target, read: &[Source]) -> Option<usize> {
         let found = match target {
-            Target::Url(url) => read.iter().find(|source| source.is_at(url)),
+            Target::Url(url) => read_at(url, read),
             Target::Nowhere(_) => None,
         };
         let Some(source) = found else {
@@ -198,6 +220,21 @@ impl Cited {
         }
         self
     }
+}
+
+/// Writes the numbers of the pages that are cited at a place.
+fn write_numbers(text: &mut String, mark: Mark, numbers: &[usize]) {
+    let numbers = numbers.iter().map(|number| format!("[{number}]"));
+    let numbers = numbers.collect::<String>();
+    // The words of a link may be its address, which has become the number by now.
+    if mark == Mark::Behind && (numbers.is_empty() || text.ends_with(&numbers)) {
+        return;
+    }
+    if mark == Mark::Behind {
+        text.truncate(text.trim_end_matches(' ').len());
+        text.push(' ');
+    }
+    text.push_str(&numbers);
 }
 
 /// Takes off the brackets around an address: a number has its own.

@@ -85,7 +85,7 @@ pub use uuid;
 
 pub use advised_call::{AdvisedCall, CallAdvice};
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
-pub use citations::{Citations, Source};
+pub use citations::{Citations, Cited, Source, cite};
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
     Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,

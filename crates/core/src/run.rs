@@ -27,6 +27,7 @@ mod resumed;
 mod room;
 mod schedule;
 mod self_check;
+mod shares;
 mod start;
 mod subagents;
 mod time_passed;

@@ -15,15 +15,16 @@ use std::sync::Arc;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Stats;
 use neuraxis_core::{
-    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, ToolCallId,
-    Transcript,
+    ContentHash, InboxEntry, InboxInput, InputId, JsonText, Message, Record, RunId, RunStatus, Seq,
+    SessionId, SessionMetrics, Steered, ToolCallId, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session, SessionFilter,
-    SessionStore, StatsFilter, StoreError,
+    ChainHead, Ids, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session,
+    SessionFilter, SessionStore, StatsFilter, StoreError,
 };
 use serde::Serialize;
 
+use crate::engine::UuidV7;
 pub use archive::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
     check_archive,
@@ -251,6 +252,21 @@ impl Sessions {
     /// Only what can befall the store itself.
     pub async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
         self.store.stats(filter).await
+    }
+
+    /// Says something to a run, as its user. Whichever process drives it hears it within some seconds, and has it join after
+    /// the current batch of tool calls; one that nobody drives is left as it is, and hears it when it goes on.
+    /// [`Runs::steer`](crate::Runs::steer) takes it up, too.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::RunEnded`]; [`StoreError::InboxFull`]; [`StoreError::Invalid`], for a text
+    /// that cannot be kept.
+    pub async fn steer(&self, run: RunId, message: impl Into<String>) -> Result<(), StoreError> {
+        let id = InputId::new(UuidV7.new_id().to_string());
+        let steered = Steered::new(id, Arc::new(Message::user(message)));
+        let entry = InboxEntry::new(InboxInput::Steered(steered));
+        self.store.post(run, &entry).await
     }
 
     /// Returns a run in a few words.

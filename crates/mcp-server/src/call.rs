@@ -8,6 +8,7 @@
 mod ask;
 mod follow;
 mod given_up;
+mod person;
 
 use std::sync::Arc;
 
@@ -20,10 +21,13 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
+use tokio_util::sync::DropGuard;
 
 use self::ask::Asked;
 use self::follow::{Followed, Stopped, lost};
 use self::given_up::{GIVEN_UP, GivenUp};
+use self::person::PersonAtClient;
+use crate::log_messages::LogMessages;
 use crate::offers::Offer;
 use crate::outcome::{failed, of_run, refusal};
 use crate::progress::Progress;
@@ -43,6 +47,9 @@ pub(crate) struct Call<'a> {
     /// Who decides about the run's questions.
     by: String,
     progress: Progress,
+    messages: LogMessages,
+    /// Cancelled when the call is over: then its client is asked nothing more.
+    over: DropGuard,
 }
 
 /// How the person at a client is asked.
@@ -75,6 +82,10 @@ impl<'a> Call<'a> {
             asking,
             trace: trace_of(&context),
             by: format!("a person at {client}"),
+            messages: server
+                .level
+                .messages(&context.peer, context.meta.log_level()),
+            over: context.ct.child_token().drop_guard(),
             progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
             peer: context.peer,
             given_up: context.ct,
@@ -253,7 +264,11 @@ impl<'a> Call<'a> {
         let context = CallerContext::default().owned_by(owner.map(ToOwned::to_owned));
         match self.asking {
             Asking::Nobody => context,
-            Asking::ByRequest | Asking::InResult => context.approved_by(Arc::new(DecideLater)),
+            Asking::InResult => context.approved_by(Arc::new(DecideLater)),
+            Asking::ByRequest => context.approved_by(Arc::new(PersonAtClient {
+                peer: self.peer.clone(),
+                over: self.over.token().clone(),
+            })),
         }
     }
 

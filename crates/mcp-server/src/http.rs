@@ -73,8 +73,11 @@ impl HttpService {
         let config = config
             .with_cancellation_token(stop)
             .with_max_request_body_bytes(MAX_BODY_BYTES);
-        let service =
-            StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
+        let service = StreamableHttpService::new(
+            move || Ok(server.for_client()),
+            Arc::clone(&sessions),
+            config,
+        );
         Self { service, sessions }
     }
 

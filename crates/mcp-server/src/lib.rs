@@ -48,6 +48,7 @@
 mod arguments;
 mod call;
 mod http;
+mod log_messages;
 mod offers;
 mod outcome;
 mod progress;

@@ -3,7 +3,7 @@
 use neuraxis_core::{FinishReason, RunStatus};
 use neuraxis_engine::{OrchestratorResult, RequestError, WaitingApproval};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::offers::object;
 use crate::shown::words;
@@ -33,6 +33,16 @@ pub(crate) fn schema() -> JsonObject {
                 "additionalProperties": false,
             },
             "trace_id": {"type": "string", "description": "The trace, as 32 hexadecimal digits."},
+            "sources": {
+                "type": "array",
+                "description": "The pages that the answer cites, in the order of their numbers; left out where there are none.",
+                "items": {
+                    "type": "object",
+                    "properties": {"url": {"type": "string"}, "title": {"type": "string"}},
+                    "required": ["url"],
+                    "additionalProperties": false,
+                },
+            },
         },
         "required": ["reply", "session_id", "run_id", "status", "turns", "usage", "trace_id"],
         "additionalProperties": false,
@@ -61,9 +71,12 @@ pub(crate) fn of_run(result: &OrchestratorResult, open: &[WaitingApproval]) -> C
         },
         "trace_id": result.trace_id,
     });
-    if let (Some(members), Some(reason)) = (told.as_object_mut(), &result.finish_reason) {
-        let reason = FinishReason::to_string(reason);
-        members.insert("finish_reason".to_owned(), Value::String(reason));
+    if let Some(members) = told.as_object_mut() {
+        let reason = result.finish_reason.as_ref().map(FinishReason::to_string);
+        members.extend(reason.map(|reason| ("finish_reason".to_owned(), reason.into())));
+        if !result.sources.is_empty() {
+            members.insert("sources".to_owned(), json!(result.sources));
+        }
     }
     let content = vec![ContentBlock::text(text)];
     let mut answer = match is_answer {

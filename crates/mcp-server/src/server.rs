@@ -1,4 +1,8 @@
 //! The server: what it says of itself, and where each request goes.
+#![expect(
+    deprecated,
+    reason = "the newest revision is to lose log messages one day, and most clients know them"
+)]
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +13,8 @@ use neuraxis_engine::{Orchestrator, UserRequest};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -17,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::call::Call;
+use crate::log_messages::WantedLevel;
 use crate::offers::Offers;
 use crate::request_state::RequestStates;
 use crate::sessions;
@@ -48,6 +54,8 @@ pub struct McpServer {
     pub(crate) asks: bool,
     /// What else a request has to pass.
     pub(crate) admit: Option<Admit>,
+    /// Which log messages the client wants.
+    pub(crate) level: Arc<WantedLevel>,
     pub(crate) states: Arc<RequestStates>,
     /// The calls that are under way, and what still has to be done for those that were given up.
     pub(crate) tasks: TaskTracker,
@@ -66,6 +74,7 @@ impl McpServer {
             places: None,
             asks: true,
             admit: None,
+            level: Arc::default(),
             states: Arc::new(RequestStates::new()),
             tasks: TaskTracker::new(),
         }
@@ -114,6 +123,14 @@ impl McpServer {
         self
     }
 
+    /// Returns the server for another client, which has not asked for anything yet.
+    pub(crate) fn for_client(&self) -> Self {
+        Self {
+            level: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn policy(&self) -> &Policy {
         self.orchestrator.policy()
     }
@@ -133,6 +150,7 @@ impl ServerHandler for McpServer {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_logging()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")))
@@ -161,6 +179,15 @@ impl ServerHandler for McpServer {
         let answer = Call::new(self, context).answer(request).await;
         drop(under_way);
         answer
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.level.set(request.level);
+        Ok(())
     }
 
     async fn list_resources(

@@ -51,6 +51,7 @@ impl McpServer {
     {
         // Its calls and no others are waited for: clones may serve other clients.
         let tasks = TaskTracker::new();
+        self = self.for_client();
         self.tasks = tasks.clone();
         let stopped = CancellationToken::new();
         let transport =

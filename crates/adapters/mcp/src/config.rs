@@ -1,6 +1,6 @@
 //! How a server is reached, and how much of it is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,41 @@ use url::{Host, Url};
 
 /// The most characters of a server's name: its tools are named `NAME__TOOL`, and no name has more than 64.
 const MAX_NAME: usize = 32;
+
+/// The variables that every program gets, and that tell nothing which it may not say.
+const PLAIN_VARIABLES: [&str; 18] = [
+    "APPDATA",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOCALAPPDATA",
+    "LOGNAME",
+    "PATH",
+    "PATHEXT",
+    "SHELL",
+    "SYSTEMROOT",
+    "TEMP",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "USERNAME",
+    "USERPROFILE",
+];
+
+/// The headers that never hold a secret.
+const PLAIN_HEADERS: [&str; 9] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "origin",
+    "referer",
+    "traceparent",
+    "user-agent",
+];
 
 /// One server.
 #[derive(Debug, Clone)]
@@ -48,6 +83,9 @@ pub struct StdioConfig {
     pub args: Vec<String>,
     /// All variables it gets: nothing of this process is passed on beside them.
     pub env: BTreeMap<String, Secret>,
+    /// The names of those whose values are no secrets. The values of the others are taken out of whatever the program says.
+    /// By default those that every program gets, such as `PATH`.
+    pub plain: BTreeSet<String>,
     /// Where it works; the working directory of this process by default.
     pub cwd: Option<PathBuf>,
 }
@@ -154,16 +192,28 @@ impl McpServerConfig {
         }
     }
 
-    /// Returns what must never be shown, whatever the server says.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
+    /// Returns what must never be shown, whatever the server says: the variables that are not
+    /// [plain](StdioConfig::plain), the token, and the headers but for those that never hold a secret.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
         match &self.reach {
-            Reach::Stdio(_) => Vec::new(),
-            Reach::Http(http) => http
-                .token
-                .iter()
-                .chain(http.headers.values())
-                .cloned()
-                .collect(),
+            Reach::Stdio(stdio) => {
+                let variables = stdio.env.iter();
+                let secret = variables.filter(|(name, _)| !stdio.plain.contains(*name));
+                secret.map(|(_, value)| value.clone()).collect()
+            }
+            Reach::Http(http) => {
+                let is_plain =
+                    |name: &str| PLAIN_HEADERS.iter().any(|it| it.eq_ignore_ascii_case(name));
+                let headers = http.headers.iter().filter(|(name, _)| !is_plain(name));
+                let headers = headers.flat_map(|(_, value)| {
+                    // `Bearer TOKEN` is not all that a server may repeat.
+                    let bare = value.expose().split_once(' ');
+                    let bare = bare.map(|(_, bare)| Secret::new(bare));
+                    std::iter::once(value.clone()).chain(bare)
+                });
+                http.token.iter().cloned().chain(headers).collect()
+            }
         }
     }
 }
@@ -178,6 +228,7 @@ impl StdioConfig {
             command: command.into(),
             args: args.into_iter().map(Into::into).collect(),
             env: BTreeMap::new(),
+            plain: PLAIN_VARIABLES.map(str::to_owned).into(),
             cwd: None,
         }
     }
@@ -287,6 +338,32 @@ mod tests {
                 "{name:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_secret_is_every_variable_and_header_but_those_that_cannot_be() {
+        let mut program = StdioConfig::new("server", [""; 0]);
+        for (name, value) in [("PATH", "/bin"), ("SHOP_KEY", "k-canary"), ("MODE", "fast")] {
+            program.env.insert(name.to_owned(), Secret::new(value));
+        }
+        program.plain.insert("MODE".to_owned());
+        let exposed = |reach| -> Vec<String> {
+            let secrets = McpServerConfig::new("shop", reach).secrets();
+            secrets.iter().map(|it| it.expose().to_owned()).collect()
+        };
+        assert_eq!(exposed(Reach::Stdio(program)), ["k-canary"]);
+        let mut http = HttpConfig::new("https://example.org/");
+        http.token = Some(Secret::new("t-canary"));
+        for (name, value) in [
+            ("Accept", "text/plain"),
+            ("Authorization", "Basic h-canary"),
+        ] {
+            http.headers.insert(name.to_owned(), Secret::new(value));
+        }
+        assert_eq!(
+            exposed(Reach::Http(http)),
+            ["t-canary", "Basic h-canary", "h-canary"]
+        );
     }
 
     #[test]

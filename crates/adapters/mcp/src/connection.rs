@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use crate::config::{McpServerConfig, Reach};
 use crate::definition::LeftOut;
 use crate::error::{ConnectError, MAX_SAID};
-use crate::handler::Handler;
+use crate::handler::{self, Handler};
 use crate::http;
 use crate::stdio::{LastWords, Process};
 use crate::text::one_line;
@@ -98,6 +98,7 @@ impl Connection {
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
         };
+        let secrets = handler.notices.secrets.clone();
         let (service, process) = match &config.reach {
             Reach::Stdio(stdio) => {
                 let (process, lines) =
@@ -115,7 +116,7 @@ impl Connection {
             Ok(service) => service,
             Err(error) => {
                 let said = last_words.said_at_last().await;
-                return Err(ConnectError::of_handshake(&error, said));
+                return Err(ConnectError::of_handshake(&error, said, &secrets));
             }
         };
         let connection = Self::of(service, process, last_words.clone()).await;
@@ -141,11 +142,16 @@ impl Connection {
         let version = info.as_ref().map(|info| info.protocol_version.clone());
         let is_legacy = version.as_ref().is_none_or(ProtocolVersion::has_initialize);
         let program = info.as_ref().and_then(|info| info.server_info.as_ref());
-        let program = program.map(|it| one_line(&format!("{} {}", it.name, it.version), 120));
+        let secrets = service.service().notices.secrets.clone();
+        let program = program.map(|it| secrets.text(&format!("{} {}", it.name, it.version)));
+        let program = program.map(|it| one_line(&it, 120));
         let tells = info
             .as_ref()
             .and_then(|info| info.capabilities.tools.as_ref());
         let tells = tells.is_some_and(|tools| tools.list_changed == Some(true));
+        if is_legacy {
+            handler::ask_for_messages(&peer);
+        }
         let changed = Arc::clone(&service.service().changed);
         let listener = (tells && !is_legacy).then(|| {
             let listening = listen(peer.clone(), changed);

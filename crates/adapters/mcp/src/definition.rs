@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::config::McpServerConfig;
 use crate::schema;
+use crate::secrets::Secrets;
 use crate::text::{harmless, one_line};
 
 /// The most characters of a description. Longer ones are cut.
@@ -33,6 +34,23 @@ pub struct LeftOut {
     pub tool: String,
     /// Why it is left out, for people.
     pub why: String,
+}
+
+impl LeftOut {
+    pub(crate) fn redact(&mut self, secrets: &Secrets) {
+        self.tool = secrets.text(&self.tool);
+        self.why = secrets.text(&self.why);
+    }
+}
+
+/// Returns a tool without the secrets of its server, which may stand in what it says of itself; none if that leaves none.
+pub(crate) fn redacted(tool: Tool, secrets: &Secrets) -> Option<Tool> {
+    let value = serde_json::to_value(&tool).ok()?;
+    let clean = secrets.value(value.clone());
+    match clean == value {
+        true => Some(tool),
+        false => serde_json::from_value(clean).ok(),
+    }
 }
 
 /// Sorts the tools of a server into those that can be used, in its order, and the rest. Tools that a list leaves out are

@@ -1,12 +1,16 @@
 //! Why a server cannot be used.
 
+mod transport;
+
 use std::io;
 use std::time::Duration;
 
 use rmcp::model::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
 
+use self::transport::TransportFault;
 use crate::config::ConfigFault;
+use crate::secrets::Secrets;
 use crate::text::one_line;
 
 /// The most characters of what a server says that are repeated.
@@ -80,8 +84,12 @@ fn last_words(said: &str) -> String {
 }
 
 impl ConnectError {
-    /// Tells why a handshake failed. Addresses, which may hold secrets, are not repeated.
-    pub(crate) fn of_handshake(error: &ClientInitializeError, said: String) -> Self {
+    /// Tells why a handshake failed. Neither the secrets of the server are repeated, nor addresses, which may hold some.
+    pub(crate) fn of_handshake(
+        error: &ClientInitializeError,
+        said: String,
+        secrets: &Secrets,
+    ) -> Self {
         if error.is_authorization_required() {
             return Self::Unauthorized;
         }
@@ -96,25 +104,37 @@ impl ConnectError {
                     theirs: one_line(&theirs, MAX_SAID),
                 }
             }
-            ClientInitializeError::JsonRpcError(error) => Self::Protocol(refused(error)),
+            ClientInitializeError::JsonRpcError(error) => Self::Protocol(refused(error, secrets)),
             ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-                Self::of_handshake(fallback, said)
+                Self::of_handshake(fallback, said, secrets)
             }
             ClientInitializeError::TransportError { error, .. } => {
-                Self::Protocol(format!("it cannot be reached: {}", without_address(error)))
+                Self::of_transport(TransportFault::of(error, secrets), said)
             }
             other => Self::Protocol(format!(
                 "it answered what cannot be: {}",
-                one_line(&other.to_string(), MAX_SAID)
+                one_line(&secrets.text(&other.to_string()), MAX_SAID)
             )),
         }
     }
 
     /// Tells why a request after the handshake failed.
-    pub(crate) fn of_request(error: &ServiceError, said: String) -> Self {
+    pub(crate) fn of_request(error: &ServiceError, said: String, secrets: &Secrets) -> Self {
         match error {
             ServiceError::TransportClosed => Self::Ended { said },
-            other => Self::Protocol(of_service(other)),
+            ServiceError::TransportSend(error) => {
+                Self::of_transport(TransportFault::of(error, secrets), said)
+            }
+            other => Self::Protocol(of_service(other, secrets)),
+        }
+    }
+
+    fn of_transport(fault: TransportFault, said: String) -> Self {
+        match fault {
+            // It is gone before all was written that it was to read.
+            TransportFault::Ended => Self::Ended { said },
+            TransportFault::Unauthorized => Self::Unauthorized,
+            fault => Self::Protocol(fault.words()),
         }
     }
 
@@ -125,49 +145,29 @@ impl ConnectError {
 }
 
 /// Says what failed in the middle of a connection.
-pub(crate) fn of_service(error: &ServiceError) -> String {
+pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
     match error {
-        ServiceError::McpError(error) => refused(error),
-        ServiceError::TransportSend(error) => {
-            format!("it cannot be reached: {}", without_address(error))
-        }
+        ServiceError::McpError(error) => refused(error, secrets),
+        ServiceError::TransportSend(error) => TransportFault::of(error, secrets).words(),
         ServiceError::TransportClosed => "it ended".to_owned(),
         ServiceError::UnexpectedResponse => "it answered something else than was asked".to_owned(),
-        other => one_line(&other.to_string(), MAX_SAID),
+        other => one_line(&secrets.text(&other.to_string()), MAX_SAID),
     }
 }
 
-fn refused(error: &ErrorData) -> String {
-    format!(
-        "{} (code {})",
-        one_line(&error.message, MAX_SAID),
-        error.code.0
+/// Tells whether a request reached nobody, because nobody is there any more.
+pub(crate) fn is_away(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else {
+        return false;
+    };
+    matches!(
+        TransportFault::of(error, &Secrets::default()),
+        TransportFault::Away(_) | TransportFault::Ended
     )
 }
 
-/// Returns the causes of an error without the addresses in them, whose path and query may hold secrets.
-fn without_address(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut causes = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = error.to_string();
-        let words = text.split_whitespace();
-        let words = words.map(|word| {
-            if word.contains("://") {
-                "(address)"
-            } else {
-                word
-            }
-        });
-        let text = words.collect::<Vec<_>>().join(" ");
-        // What wraps another error often repeats it.
-        if !causes
-            .last()
-            .is_some_and(|before: &String| before.contains(&text))
-        {
-            causes.push(text);
-        }
-        next = error.source();
-    }
-    one_line(&causes.join(": "), MAX_SAID)
+fn refused(error: &ErrorData, secrets: &Secrets) -> String {
+    // Before it is cut: of what is cut in two nothing is found any more.
+    let message = secrets.text(&error.message);
+    format!("{} (code {})", one_line(&message, MAX_SAID), error.code.0)
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use neuraxis_ports::QuestionReply;
 use rmcp::ClientHandler;
@@ -13,9 +14,9 @@ use rmcp::RoleClient;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, Implementation, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam,
+    LoggingMessageNotificationParam, ProgressNotificationParam, SetLevelRequestParams,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext};
 use tokio::sync::Notify;
 
 use crate::calls::Calls;
@@ -26,6 +27,9 @@ use crate::text::one_line;
 
 /// The most log messages of a connection that go to the log.
 const MAX_MESSAGES: u32 = 1_000;
+
+/// How long a server may take to say that it knows which messages are wanted.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a connection is heard by.
 #[derive(Debug)]
@@ -79,7 +83,10 @@ pub(crate) async fn ask(
     let Some(person) = person else {
         return refused("it asks a question, and it is not known whom");
     };
-    let question = match elicit::question(server, &message, &requested_schema) {
+    let message = notices.secrets.text(&message);
+    let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
+    let schema = notices.secrets.value(schema);
+    let question = match elicit::question(server, &message, &schema) {
         Ok(question) => question,
         Err(why) => {
             return refused(&format!("it asks a question that cannot be shown ({why})"));
@@ -93,6 +100,35 @@ pub(crate) async fn ask(
         QuestionReply::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
         _ => declined(),
     }
+}
+
+/// Returns how serious a server's log messages have to be for the log here, if it has any.
+pub(crate) fn log_level(peer: &Peer<RoleClient>) -> Option<LoggingLevel> {
+    let info = peer.peer_info();
+    info.as_ref()?.capabilities.logging.as_ref()?;
+    Some(if tracing::enabled!(tracing::Level::DEBUG) {
+        LoggingLevel::Debug
+    } else if tracing::enabled!(tracing::Level::INFO) {
+        LoggingLevel::Info
+    } else {
+        LoggingLevel::Warning
+    })
+}
+
+/// Asks a server of a revision before 2026-07-28 for such messages; one of today is asked with each call. Nobody waits for
+/// its answer: whatever it is, its tools are there.
+pub(crate) fn ask_for_messages(peer: &Peer<RoleClient>) {
+    let Some(level) = log_level(peer) else {
+        return;
+    };
+    let peer = peer.clone();
+    tokio::spawn(async move {
+        let asked = peer.set_level(SetLevelRequestParams::new(level));
+        let answered = tokio::time::timeout(LEVEL_TIMEOUT, asked).await;
+        if !matches!(answered, Ok(Ok(_))) {
+            tracing::debug!("it does not take the level of its log messages");
+        }
+    });
 }
 
 impl ClientHandler for Handler {
@@ -119,9 +155,11 @@ impl ClientHandler for Handler {
 
     async fn on_progress(
         &self,
-        params: ProgressNotificationParam,
+        mut params: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
+        let message = params.message.take();
+        params.message = message.map(|message| self.notices.secrets.text(&message));
         self.calls.report(&params);
     }
 
@@ -138,8 +176,8 @@ impl ClientHandler for Handler {
             }
             return;
         }
-        let text = match &params.data {
-            serde_json::Value::String(text) => one_line(text, MAX_SAID),
+        let text = match self.notices.secrets.value(params.data) {
+            serde_json::Value::String(text) => one_line(&text, MAX_SAID),
             other => one_line(&other.to_string(), MAX_SAID),
         };
         match params.level {

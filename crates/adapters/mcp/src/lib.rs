@@ -43,6 +43,7 @@ mod notices;
 mod pins;
 mod result;
 mod schema;
+mod secrets;
 mod server;
 mod stdio;
 mod text;

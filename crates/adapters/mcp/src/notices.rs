@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::definition::LeftOut;
+use crate::secrets::Secrets;
 
 /// The most notices that are kept.
 const MAX_NOTICES: usize = 20;
@@ -51,6 +52,20 @@ pub enum ServerNotice {
         /// Why what was accepted cannot be read or kept.
         why: String,
     },
+}
+
+impl ServerNotice {
+    fn redact(&mut self, secrets: &Secrets) {
+        let clean = |text: &mut String| *text = secrets.text(text);
+        match self {
+            Self::NotConnected { why, .. } | Self::NoPins { why, .. } => clean(why),
+            Self::Misbehaves { what, .. } => clean(what),
+            Self::LeftOut { tools, .. } => tools.iter_mut().for_each(|it| it.redact(secrets)),
+            Self::NotAccepted { changed, new, .. } => {
+                changed.iter_mut().chain(new).for_each(clean);
+            }
+        }
+    }
 }
 
 impl fmt::Display for ServerNotice {
@@ -114,15 +129,26 @@ impl fmt::Display for ServerNotice {
     }
 }
 
-/// Where notices go: into the log at once, and to whoever asks.
+/// Where notices go: into the log at once, and to whoever asks. No secret of the server gets there.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Notices(Arc<Mutex<Vec<ServerNotice>>>);
+pub(crate) struct Notices {
+    kept: Arc<Mutex<Vec<ServerNotice>>>,
+    pub(crate) secrets: Secrets,
+}
 
 impl Notices {
+    pub(crate) fn without(secrets: Secrets) -> Self {
+        Self {
+            secrets,
+            ..Self::default()
+        }
+    }
+
     /// Tells a user something.
-    pub(crate) fn tell(&self, notice: ServerNotice) {
+    pub(crate) fn tell(&self, mut notice: ServerNotice) {
+        notice.redact(&self.secrets);
         tracing::warn!("{notice}");
-        let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
             notices.push(notice);
         }
@@ -130,6 +156,6 @@ impl Notices {
 
     /// Returns what was told, and forgets it.
     pub(crate) fn take(&self) -> Vec<ServerNotice> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

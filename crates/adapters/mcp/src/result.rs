@@ -10,6 +10,7 @@ use neuraxis_ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
+use crate::secrets::Secrets;
 use crate::text::one_line;
 
 /// The most parts beside the text that are handed on.
@@ -42,35 +43,35 @@ struct Parts {
     sources: Vec<Source>,
 }
 
-/// Makes an outcome of an answer.
+/// Makes an outcome of an answer, without the secrets of its server.
 ///
 /// # Errors
 ///
 /// What the server says went wrong, for the model to read.
-pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
+pub(crate) fn output(result: CallToolResult, secrets: &Secrets) -> Result<ToolOutput, ToolError> {
     let mut parts = Parts::default();
     for block in result.content {
         parts.add(block);
     }
-    let text = parts.texts.join("\n\n");
+    let text = secrets.text(&parts.texts.join("\n\n"));
+    let structured = result.structured_content.map(|it| secrets.value(it));
     if result.is_error == Some(true) {
-        let structured = result.structured_content.map(|value| value.to_string());
+        let structured = structured.map(|value| value.to_string());
         let said = match text.trim().is_empty() {
             true => structured.unwrap_or_else(|| "the tool failed and does not say why".to_owned()),
             false => text,
         };
         return Err(ToolError::new(said));
     }
-    let value = match result.structured_content {
+    let value = match structured {
         None => JsonText::string(&text),
         Some(structured) => structured_value(structured, &text)?,
     };
     let output = ToolOutput::new(value);
     let output = parts.media.into_iter().fold(output, ToolOutput::with_media);
-    Ok(parts
-        .sources
-        .into_iter()
-        .fold(output, ToolOutput::with_source))
+    let sources = parts.sources.into_iter();
+    let sources = sources.filter(|source| secrets.text(&source.url) == source.url);
+    Ok(sources.fold(output, ToolOutput::with_source))
 }
 
 /// Puts a text beside what has a structure, unless it says the same once more, as servers do for clients that read only
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     fn of(result: Value) -> Result<ToolOutput, ToolError> {
-        output(serde_json::from_value(result).unwrap())
+        output(serde_json::from_value(result).unwrap(), &Secrets::default())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use neuraxis_core::ContentHash;
-use neuraxis_ports::{CancellationToken, Secret, Tool, ToolError, ToolSource};
+use neuraxis_ports::{CancellationToken, Tool, ToolError, ToolSource};
 use rmcp::RoleClient;
 use rmcp::service::Peer;
 use tokio::sync::{Notify, watch};
@@ -23,6 +23,7 @@ use crate::config::{ConfigFault, McpServerConfig};
 use crate::definition::{Definition, LeftOut};
 use crate::notices::{Notices, ServerNotice};
 use crate::pins::{Accepted, Pins};
+use crate::secrets::Secrets;
 use crate::tool::McpTool;
 pub use report::{ReportedTool, ServerReport, Standing};
 
@@ -44,8 +45,9 @@ pub(crate) struct Shared {
     pub(crate) config: McpServerConfig,
     pub(crate) calls: Arc<Calls>,
     changed: Arc<Notify>,
+    /// Told when a call reached nobody, with why.
+    lost: watch::Sender<Option<Arc<str>>>,
     pins: Arc<dyn Pins>,
-    secrets: Vec<Secret>,
     state: watch::Sender<State>,
     published: RwLock<Published>,
     seen: Mutex<Seen>,
@@ -93,15 +95,15 @@ impl McpServer {
     pub fn start(config: McpServerConfig, pins: Arc<dyn Pins>) -> Result<Arc<Self>, ConfigFault> {
         config.check()?;
         let shared = Arc::new(Shared {
-            secrets: config.secrets(),
+            notices: Notices::without(Secrets::new(config.secrets())),
             config,
             calls: Arc::default(),
             changed: Arc::default(),
+            lost: watch::Sender::new(None),
             pins,
             state: watch::Sender::new(State::Starting),
             published: RwLock::default(),
             seen: Mutex::default(),
-            notices: Notices::default(),
         });
         let stop = CancellationToken::new();
         let supervising = supervise::supervise(Arc::clone(&shared), stop.clone());
@@ -211,8 +213,12 @@ impl Shared {
 
     /// Returns a text without what must not be shown.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        let secrets = self.secrets.iter();
-        secrets.fold(text.to_owned(), |text, secret| secret.redact(&text))
+        self.notices.secrets.text(text)
+    }
+
+    /// Notes that a call reached nobody: the connection is made anew.
+    pub(crate) fn lose(&self, why: &str) {
+        self.lost.send_replace(Some(why.into()));
     }
 
     fn accept(self: &Arc<Self>) -> Result<(), String> {

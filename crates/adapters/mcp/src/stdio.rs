@@ -17,6 +17,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::notices::Notices;
+use crate::secrets::Secrets;
 use crate::text::one_line;
 pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
@@ -61,7 +62,8 @@ impl Process {
         let mut last_words = LastWords::default();
         if let Some(stderr) = child.stderr.take() {
             last_words = LastWords::of_program();
-            tokio::spawn(log(Arc::clone(server), stderr, last_words.clone()));
+            let secrets = notices.secrets.clone();
+            tokio::spawn(log(Arc::clone(server), stderr, last_words.clone(), secrets));
         }
         let process = Self {
             number: child.id(),
@@ -169,11 +171,13 @@ fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
 }
 
 /// Writes a server's standard error to the log, line by line. What is too much is read and dropped, so that it never waits.
-async fn log(server: Arc<str>, stderr: ChildStderr, last_words: LastWords) {
+async fn log(server: Arc<str>, stderr: ChildStderr, last_words: LastWords, secrets: Secrets) {
     let mut stderr = BufReader::new(stderr);
     let mut lines = 0_u32;
     while let Some(line) = next_line(&mut stderr).await {
-        let line = one_line(&String::from_utf8_lossy(&line), MAX_SAID);
+        // Before it is cut: of what is cut in two nothing is found any more.
+        let line = secrets.text(&String::from_utf8_lossy(&line));
+        let line = one_line(&line, MAX_SAID);
         if line.trim().is_empty() {
             continue;
         }

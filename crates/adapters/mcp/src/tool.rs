@@ -14,8 +14,9 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
 
+use crate::config::Reach;
 use crate::definition::Definition;
-use crate::error::of_service;
+use crate::error::{is_away, of_service};
 use crate::handler;
 use crate::result;
 use crate::server::Shared;
@@ -59,7 +60,7 @@ impl McpTool {
     ) -> Result<Answer, ToolError> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let mut options = PeerRequestOptions::no_options();
-        options.meta = ctx.trace.as_ref().map(trace_meta);
+        options.meta = request_meta(ctx.trace.as_ref(), peer);
         let sent = peer.send_cancellable_request(request, options);
         let handle = sent.await.map_err(|error| self.failed(&error))?;
         let _open = self.shared.calls.open(handle.progress_token.clone(), ctx);
@@ -109,7 +110,16 @@ impl McpTool {
     /// Says why a call failed. What a server says of it is the model's to read.
     fn failed(&self, error: &ServiceError) -> ToolError {
         let server = &self.shared.config.name;
-        let why = self.shared.redacted(&of_service(error));
+        let why = of_service(error, &self.shared.notices.secrets);
+        if is_away(error) {
+            // That a program ended is seen by itself.
+            if matches!(self.shared.config.reach, Reach::Http(_)) {
+                self.shared.lose(&why);
+            }
+            return ToolError::temporary(format!(
+                "MCP server {server} is gone ({why}): the call did not reach it. Try again later or go on without it"
+            ));
+        }
         match error {
             ServiceError::TransportClosed => ToolError::new(format!(
                 "MCP server {server} ended during the call: whether it took effect is not known"
@@ -154,12 +164,31 @@ impl Tool for McpTool {
             CallToolRequestParams::new(self.remote.to_string()).with_arguments(arguments);
         for _ in 0..MAX_ROUNDS {
             match self.ask(&peer, params.clone(), &ctx).await? {
-                Answer::Done(result) => return result::output(result),
+                Answer::Done(result) => {
+                    return result::output(result, &self.shared.notices.secrets);
+                }
                 Answer::Asks(asks) => params = self.answered(params, asks, &ctx).await?,
             }
         }
         Err(self.error("keeps asking back"))
     }
+}
+
+/// Returns what a request says beside its parameters, if it says anything.
+fn request_meta(
+    trace: Option<&TraceContext>,
+    peer: &Peer<RoleClient>,
+) -> Option<RequestMetaObject> {
+    let info = peer.peer_info();
+    let is_modern = info.is_some_and(|info| !info.protocol_version.has_initialize());
+    let level = is_modern.then(|| handler::log_level(peer)).flatten();
+    let meta = trace.map(trace_meta);
+    let Some(level) = level else {
+        return meta;
+    };
+    let mut meta = meta.unwrap_or_else(RequestMetaObject::new);
+    meta.set_log_level(level);
+    Some(meta)
 }
 
 /// Names the call's trace as the protocol says: by the keys that it reserves for W3C Trace Context.

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
+use super::secret::{may_be_secret, sounds_secret};
 use super::{Layers, Origin};
 use crate::discover::key_from_file;
 use crate::environment::Environment;
@@ -36,6 +37,9 @@ const SYSTEM: [&str; 7] = [
 ];
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
+
+/// The fewest bytes of a variable's value that is taken for a secret whatever the variable is called.
+const SHORTEST_SECRET: usize = 8;
 
 /// The keys that say where a server is, and those that say what is told to it.
 const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
@@ -191,9 +195,16 @@ impl McpServerSection {
         }
         for (name, value) in &self.env {
             program.env.insert(name.clone(), Secret::new(value));
+            if !may_be_secret(name, value) {
+                program.plain.insert(name.clone());
+            }
         }
         for name in &self.pass_env {
             let value = variable(environment, "pass_env", name)?;
+            // A short word, such as `true`, is none, and would be taken out of every text that has it.
+            if value.expose().len() < SHORTEST_SECRET && !sounds_secret(name) {
+                program.plain.insert(name.clone());
+            }
             program.env.insert(name.clone(), value);
         }
         Ok(program)
@@ -270,6 +281,14 @@ impl McpServerSection {
 }
 
 impl McpConfig {
+    /// Returns what is told to the servers that are used and must not be shown. Of one that cannot be started as it is
+    /// configured there is nothing: it is told nothing.
+    pub(crate) fn secrets(&self, environment: &Environment) -> Vec<Secret> {
+        let used = self.servers.iter().filter(|(_, server)| server.enabled);
+        let resolved = used.filter_map(|(name, server)| server.resolved(name, environment).ok());
+        resolved.flat_map(|config| config.secrets()).collect()
+    }
+
     /// Finds what cannot be, and lets paths count from the files that name them.
     pub(super) fn checked(
         mut self,

@@ -82,8 +82,16 @@ fn shown_of_mcp(key: &str, value: &str) -> String {
     }
 }
 
+/// Tells whether a variable that stands in the configuration as it is may be a secret all the same.
+pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
+    let names_file = ["FILE", "PATH", "DIR", "SOCK"];
+    let is_path = value.contains('/');
+    let is_file = is_path && names_file.iter().any(|ending| name.ends_with(ending));
+    sounds_secret(name) && !is_file || may_be_key(value) && !is_path
+}
+
 /// Tells whether the value of a name of the query may be a secret, though it should not be.
-fn sounds_secret(name: &str) -> bool {
+pub(super) fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let secrets = ["key", "token", "secret", "sig", "auth", "pass", "code"];
     secrets.iter().any(|secret| name.contains(secret))

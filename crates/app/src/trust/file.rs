@@ -1,11 +1,20 @@
-//! Reads and writes the file of the answers: nobody else's, no link, and never half.
+//! Reads and writes the file of the answers: nobody else's, no link, never half, and by one at a time.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::approval_key::make_folder;
 
 /// The most bytes of the file.
 const MAX_BYTES: u64 = 1024 * 1024;
+
+/// How long is waited for others who change the file, which takes each of them milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long until the lock is tried again.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why the answers cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +32,7 @@ pub enum TrustError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
-        /// What was tried: `read` or `write`.
+        /// What was tried: `read`, `write` or `lock`.
         doing: &'static str,
         /// The file.
         file: PathBuf,
@@ -79,28 +88,83 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
 
 /// Writes the file anew, whole or not at all, for its owner alone.
 pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
-    let written = (|| {
+    let written = (|| -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
-        crate::approval_key::make_folder(folder)?;
-        // Of several processes each has its own draft; the last one to rename counts.
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let draft = folder.join(format!(".{name}.{}", std::process::id()));
-        // A draft of a process that died under the same number.
-        let _ = fs::remove_file(&draft);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut opened = options.open(&draft)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()?;
-        fs::rename(&draft, file)
+        make_folder(folder)?;
+        // Each writer has a draft of its own, which nobody else can read, and which goes where it is not kept.
+        let mut draft = tempfile::Builder::new()
+            .prefix(&hidden(file, "."))
+            .tempfile_in(folder)?;
+        draft.write_all(text.as_bytes())?;
+        draft.as_file().sync_all()?;
+        draft.persist(file).map_err(|error| error.error)?;
+        Ok(())
     })();
     written.map_err(|source| TrustError::Io {
         doing: "write",
         file: file.to_owned(),
         source,
     })
+}
+
+/// Keeps a file from being changed by others, in this process and beside it, from before it is read until it was written:
+/// for as long as the value lives.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// The file beside it, on which the operating system keeps the lock, and lets go of it when its holder dies.
+    _held: File,
+}
+
+impl Lock {
+    /// Waits until nobody else changes the file.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrustError`], when the lock cannot be had, or somebody else keeps it for more than [`PATIENCE`].
+    pub(super) fn of(file: &Path) -> Result<Self, TrustError> {
+        let failed = |source| TrustError::Io {
+            doing: "lock",
+            file: file.to_owned(),
+            source,
+        };
+        let held = open_lock(file).map_err(failed)?;
+        let since = Instant::now();
+        loop {
+            match held.try_lock() {
+                Ok(()) => return Ok(Self { _held: held }),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
+                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let held = "another program has it for too long";
+                    return Err(failed(io::Error::new(io::ErrorKind::TimedOut, held)));
+                }
+            }
+        }
+    }
+}
+
+fn open_lock(file: &Path) -> io::Result<File> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    make_folder(folder)?;
+    let mut options = OpenOptions::new();
+    // It stays when the lock is let go of: whoever removed it could take it from one who just opened it.
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    options.open(folder.join(hidden(file, ".lock")))
+}
+
+/// Returns the name of a file that belongs to this one, and is not shown in lists.
+fn hidden(file: &Path, ending: &str) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{name}{ending}")
 }
 
 /// What becomes of a name that is a symlink.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use neuraxis_core::ContentHash;
 use neuraxis_mcp::{Accepted, Pins};
@@ -17,12 +16,11 @@ const FILE_NAME: &str = "mcp-tools.toml";
 /// How many servers are remembered. Beyond that the oldest answers are forgotten.
 const MAX_SERVERS: usize = 200;
 
-/// The accepted definitions, as they are kept. Each change reads them anew and writes them at once.
+/// The accepted definitions, as they are kept. Each change reads them anew and writes them at once, and no other change of
+/// this process or of another comes in between.
 #[derive(Debug)]
 pub struct PinFile {
     file: PathBuf,
-    /// Held while the file is read and written: several servers start at once.
-    writing: Mutex<()>,
 }
 
 /// The whole file.
@@ -54,7 +52,6 @@ impl PinFile {
         let folder = environment.data_dir().ok_or(TrustError::NoDataFolder)?;
         Ok(Self {
             file: folder.join(FILE_NAME),
-            writing: Mutex::default(),
         })
     }
 
@@ -72,6 +69,7 @@ impl PinFile {
     }
 
     fn change(&self, change: impl FnOnce(&mut Pinned)) -> Result<(), TrustError> {
+        let _lock = file::Lock::of(&self.file)?;
         let mut pinned = self.read()?;
         change(&mut pinned);
         let too_many = pinned.servers.len().saturating_sub(MAX_SERVERS);
@@ -104,10 +102,6 @@ impl Pins for PinFile {
     }
 
     fn accept(&self, server: &str, identity: ContentHash, tools: Accepted) -> Result<(), String> {
-        let _writing = self
-            .writing
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let changed = self.change(|pinned| {
             pinned
                 .servers
@@ -145,6 +139,32 @@ mod tests {
         assert_eq!(again.accepted("shop", one), Ok(Some(tools(two))));
         assert_eq!(again.accepted("shop", two), Ok(Some(Accepted::new())));
         assert_eq!(again.accepted("mall", one), Ok(None));
+    }
+
+    #[test]
+    fn of_many_that_accept_at_once_none_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let hash = ContentHash::of(b"1");
+        let names: Vec<String> = (0..24).map(|number| format!("shop-{number}")).collect();
+        std::thread::scope(|scope| {
+            for name in &names {
+                // As in processes of their own, nothing but the file is common to them.
+                let file = pins(folder.path());
+                scope.spawn(move || {
+                    let tools = Accepted::from([(name.clone(), hash)]);
+                    file.accept(name, hash, tools).unwrap();
+                });
+            }
+        });
+        let file = pins(folder.path());
+        for name in &names {
+            let tools = file.accepted(name, hash).unwrap();
+            assert_eq!(tools, Some(Accepted::from([(name.clone(), hash)])));
+        }
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut left: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".mcp-tools.toml.lock", "mcp-tools.toml"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod output;
 mod replay;
 mod resume;
 mod show;
+mod steer;
 mod tail;
 
 use anstyle::{AnsiColor, Style};
@@ -42,6 +43,7 @@ enum Command {
     Replay(replay::Replay),
     Fork(fork::Fork),
     Resume(resume::Resume),
+    Steer(steer::Steer),
     Cassette(cassette::Cassette),
 }
 
@@ -71,6 +73,7 @@ impl Command {
             Self::Tail(tail) => tail.run(sessions).await,
             Self::Output(output) => output.run(sessions).await,
             Self::Replay(replay) => replay.run(sessions).await,
+            Self::Steer(steer) => steer.run(sessions).await,
             Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
         }
     }

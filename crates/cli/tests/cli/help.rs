@@ -28,6 +28,7 @@ fn every_command_explains_itself() {
         &["runs", "replay"],
         &["runs", "fork"],
         &["runs", "resume"],
+        &["runs", "steer"],
         &["runs", "cassette"],
         &["agents"],
         &["agents", "list"],

@@ -275,3 +275,26 @@ fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
     assert_eq!(told.stdout_of(0), format!("run {id} has ended\n"));
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+#[test]
+fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_on() {
+    let turns = ["Here I am.\n", "Hier bin ich.\n"];
+    let [one, two] = turns.map(|says| Turn::Says(Vec::leak(vec![says])));
+    let model = Scripted::start([Turn::Stalls("well"), one, two]);
+    let machine = model.machine();
+    let id = killed(&machine);
+    let steered = run(&machine, &["runs", "steer", "last", "In German, please."]);
+    assert_eq!(steered.stdout_of(0), format!("run {id} is told\n"));
+    let_leases_run_out(&machine);
+    let steered = run(&machine, &["runs", "steer", &id, "And short."]);
+    let expected = format!("run {id} hears it once it goes on: `neuraxis runs resume {id}`");
+    assert!(steered.stdout.starts_with(&expected), "{steered:?}");
+    let empty = run(&machine, &["runs", "steer", &id, " "]).complaint(2);
+    assert!(empty.contains("the message is empty"), "{empty}");
+    run(&machine, &["runs", "resume", &id]).stdout_of(0);
+    let heard = model.heard().join("\n");
+    assert!(heard.contains("In German, please."), "{heard}");
+    assert!(heard.contains("And short."), "{heard}");
+    let ended = run(&machine, &["runs", "steer", &id, "Too late."]).complaint(1);
+    assert!(ended.contains("has ended"), "{ended}");
+}

@@ -30,7 +30,9 @@ mod layers;
 mod long_results;
 mod machine;
 mod mcp;
+mod mcp_injection;
 mod mcp_own_client;
+mod mcp_pins;
 mod mcp_serve;
 mod model_faults;
 #[cfg(target_os = "linux")]

@@ -81,6 +81,32 @@ fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
 }
 
 #[test]
+fn a_service_is_added_with_its_token_in_a_file_and_its_keys_in_variables() {
+    let machine = machine("").with_private("token", "t-canary\n");
+    let token = machine.home().join("token");
+    let token = token.to_str().unwrap();
+    let url = ["mcp", "add", "shop", "--url", "https://shop.example/mcp"];
+    let with = |more: &[&str]| machine.run([&url[..], more].concat());
+    let both = with(&["--token-env", "T", "--token-file", token]).complaint(2);
+    assert!(both.contains("cannot be used with"), "{both}");
+    let none = with(&["--token-file", "no-such-file"]).complaint(2);
+    assert!(none.contains("no-such-file"), "{none}");
+    let added = with(&["--token-file", token, "--header-env", "x-api-key=SHOP_KEY"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let file = own_file(&machine);
+    assert!(
+        file.contains(&format!("token_file = \"{token}\"")),
+        "{file}"
+    );
+    assert!(
+        file.contains("headers_env = { x-api-key = \"SHOP_KEY\" }"),
+        "{file}"
+    );
+    let missing = machine.run(["mcp", "test", "shop"]).complaint(2);
+    assert!(missing.contains("SHOP_KEY, which is not set"), "{missing}");
+}
+
+#[test]
 fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone() {
     let broken = "[mcp.servers.broken]\ncommand = 'no-such-program'\n[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\n\
                   start_timeout = '200ms'\n";
@@ -163,9 +189,10 @@ fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
     );
     let mut with_key = machine.command(["tools", "call", "shop__look"]);
     let output = with_key.env("SHOP_KEY", "k-canary").output().unwrap();
+    // The program got it, and what it says of it nobody reads.
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        "\"seen k-canary\"\n"
+        "\"seen [redacted]\"\n"
     );
     let shown = machine.run(["config", "show"]).stdout_of(0);
     assert!(shown.contains("SHOP_KEY"), "{shown}");

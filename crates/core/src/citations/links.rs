@@ -1,10 +1,14 @@
-//! Where the citations of a text stand: links, bare addresses and numbers in brackets.
+//! Where the citations of a text stand: links, tags, bare addresses and numbers in brackets.
+
+mod disguised;
 
 use std::ops::Range;
 
 use pulldown_cmark::{BrokenLink, CowStr, Event, LinkType, Parser, Tag, TagEnd};
 
+use super::addresses::{addresses_in, sole_address, stays_here};
 use super::list::OwnList;
+use super::tags::{HtmlTag, Side, tag_at};
 
 /// What the parser is told that a number in brackets leads to.
 const NUMBERED: &str = "number:";
@@ -14,19 +18,23 @@ const MAX_SPAN: u32 = 20;
 
 /// A place of a text where something is cited.
 #[derive(Debug)]
-pub(super) struct Edit<'a> {
+pub(super) struct Edit {
     pub(super) range: Range<usize>,
-    pub(super) mark: Mark<'a>,
+    pub(super) mark: Mark,
     pub(super) targets: Vec<Target>,
 }
 
 /// What stands at such a place.
-#[derive(Debug)]
-pub(super) enum Mark<'a> {
-    /// Words with a link on them, which stay.
-    Words(&'a str),
-    /// An address or numbers, which nobody misses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The end of a link on words, which stay.
+    Behind,
+    /// An address, which nobody misses.
     Bare,
+    /// Numbers in brackets, which nobody misses either.
+    Numbered,
+    /// What makes a link of the words behind it.
+    Cut,
 }
 
 /// What such a place cites.
@@ -38,80 +46,41 @@ pub(super) enum Target {
     Nowhere(String),
 }
 
-impl Edit<'_> {
-    /// Writes what takes its place: the words, and the numbers of the pages.
-    pub(super) fn write(&self, text: &mut String, numbers: &[usize]) {
-        if let Mark::Words(words) = self.mark {
-            text.push_str(words);
-            if !numbers.is_empty() {
-                text.push(' ');
-            }
-        }
-        for number in numbers {
-            text.push_str(&format!("[{number}]"));
-        }
-    }
-}
+type Parsed<'a> = (Event<'a>, Range<usize>);
 
-/// Finds the citations of a text, in their order, none inside another.
-pub(super) fn edits<'a>(text: &'a str, own: &OwnList<'_>) -> Vec<Edit<'a>> {
-    let mut found: Vec<Edit<'a>> = Vec::new();
-    let mut events = parsed(text).into_offset_iter();
-    let mut past = 0;
-    while let Some((event, range)) = events.next() {
-        match event {
-            Event::Start(Tag::Link {
-                link_type,
-                dest_url,
-                ..
-            }) => {
-                let inner = inner_range(&mut events);
-                if range.start < past {
-                    continue;
-                }
-                past = range.end;
-                found.extend(link(text, range, inner, link_type, &dest_url, own));
-            }
-            Event::Start(Tag::Image { dest_url, .. }) => {
-                let inner = inner_range(&mut events);
-                if range.start < past || !is_web(&dest_url) {
-                    continue;
-                }
-                past = range.end;
-                let mark = words(text, inner);
-                let targets = vec![Target::Url(dest_url.into_string())];
-                found.push(Edit {
-                    range,
-                    mark,
-                    targets,
-                });
-            }
-            Event::Text(_) | Event::Html(_) | Event::InlineHtml(_) if range.end > past => {
-                let from = range.start.max(past);
-                // An address may go on behind what the parser takes for the end of the text.
-                for address in addresses_in(text, from, range.end) {
-                    past = address.end;
-                    let url = text.get(address.clone()).unwrap_or_default().to_owned();
-                    found.push(Edit {
-                        range: address,
-                        mark: Mark::Bare,
-                        targets: vec![Target::Url(url)],
-                    });
-                }
-            }
-            // In a block of code, addresses are no citations.
-            Event::Start(Tag::CodeBlock(_)) => {
-                for (event, _) in events.by_ref() {
-                    if matches!(event, Event::End(TagEnd::CodeBlock)) {
-                        break;
-                    }
-                }
-            }
-            _ => {}
-        }
+/// Finds the citations of a text, in their order; none overlaps another.
+pub(super) fn edits(text: &str, own: &OwnList<'_>) -> Vec<Edit> {
+    let parser = parsed(text);
+    let definitions = parser.reference_definitions().iter();
+    let definitions = definitions.filter(|(_, definition)| !stays_here(&definition.dest));
+    let definitions: Vec<Range<usize>> = definitions.map(|(_, it)| it.span.clone()).collect();
+    let events: Vec<Parsed<'_>> = parser.into_offset_iter().collect();
+    let mut finder = Finder {
+        text,
+        own,
+        found: Vec::new(),
+        past: 0,
+        links: Vec::new(),
+        anchors: Vec::new(),
+    };
+    let mut at = 0;
+    while at < events.len() {
+        at = finder.event(&events, at);
     }
-    found.sort_by_key(|edit| edit.range.start);
-    found
+    for range in definitions {
+        let line = text.get(range.end..).and_then(|rest| rest.find('\n'));
+        let end = line.map_or(range.end, |end| range.end + end + 1);
+        let is_blank = |rest: &str| rest.trim().is_empty();
+        let is_rest = text.get(range.end..end).is_some_and(is_blank);
+        let range = range.start..if is_rest { end } else { range.end };
+        // No words stand on it, and no reader sees it.
+        finder.found.push(Edit {
+            range,
+            mark: Mark::Cut,
+            targets: Vec::new(),
+        });
+    }
+    finder.in_order()
 }
 
 /// Returns the numbers in brackets that a text has.
@@ -125,11 +94,6 @@ pub(super) fn numbers(text: &str) -> Vec<u32> {
     links.flatten().collect()
 }
 
-/// Returns where the addresses of a text stand.
-pub(super) fn addresses(text: &str) -> Vec<Range<usize>> {
-    addresses_in(text, 0, text.len())
-}
-
 fn parsed(text: &str) -> Parser<'_, impl pulldown_cmark::BrokenLinkCallback<'_>> {
     let numbered = |broken: BrokenLink<'_>| {
         let label = broken.reference.as_ref();
@@ -139,75 +103,224 @@ fn parsed(text: &str) -> Parser<'_, impl pulldown_cmark::BrokenLinkCallback<'_>>
     Parser::new_with_broken_link_callback(text, pulldown_cmark::Options::empty(), Some(numbered))
 }
 
-fn link<'a>(
+/// Goes through a text from its beginning to its end.
+struct Finder<'a> {
     text: &'a str,
-    range: Range<usize>,
-    inner: Option<Range<usize>>,
-    kind: LinkType,
-    url: &str,
-    own: &OwnList<'_>,
-) -> Option<Edit<'a>> {
-    let mark = match kind {
-        LinkType::Autolink => Mark::Bare,
-        _ => words(text, inner),
-    };
-    if let Some(label) = url.strip_prefix(NUMBERED) {
-        let mut cited = read_numbers(label);
-        // `[1][2]` is one link to the parser.
-        if let (LinkType::ReferenceUnknown, Mark::Words(words)) = (kind, &mark) {
-            cited.splice(0..0, read_numbers(words));
-        }
-        let targets = cited.into_iter().map(|number| match own.url(number) {
-            Some(url) => Target::Url(url.to_owned()),
-            None => Target::Nowhere(format!("[{number}]")),
-        });
-        return Some(Edit {
-            range,
-            mark: Mark::Bare,
-            targets: targets.collect(),
-        });
-    }
-    if !is_web(url) {
-        return None;
-    }
-    let mark = match mark {
-        Mark::Words(words) if !read_numbers(words).is_empty() || is_web(words) => Mark::Bare,
-        other => other,
-    };
-    Some(Edit {
-        range,
-        mark,
-        targets: vec![Target::Url(url.to_owned())],
-    })
+    own: &'a OwnList<'a>,
+    found: Vec<Edit>,
+    /// Everything before it is looked at.
+    past: usize,
+    /// The links that are open, each with the number of the event that ends it.
+    links: Vec<(usize, Edit)>,
+    /// The anchors of HTML that are open: where the tag of each stands, if it leads elsewhere.
+    anchors: Vec<Option<Range<usize>>>,
 }
 
-/// Skips to the end of a link or image and returns where what stands in it does.
-fn inner_range<'a>(
-    events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
-) -> Option<Range<usize>> {
-    let mut inner: Option<Range<usize>> = None;
-    let mut depth = 1_usize;
-    for (event, range) in events {
+impl<'a> Finder<'a> {
+    /// Looks at an event. Returns which one comes next.
+    fn event(&mut self, events: &[Parsed<'a>], at: usize) -> usize {
+        let Some((event, range)) = events.get(at) else {
+            return at + 1;
+        };
+        match event {
+            Event::Start(Tag::Link {
+                link_type,
+                dest_url,
+                ..
+            }) => self.link(events, at, *link_type, dest_url),
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                self.link(events, at, LinkType::Inline, dest_url)
+            }
+            Event::End(TagEnd::Link | TagEnd::Image) => {
+                while let Some((_, edit)) = self.links.pop_if(|(end, _)| *end <= at) {
+                    self.push(edit);
+                }
+                at + 1
+            }
+            Event::Text(_) | Event::Html(_) | Event::InlineHtml(_) => self.run(events, at),
+            Event::Code(code) => {
+                if let Some(address) = sole_address(code) {
+                    let targets = vec![Target::Url(address.to_owned())];
+                    self.bare(range.clone(), targets);
+                }
+                at + 1
+            }
+            // In a block of code, addresses are no citations.
+            Event::Start(Tag::CodeBlock(_)) => end_of(events, at) + 1,
+            _ => at + 1,
+        }
+    }
+
+    /// Looks at a link or an image: the words stay, and what makes a link of them goes.
+    fn link(&mut self, events: &[Parsed<'a>], at: usize, kind: LinkType, url: &str) -> usize {
+        let Some((_, range)) = events.get(at) else {
+            return at + 1;
+        };
+        let range = range.clone();
+        let end = end_of(events, at);
+        let inner = events.get(at + 1..end).unwrap_or_default();
+        let inner = inner.iter().map(|(_, range)| range.clone());
+        let inner = inner.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        let words = inner.as_ref().and_then(|it| self.text.get(it.clone()));
+        let words = words.filter(|words| !words.trim().is_empty());
+        if let Some(label) = url.strip_prefix(NUMBERED) {
+            let mut cited = read_numbers(label);
+            // `[1][2]` is one link to the parser.
+            if let (LinkType::ReferenceUnknown, Some(words)) = (kind, words) {
+                cited.splice(0..0, read_numbers(words));
+            }
+            let targets = cited.into_iter().map(|number| match self.own.url(number) {
+                Some(url) => Target::Url(url.to_owned()),
+                None => Target::Nowhere(format!("[{number}]")),
+            });
+            let targets = targets.collect();
+            self.push(Edit {
+                range,
+                mark: Mark::Numbered,
+                targets,
+            });
+            return end + 1;
+        }
+        if stays_here(url) || kind == LinkType::Email {
+            return at + 1;
+        }
+        let targets = vec![Target::Url(url.to_owned())];
+        let is_words =
+            |words: &&str| read_numbers(words).is_empty() && sole_address(words).is_none();
+        match (words.filter(is_words), inner) {
+            (Some(_), Some(inner)) if kind != LinkType::Autolink => {
+                let ending = Edit {
+                    range: inner.end..range.end,
+                    mark: Mark::Behind,
+                    targets,
+                };
+                self.links.push((end, ending));
+                self.push(Edit {
+                    range: range.start..inner.start,
+                    mark: Mark::Cut,
+                    targets: Vec::new(),
+                });
+                at + 1
+            }
+            _ => {
+                self.bare(range, targets);
+                end + 1
+            }
+        }
+    }
+
+    /// Looks at running text, with the tags in it, up to where something else begins.
+    fn run(&mut self, events: &[Parsed<'a>], at: usize) -> usize {
+        let is_run = |(event, _): &&Parsed<'_>| {
+            matches!(
+                event,
+                Event::Text(_) | Event::Html(_) | Event::InlineHtml(_) | Event::SoftBreak
+            )
+        };
+        let rest = events.get(at..).unwrap_or_default();
+        let run: Vec<&Parsed<'_>> = rest.iter().take_while(is_run).collect();
+        let (Some((_, first)), Some((_, last))) = (run.first(), run.last()) else {
+            return at + 1;
+        };
+        let to = last.end;
+        let mut from = first.start.max(self.past);
+        while from < to {
+            let part = self.text.get(from..to).unwrap_or_default();
+            let open = part.find('<').map_or(to, |open| from + open);
+            self.addresses(from, open);
+            from = (open + 1).max(self.past);
+            if let Some(tag) = tag_at(self.text, open).filter(|_| self.past <= open && open < to) {
+                self.tag(tag);
+                // One that stays may be none to Markdown, which then finds another one in it.
+                from = from.max(self.past);
+            }
+        }
+        self.disguised(&run);
+        at + run.len()
+    }
+
+    fn addresses(&mut self, from: usize, to: usize) {
+        // An address may go on behind what the parser takes for the end of the text.
+        for range in addresses_in(self.text, from.max(self.past), to) {
+            let url = self.text.get(range.clone()).unwrap_or_default().to_owned();
+            self.bare(range, vec![Target::Url(url)]);
+        }
+    }
+
+    /// Looks at a tag: one that leads elsewhere goes, and the words of an anchor stay.
+    fn tag(&mut self, tag: HtmlTag) {
+        let targets: Vec<Target> = tag.places.into_iter().map(Target::Url).collect();
+        match tag.side {
+            Side::AnchorEnd => {
+                let Some(Some(open)) = self.anchors.pop() else {
+                    return;
+                };
+                let open = self.found.iter_mut().rfind(|edit| edit.range == open);
+                let targets = open.map(|open| {
+                    open.mark = Mark::Cut;
+                    std::mem::take(&mut open.targets)
+                });
+                self.push(Edit {
+                    range: tag.range,
+                    mark: Mark::Behind,
+                    targets: targets.unwrap_or_default(),
+                });
+            }
+            Side::AnchorStart if targets.is_empty() => self.anchors.push(None),
+            // It is an address on no words, unless its end comes.
+            Side::AnchorStart => {
+                self.bare(tag.range, targets);
+                let open = self.found.last().map(|open| open.range.clone());
+                self.anchors.push(open);
+            }
+            Side::Other if targets.is_empty() => {}
+            Side::Other => self.bare(tag.range, targets),
+        }
+    }
+
+    fn bare(&mut self, range: Range<usize>, targets: Vec<Target>) {
+        self.push(Edit {
+            range,
+            mark: Mark::Bare,
+            targets,
+        });
+    }
+
+    /// Adds a place. What of it was looked at before is not looked at again.
+    fn push(&mut self, mut edit: Edit) {
+        edit.range.start = edit.range.start.max(self.past);
+        edit.range.end = edit.range.end.max(edit.range.start);
+        self.past = edit.range.end;
+        self.found.push(edit);
+    }
+
+    fn in_order(mut self) -> Vec<Edit> {
+        self.found
+            .sort_by_key(|edit| (edit.range.start, edit.range.end));
+        let mut past = 0;
+        self.found.retain(|edit| {
+            let is_next = edit.range.start >= past;
+            past = past.max(edit.range.end);
+            is_next
+        });
+        self.found
+    }
+}
+
+/// Returns the number of the event that ends what one begins.
+fn end_of(events: &[Parsed<'_>], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (number, (event, _)) in events.iter().enumerate().skip(at) {
         match event {
             Event::Start(_) => depth += 1,
-            Event::End(_) => depth -= 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth == 0 {
-            break;
+            return number;
         }
-        inner = Some(inner.map_or(range.clone(), |inner| {
-            inner.start.min(range.start)..inner.end.max(range.end)
-        }));
     }
-    inner
-}
-
-fn words(text: &str, inner: Option<Range<usize>>) -> Mark<'_> {
-    match inner.and_then(|inner| text.get(inner)) {
-        Some(words) if !words.trim().is_empty() => Mark::Words(words),
-        _ => Mark::Bare,
-    }
+    events.len()
 }
 
 /// Reads `3`, `^3`, `3, 4` and `3-5`; nothing if it is something else.
@@ -234,71 +347,4 @@ fn read_numbers(label: &str) -> Vec<u32> {
         numbers.extend(first..=last);
     }
     numbers
-}
-
-fn is_web(url: &str) -> bool {
-    let starts = |scheme: &str| {
-        url.get(..scheme.len())
-            .is_some_and(|head| head.eq_ignore_ascii_case(scheme))
-    };
-    starts("https://") || starts("http://")
-}
-
-/// Finds the addresses that begin in a part of a text.
-fn addresses_in(text: &str, from: usize, to: usize) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut at = from;
-    while let Some(part) = text.get(at..to) {
-        let Some(start) = part
-            .find("://")
-            .and_then(|colon| scheme_start(text, at, at + colon))
-        else {
-            match part.find("://") {
-                Some(colon) => at += colon + 3,
-                None => break,
-            }
-            continue;
-        };
-        let rest = text.get(start..).unwrap_or_default();
-        let is_end = |letter: char| {
-            letter.is_whitespace() || letter.is_control() || "<>[]\"`|\\^{}".contains(letter)
-        };
-        let end = rest.find(is_end).unwrap_or(rest.len());
-        let address = without_end_of_sentence(rest.get(..end).unwrap_or_default());
-        found.push(start..start + address.len());
-        at = start + address.len().max(1);
-    }
-    found
-}
-
-/// Returns where the address begins whose scheme ends at a colon, no earlier than `from`.
-fn scheme_start(text: &str, from: usize, colon: usize) -> Option<usize> {
-    ["https", "http"].into_iter().find_map(|scheme| {
-        let start = colon
-            .checked_sub(scheme.len())
-            .filter(|start| *start >= from)?;
-        text.get(start..colon)?
-            .eq_ignore_ascii_case(scheme)
-            .then_some(start)
-    })
-}
-
-/// Takes off what ends a sentence or closes a bracket that the address did not open.
-fn without_end_of_sentence(address: &str) -> &str {
-    let mut address = address;
-    while let Some(last) = address.chars().next_back() {
-        let count = |letter: char| address.matches(letter).count();
-        let is_off = match last {
-            '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | '_' | '’' | '”' => true,
-            ')' => count(')') > count('('),
-            _ => false,
-        };
-        if !is_off {
-            break;
-        }
-        address = address
-            .get(..address.len() - last.len_utf8())
-            .unwrap_or_default();
-    }
-    address
 }

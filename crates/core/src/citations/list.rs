@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::links::{addresses, numbers};
+use super::addresses::addresses_in;
+use super::links::numbers;
 
 /// The most characters of a line that is taken for the heading of a list.
 const MAX_HEADING_CHARS: usize = 60;
@@ -81,10 +82,7 @@ impl<'a> OwnList<'a> {
                 }
                 continue;
             };
-            let Some(url) = addresses(whole)
-                .first()
-                .and_then(|range| whole.get(range.clone()))
-            else {
+            let Some(url) = address_of(whole) else {
                 break;
             };
             entries.push(Entry {
@@ -135,9 +133,10 @@ impl<'a> OwnList<'a> {
             .unwrap_or(answer)
     }
 
-    /// Returns the heading as the model wrote it.
-    pub(super) const fn heading(&self) -> Option<&'a str> {
-        self.heading
+    /// Returns the heading as the model wrote it, unless something in it may be more than text.
+    pub(super) fn heading(&self) -> Option<&'a str> {
+        let is_more = |heading: &str| heading.contains(['[', '<', '`', '/', '&', '\\', '!']);
+        self.heading.filter(|heading| !is_more(heading))
     }
 
     /// Returns the address that a number stands for.
@@ -151,13 +150,23 @@ impl<'a> OwnList<'a> {
     }
 }
 
+/// Returns the address that an entry names: the one in full, where it has a DOI besides.
+fn address_of(entry: &str) -> Option<&str> {
+    let ranges = addresses_in(entry, 0, entry.len()).into_iter();
+    let mut named = ranges.filter_map(|range| entry.get(range));
+    let first = named.next()?;
+    let in_full = |url: &&str| url.contains("://");
+    let full = in_full(&first).then_some(first);
+    Some(full.or_else(|| named.find(in_full)).unwrap_or(first))
+}
+
 /// What was said below a list when its citations were checked before.
 fn is_note(line: &str) -> bool {
     line.starts_with('*') && line.ends_with("not read.*")
 }
 
 fn is_heading(line: &str) -> bool {
-    let short = line.chars().count() <= MAX_HEADING_CHARS && addresses(line).is_empty();
+    let short = line.chars().count() <= MAX_HEADING_CHARS && address_of(line).is_none();
     short
         && (line.starts_with('#')
             || line.starts_with("**")

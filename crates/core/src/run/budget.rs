@@ -1,10 +1,11 @@
-//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it, and each keeps back enough
-//! for one last answer and its one retry.
+//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it, each keeps back enough for one
+//! last answer and its one retry, and agents that work for the same one have a part each of what it has left.
 
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
 use super::last_answer::Limit;
+use super::shares::part_of;
 use super::turn::{AgentTurn, place};
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
@@ -42,8 +43,31 @@ impl Spent {
     }
 }
 
-/// What one model call of an agent is taken to need, by what is counted.
-type Needs<'a> = &'a dyn Fn(&Agent) -> u64;
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    ToolCalls,
+    Tokens,
+    Cost,
+}
+
+impl Resource {
+    fn limit(self, limits: &Limits) -> Option<u64> {
+        match self {
+            Self::ToolCalls => limits.max_tool_calls.map(u64::from),
+            Self::Tokens => limits.max_tokens,
+            Self::Cost => limits.max_cost.map(|most| most.0),
+        }
+    }
+
+    fn spent(self, agent: &Agent) -> u64 {
+        match self {
+            Self::ToolCalls => agent.spent.tool_calls.into(),
+            Self::Tokens => agent.spent.tokens,
+            Self::Cost => agent.spent.cost,
+        }
+    }
+}
 
 impl AgentTurn<'_> {
     /// Returns the tree of budgets as this agent sees it.
@@ -123,9 +147,11 @@ impl Budgets<'_> {
     }
 
     fn is_out_of_tool_calls(&self) -> bool {
+        let calls = Resource::ToolCalls;
         self.path().any(|agent| {
-            let most = agent.spec(self.run).limits.max_tool_calls;
-            most.is_some_and(|most| agent.spent.tool_calls >= most)
+            let most = calls.limit(&agent.spec(self.run).limits);
+            most.is_some_and(|most| calls.spent(agent) >= most)
+                || self.part(agent, calls) == Some(0)
         })
     }
 
@@ -137,26 +163,80 @@ impl Budgets<'_> {
     }
 
     fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetKind> {
-        let limits = &above.spec(self.run).limits;
-        if let Some(most) = limits.max_tokens {
-            let needed = self.needed(above.id, calls, &|agent| self.tokens_of_a_call(agent));
-            if above.spent.tokens.saturating_add(needed) > most {
-                return Some(BudgetKind::Tokens);
-            }
+        if self.is_beyond(above, Resource::Tokens, calls) {
+            return Some(BudgetKind::Tokens);
         }
-        let most = limits.max_cost?.0;
-        let needed = self.needed(above.id, calls, &|agent| agent.spent.last_cost);
-        let spent = above.spent.cost;
+        let most = Resource::Cost.limit(&above.spec(self.run).limits);
         // Where no price is known there is nothing to go by but what was spent.
-        (spent >= most || spent.saturating_add(needed) > most).then_some(BudgetKind::Cost)
+        let is_spent = most.is_some_and(|most| above.spent.cost >= most);
+        let is_beyond = is_spent || self.is_beyond(above, Resource::Cost, calls);
+        is_beyond.then_some(BudgetKind::Cost)
+    }
+
+    /// Tells whether the calls would take more than an agent has of a budget, by its own limit or by its part of what those
+    /// above it have left.
+    fn is_beyond(&self, above: &Agent, resource: Resource, calls: u64) -> bool {
+        let most = resource.limit(&above.spec(self.run).limits);
+        let part = self.part(above, resource);
+        if most.is_none() && part.is_none() {
+            return false;
+        }
+        let needed = self.needed(above.id, calls, resource);
+        let in_all = resource.spent(above).saturating_add(needed);
+        most.is_some_and(|most| in_all > most) || part.is_some_and(|part| needed > part)
     }
 
     /// Returns what the calls take, and what all agents at work below `above` keep back for their last answers.
-    fn needed(&self, above: AgentId, calls: u64, call: Needs<'_>) -> u64 {
+    fn needed(&self, above: AgentId, calls: u64, resource: Resource) -> u64 {
         let at_work = self.all().filter(|agent| agent.is_at_work());
         let below = at_work.filter(|agent| self.works_for(agent, above));
-        let reserves = below.map(|agent| call(agent).saturating_mul(LAST_ANSWER_CALLS));
-        reserves.fold(call(self.agent).saturating_mul(calls), u64::saturating_add)
+        let reserves = below.map(|agent| self.reserve(agent, resource));
+        let taken = self.of_a_call(self.agent, resource);
+        reserves.fold(taken.saturating_mul(calls), u64::saturating_add)
+    }
+
+    /// Returns what an agent keeps back for its last answer.
+    fn reserve(&self, agent: &Agent, resource: Resource) -> u64 {
+        let of_a_call = self.of_a_call(agent, resource);
+        of_a_call.saturating_mul(LAST_ANSWER_CALLS)
+    }
+
+    /// Returns what the next model call of an agent is taken to need.
+    fn of_a_call(&self, agent: &Agent, resource: Resource) -> u64 {
+        match resource {
+            Resource::ToolCalls => 0,
+            Resource::Tokens => self.tokens_of_a_call(agent),
+            Resource::Cost => agent.spent.last_cost,
+        }
+    }
+
+    /// Returns what an agent may still use, its last answer included, of what the one that started it has left; none if that
+    /// is not limited, or no other agent works for it or is to.
+    fn part(&self, agent: &Agent, resource: Resource) -> Option<u64> {
+        let parent = agent.parent_id()?;
+        let is_sharing = |it: &&Agent| it.parent_id() == Some(parent) && !it.has_ended();
+        let sharing: Vec<&Agent> = self.all().filter(is_sharing).collect();
+        if sharing.len() < 2 {
+            return None;
+        }
+        let at = sharing.iter().position(|it| it.id == agent.id)?;
+        let left = self.left(self.of_id(parent)?, resource)?;
+        let used: Vec<u64> = sharing.iter().map(|it| resource.spent(it)).collect();
+        Some(part_of(left, &used, at))
+    }
+
+    /// Returns what an agent has left for those that it starts, without what it keeps back; none if it is not limited.
+    fn left(&self, agent: &Agent, resource: Resource) -> Option<u64> {
+        let most = resource.limit(&agent.spec(self.run).limits);
+        let own = most.map(|most| most.saturating_sub(resource.spent(agent)));
+        let of_parent = || self.left(self.of_id(agent.parent_id()?)?, resource);
+        let from_above = self.part(agent, resource).or_else(of_parent);
+        let left = own.into_iter().chain(from_above).min()?;
+        Some(left.saturating_sub(self.reserve(agent, resource)))
+    }
+
+    fn of_id(&self, id: AgentId) -> Option<&Agent> {
+        self.all().nth(place(id))
     }
 
     /// Tells whether an agent is another one, or was started by it or by one below it.
@@ -166,7 +246,7 @@ impl Budgets<'_> {
             if agent.id == above {
                 return true;
             }
-            at = agent.parent_id().and_then(|id| self.all().nth(place(id)));
+            at = agent.parent_id().and_then(|id| self.of_id(id));
         }
         false
     }

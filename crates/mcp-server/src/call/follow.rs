@@ -48,10 +48,11 @@ impl Call<'_> {
                 matches!(event, Event::Record(it) if matches!(it.body, RecordBody::Waiting(_)));
             waits && self.asking != Asking::Nobody
         };
-        let progress = &mut self.progress;
+        let (progress, messages) = (&mut self.progress, &mut self.messages);
         let mut told = pin!(async {
             while let Some(event) = events.next().await {
                 progress.hear(&event).await;
+                messages.hear(&event).await;
                 if ends_here(&event) {
                     break;
                 }

@@ -9,6 +9,7 @@
 mod approvals;
 mod endings;
 mod lines;
+mod questions;
 mod sessions;
 mod support;
 mod tools;

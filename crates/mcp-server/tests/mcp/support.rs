@@ -66,6 +66,8 @@ pub(crate) struct Person {
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// The progress that was told.
     pub(crate) heard: Arc<Mutex<Vec<(f64, String)>>>,
+    /// The log messages.
+    pub(crate) messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl fmt::Debug for Person {
@@ -81,6 +83,7 @@ impl Person {
             answers: None,
             asked: Arc::default(),
             heard: Arc::default(),
+            messages: Arc::default(),
         }
     }
 
@@ -128,6 +131,19 @@ impl ClientHandler for Person {
         };
         self.asked.lock().unwrap().push(message.clone());
         (self.answers.as_ref().unwrap())(&message)
+    }
+
+    #[expect(
+        deprecated,
+        reason = "the newest revision is to lose log messages one day, and most clients know them"
+    )]
+    async fn on_logging_message(
+        &self,
+        message: rmcp::model::LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text = message.data.as_str().unwrap_or_default().to_owned();
+        self.messages.lock().unwrap().push(text);
     }
 
     async fn on_progress(

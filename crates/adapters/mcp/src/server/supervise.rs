@@ -173,10 +173,16 @@ async fn attend(
     mut connection: Connection,
     stop: &CancellationToken,
 ) -> Option<String> {
+    // What was lost before this connection does not count.
+    let mut lost = shared.lost.subscribe();
     let why = loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break None,
+            Ok(()) = lost.changed() => {
+                let why = lost.borrow_and_update().clone();
+                break Some(why.as_deref().unwrap_or("it cannot be reached").to_owned());
+            }
             () = connection.ended() => {
                 let said = connection.last_words.said();
                 break Some(ConnectError::Ended { said }.to_string());
@@ -206,11 +212,16 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), Co
         Ok(listed) => listed,
         Err(error) => {
             let said = connection.last_words.said_at_last().await;
-            return Err(ConnectError::of_request(&error, said));
+            let secrets = &shared.notices.secrets;
+            return Err(ConnectError::of_request(&error, said, secrets));
         }
     };
-    let (definitions, left_out) = definition::sorted(&shared.config, tools);
+    let secrets = &shared.notices.secrets;
+    let tools = tools.into_iter();
+    let tools = tools.filter_map(|tool| definition::redacted(tool, secrets));
+    let (definitions, left_out) = definition::sorted(&shared.config, tools.collect());
     unusable.extend(left_out);
+    unusable.iter_mut().for_each(|it| it.redact(secrets));
     let mut seen = lock(&shared.seen);
     let definitions = match standings(shared, &seen, definitions) {
         Ok((definitions, is_first_use)) => {

@@ -112,7 +112,9 @@ impl Lines {
             return None;
         }
         let Ok(shape) = serde_json::from_slice::<Shape>(line) else {
-            let shown = one_line(&String::from_utf8_lossy(line), MAX_SHOWN);
+            // Before it is cut: of what is cut in two nothing is found any more.
+            let shown = self.notices.secrets.text(&String::from_utf8_lossy(line));
+            let shown = one_line(&shown, MAX_SHOWN);
             self.warn(&format!(
                 "it wrote what is no message of the protocol: {shown}"
             ));
@@ -151,7 +153,7 @@ impl Lines {
                 what: what.to_owned(),
             });
         } else if self.bad_lines.is_power_of_two() {
-            tracing::warn!(server = %self.server, "{what}");
+            tracing::warn!(server = %self.server, "{}", self.notices.secrets.text(what));
         }
     }
 }

@@ -29,6 +29,7 @@ async fn a_server_gets_its_own_variables_and_none_of_ours() {
     program
         .env
         .insert("SHOP_KEY".to_owned(), Secret::new("mine"));
+    program.plain.insert("SHOP_KEY".to_owned());
     let server = ready(config).await;
     let seen = call(&server, "shop__look", "{}")
         .await
@@ -137,6 +138,21 @@ async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
         let why = server.ready().await.unwrap_err();
         let expected = format!("it ended before it answered; its last words were: {said}");
         assert_eq!(why, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
+    // It may be gone before the first line is written to it, or after that.
+    for _ in 0..40 {
+        let mut stdio = StdioConfig::new("/bin/sh", ["-c", "exec 0<&-; echo 'error: no key' >&2"]);
+        stdio.env = path();
+        let server = start(McpServerConfig::new("shop", Reach::Stdio(stdio)));
+        let why = server.ready().await.unwrap_err();
+        assert_eq!(
+            why,
+            "it ended before it answered; its last words were: error: no key"
+        );
     }
 }
 

@@ -9,7 +9,11 @@
 )]
 
 mod hostile;
+mod hostile_http;
 mod life;
+mod messages;
 mod questions;
 mod real;
+mod secrets;
+mod service;
 mod support;

@@ -6,6 +6,7 @@ use neuraxis_core::JsonText;
 use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, Reach, StdioConfig};
 use neuraxis_ports::{FieldKind, Person, QuestionReply};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{call, call_in, names, notices, path, ready, until};
 
@@ -30,6 +31,25 @@ async fn text(server: &McpServer, name: &str, arguments: &str) -> String {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
         .value
         .as_text()
+}
+
+/// Serves one page to whoever asks, for as long as the test runs. Returns its port.
+async fn page(html: &'static str) -> u16 {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
+    let listener = listener.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await;
+            let length = html.len();
+            let reply = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{html}"
+            );
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    port
 }
 
 async fn is_everything(server: &Arc<McpServer>) {
@@ -193,7 +213,16 @@ async fn servers_in_python_work_too() {
     .await;
     assert!(status.contains("No commits yet"), "{status}");
     server.shutdown().await;
-    let server = ready(python("mcp-server-fetch", &[])).await;
+    let port = page("<p>Pumps are cheap in old houses.</p>").await;
+    let fetch = ["--ignore-robots-txt", "--allow-private-ips"];
+    let server = ready(python("mcp-server-fetch", &fetch)).await;
     assert_eq!(names(&server), ["real__fetch"]);
+    let url = format!(r#"{{"url":"http://127.0.0.1:{port}/","raw":true}}"#);
+    let read = text(&server, "real__fetch", &url).await;
+    assert!(read.contains("Pumps are cheap"), "{read}");
+    server.shutdown().await;
+    let server = ready(python("mcp-server-fetch", &["--ignore-robots-txt"])).await;
+    let refused = call(&server, "real__fetch", &url).await.unwrap_err();
+    assert!(refused.message.contains("not a public"), "{refused:?}");
     server.shutdown().await;
 }

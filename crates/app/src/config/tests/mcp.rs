@@ -114,3 +114,34 @@ fn nothing_secret_of_a_server_is_shown() {
         "{shown}"
     );
 }
+
+#[test]
+fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
+    let machine = own(
+        "[mcp.servers.a]\ncommand = 'sh'\npass_env = ['SHOP_KEY', 'FLAG']\n\
+         env = { API_TOKEN = 'e-canary-1', MODE = 'production', GRAPH_FILE = '/home/ada/graph-of-2026.jsonl' }\n\
+         [mcp.servers.b]\nurl = 'https://b/'\ntoken_env = 'B_TOKEN'\n\
+         headers = { x-key = 'h-canary-1', accept = 'text/plain' }\nheaders_env = { x-more = 'B_MORE' }\n\
+         [mcp.servers.off]\ncommand = 'sh'\nenabled = false\npass_env = ['SWITCHED_OFF']\n",
+    )
+    .with_variable("PATH", "/usr/bin")
+    .with_variable("SHOP_KEY", "k-canary-1")
+    .with_variable("FLAG", "true")
+    .with_variable("B_TOKEN", "t-canary-1")
+    .with_variable("B_MORE", "m-canary-1");
+    let config = machine.load().unwrap();
+    let redactor = crate::discover::secrets_of(&config, &machine.environment);
+    for secret in ["k", "e", "t", "h", "m"] {
+        let text = format!("{secret}-canary-1");
+        assert_eq!(redactor.text(&text), "[redacted]", "{text}");
+    }
+    for plain in [
+        "true",
+        "production",
+        "text/plain",
+        "/usr/bin",
+        "/home/ada/graph-of-2026.jsonl",
+    ] {
+        assert_eq!(redactor.text(plain), plain);
+    }
+}

@@ -1,5 +1,7 @@
 //! `neuraxis mcp add`: writes the section of a server into the user's file.
 
+use std::path::{Path, PathBuf, absolute};
+
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis_app::{McpFault, McpServerSection};
@@ -15,7 +17,8 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis mcp add everything -- npx -y @modelcontextprotocol/server-everything
   neuraxis mcp add github --pass-env GITHUB_TOKEN --tool search_issues -- github-mcp-server stdio
-  neuraxis mcp add shop --url https://shop.example/mcp --token-env SHOP_TOKEN";
+  neuraxis mcp add shop --url https://shop.example/mcp --token-env SHOP_TOKEN
+  neuraxis mcp add shop --url https://shop.example/mcp --header-env x-api-key=SHOP_KEY";
 
 /// Add a server to your own configuration
 ///
@@ -52,9 +55,22 @@ pub(crate) struct Add {
     #[arg(long, value_name = "NAME", requires = "url")]
     token_env: Option<String>,
 
+    /// The file that holds the token of the service, for you alone to read
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "url",
+        conflicts_with = "token_env"
+    )]
+    token_file: Option<PathBuf>,
+
     /// A header that the service is sent
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     header: Vec<(String, String)>,
+
+    /// A header whose value is in a variable: the way for secrets
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = pair, requires = "url")]
+    header_env: Vec<(String, String)>,
 
     /// One of its tools that is offered; all, if none is named
     #[arg(long = "tool", value_name = "TOOL")]
@@ -70,6 +86,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 impl Add {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
+        let token_file = self.token_file(environment.working_dir())?;
         // What can be checked is checked before anything is written. A variable may be set later.
         if let Err(fault @ McpFault::Config(_)) = self.section().resolved(&self.name, &environment)
         {
@@ -78,7 +95,7 @@ impl Add {
         let mut file = Edited::open(setup, &environment)?;
         let path = file.path().display().to_string();
         if !file
-            .add(&self.name, self.table())
+            .add(&self.name, self.table(token_file.as_deref()))
             .map_err(CommandError::configuration)?
         {
             let error = anyhow!("{path} has a server named {} already", self.name);
@@ -91,6 +108,21 @@ impl Add {
         Ok(())
     }
 
+    /// Returns the file of the token by a path that does not count from where the section goes.
+    fn token_file(&self, working_dir: &Path) -> Result<Option<String>, CommandError> {
+        let Some(file) = &self.token_file else {
+            return Ok(None);
+        };
+        let file = absolute(working_dir.join(file)).map_err(CommandError::failed)?;
+        if !file.is_file() {
+            let error = anyhow!("--token-file: there is no file {}", file.display());
+            return Err(CommandError::usage(error));
+        }
+        let name = file.to_str().map(str::to_owned);
+        let error = || anyhow!("--token-file: {} is not Unicode", file.display());
+        Ok(Some(name.ok_or_else(|| CommandError::usage(error()))?))
+    }
+
     fn section(&self) -> McpServerSection {
         let mut section = McpServerSection::default();
         let mut command = self.command.iter().cloned();
@@ -101,7 +133,7 @@ impl Add {
         section
     }
 
-    fn table(&self) -> Table {
+    fn table(&self, token_file: Option<&str>) -> Table {
         let mut table = Table::new();
         let list = |items: &[String]| value(items.iter().collect::<Array>());
         let pairs = |pairs: &[(String, String)]| {
@@ -122,7 +154,14 @@ impl Add {
         if let Some(name) = &self.token_env {
             table.insert("token_env", value(name));
         }
-        for (key, items) in [("env", &self.env), ("headers", &self.header)] {
+        if let Some(file) = token_file {
+            table.insert("token_file", value(file));
+        }
+        for (key, items) in [
+            ("env", &self.env),
+            ("headers", &self.header),
+            ("headers_env", &self.header_env),
+        ] {
             if !items.is_empty() {
                 table.insert(key, pairs(items));
             }

@@ -69,6 +69,100 @@ fn tool_calls_of_sub_agents_count_for_all_above_them() {
     assert_eq!(run.outcome().finish_reason, reason);
 }
 
+/// A run of so many tool calls, the one that starts these agents included.
+fn shared(calls: u32, topics: &[&str]) -> Script {
+    let mut spec = researching();
+    spec.root.limits.max_tool_calls = Some(calls);
+    let mut run = Script::start(spec);
+    run.reply(research(topics)).allow();
+    run
+}
+
+#[test]
+fn an_agent_uses_no_more_than_its_part_of_what_is_left_while_others_work() {
+    let mut run = shared(1 + 6, &["a", "b"]);
+    run.reply_as(1, calls_to(&[READ; 5])).allow_as(1);
+    assert_eq!(run.just_started(), [0, 1, 2], "three for each");
+    assert_eq!(run.result(3).failure, Some(ToolFailure::LimitReached));
+    run.reply_as(2, calls_to(&[READ; 3])).allow_as(2);
+    assert_eq!(run.just_started(), [0, 1, 2], "and the other has its own");
+    for index in 0..3 {
+        run.finish_as(1, index, done("1"));
+    }
+    assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
+    let reason = FinishReason::Budget(BudgetKind::ToolCalls);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.answer_of(1).finish_reason, reason);
+}
+
+#[test]
+fn what_an_agent_leaves_over_returns_to_the_others_and_to_who_started_it() {
+    let mut run = shared(1 + 6, &["a", "b"]);
+    run.reply_as(2, says("B."));
+    run.reply_as(1, calls_to(&[READ; 5])).allow_as(1);
+    assert_eq!(run.just_started(), [0, 1, 2, 3, 4]);
+    for index in 0..5 {
+        run.finish_as(1, index, done("1"));
+    }
+    assert_eq!(run.call_of(1).purpose, Purpose::Turn);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.call_of(0).purpose, Purpose::Turn, "one is left");
+}
+
+#[test]
+fn an_agent_that_waits_for_its_turn_has_its_part_too() {
+    let mut spec = researching();
+    spec.root.profile.parallel_agents = 1;
+    spec.root.limits.max_tool_calls = Some(1 + 4);
+    let mut run = Script::start(spec);
+    run.reply(research(&["a", "b"])).allow();
+    run.reply_as(1, calls_to(&[READ; 3])).allow_as(1);
+    assert_eq!(run.just_started(), [0, 1]);
+    run.finish_as(1, 0, done("1")).finish_as(1, 1, done("1"));
+    run.reply_as(1, says("A."));
+    run.reply_as(2, calls_to(&[READ; 3])).allow_as(2);
+    assert_eq!(run.just_started(), [0, 1]);
+}
+
+#[test]
+fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
+    let mut run = shared(1 + 8, &["a", "b"]);
+    run.reply_as(1, research(&["c", "d"])).allow_as(1);
+    // Of its four one call started them: three are left.
+    run.reply_as(3, calls_to(&[READ; 4])).allow_as(3);
+    assert_eq!(run.just_started(), [0, 1]);
+    run.reply_as(4, calls_to(&[READ; 4])).allow_as(4);
+    assert_eq!(run.just_started(), [0]);
+    run.reply_as(2, calls_to(&[READ; 5])).allow_as(2);
+    assert_eq!(run.just_started(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn tokens_and_money_are_divided_as_calls_are() {
+    // Each of two agents needs three calls of 55 tokens to begin; their parent said 12 and keeps back two calls of 62.
+    let (agent, parent) = (1 + 4 + 50, 12 + 50);
+    let needed = 12 + 2 * parent + 2 * 3 * agent;
+    for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
+        let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
+        run.reply(research(&["a", "b"])).allow();
+        assert_eq!(run.call_of(1).purpose, Purpose::Turn, "{tokens} tokens");
+        assert_eq!(run.call_of(2).purpose, purpose, "{tokens} tokens");
+    }
+    // Of 150 the parent spent 10 and keeps back 20: 60 for each, and a call, the last answer and its retry cost as much as
+    // the call before.
+    for (cost, purpose) in [(15, Purpose::Turn), (16, Purpose::LastAnswer)] {
+        let mut run = Script::start(measured(|spec| {
+            spec.root.limits.max_cost = Some(MicroUsd(150));
+        }));
+        reply_for(&mut run, 0, research(&["a", "b"]), 10);
+        run.allow();
+        reply_for(&mut run, 1, calls_to(&[READ]), cost);
+        run.allow_as(1).finish_as(1, 0, done("1"));
+        assert_eq!(run.call_of(1).purpose, purpose, "{cost}");
+        assert_eq!(run.call_of(2).purpose, Purpose::Turn);
+    }
+}
+
 #[test]
 fn an_agents_own_limit_ends_it_and_not_its_parent() {
     let mut spec = researching();

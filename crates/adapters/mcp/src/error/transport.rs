@@ -1,0 +1,170 @@
+//! What went wrong on the way to a server: nobody is there, or somebody answers who is no server.
+
+use std::error::Error;
+use std::io;
+
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use super::MAX_SAID;
+use crate::secrets::Secrets;
+use crate::text::one_line;
+
+/// What is wrong with the way to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TransportFault {
+    /// The program that was started takes nothing any more.
+    Ended,
+    /// Nobody takes a connection at the address; why, for people.
+    Away(String),
+    /// Whoever is at the address does not answer as a server does; what was answered, for people.
+    Answers(String),
+    /// A token is missing, or is not taken.
+    Unauthorized,
+}
+
+impl TransportFault {
+    pub(super) fn of(error: &DynamicTransportError, secrets: &Secrets) -> Self {
+        let error: &(dyn Error + 'static) = error.error.as_ref();
+        if error.is::<io::Error>() {
+            return Self::Ended;
+        }
+        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(error) => Self::of_http(error, secrets),
+            None => Self::Answers(format!("its connection failed: {}", innermost(error))),
+        }
+    }
+
+    fn of_http(error: &StreamableHttpError<reqwest::Error>, secrets: &Secrets) -> Self {
+        // Before it is cut: of what is cut in two nothing is found any more.
+        let answers = |what: String| Self::Answers(one_line(&secrets.text(&what), MAX_SAID));
+        match error {
+            StreamableHttpError::Client(error) => Self::of_client(error),
+            StreamableHttpError::Io(error) => Self::Away(cannot_be_reached(error)),
+            StreamableHttpError::AuthRequired(_) => Self::Unauthorized,
+            StreamableHttpError::InsufficientScope(_) => {
+                answers("it does not allow that with this token".to_owned())
+            }
+            StreamableHttpError::HttpStatus(error) => {
+                answers(format!("it answered with the status {}", error.status))
+            }
+            StreamableHttpError::UnexpectedServerResponse(said) => {
+                answers(match said.strip_prefix("HTTP ") {
+                    Some(status) => {
+                        format!("it answered with the status {}", without_addresses(status))
+                    }
+                    None => format!(
+                        "it answered what is no message of the protocol: {}",
+                        without_addresses(said)
+                    ),
+                })
+            }
+            StreamableHttpError::UnexpectedContentType(found) => answers(match found {
+                Some(found) => format!(
+                    "it answered with the content type {found:?}, and not with a message of the protocol"
+                ),
+                None => {
+                    "it answered without a content type, and not with a message of the protocol"
+                        .to_owned()
+                }
+            }),
+            StreamableHttpError::ResponseBodyTooLarge { max_size } => {
+                answers(format!("its answer has more than {max_size} bytes"))
+            }
+            StreamableHttpError::Deserialize(error) => answers(format!(
+                "it answered what is no message of the protocol: {error}"
+            )),
+            StreamableHttpError::Sse(error) => answers(format!(
+                "its stream of events broke off: {}",
+                innermost(error)
+            )),
+            StreamableHttpError::UnexpectedEndOfStream => {
+                answers("its answer ended too early".to_owned())
+            }
+            StreamableHttpError::SessionExpired | StreamableHttpError::SessionRecoveryTimeout => {
+                answers("it does not know the session any more".to_owned())
+            }
+            StreamableHttpError::TransportChannelClosed => {
+                answers("the connection to it ended".to_owned())
+            }
+            other => answers(format!(
+                "its connection failed: {}",
+                without_addresses(&other.to_string())
+            )),
+        }
+    }
+
+    fn of_client(error: &reqwest::Error) -> Self {
+        if error.is_timeout() {
+            Self::Away("it does not answer in time".to_owned())
+        } else if error.is_body() || error.is_decode() {
+            Self::Answers(format!("its answer broke off: {}", innermost(error)))
+        } else if let Some(status) = error.status() {
+            Self::Answers(format!("it answered with the status {}", status.as_u16()))
+        } else {
+            Self::Away(cannot_be_reached(error))
+        }
+    }
+
+    /// Says it in a few words.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Ended => "it ended".to_owned(),
+            Self::Away(why) | Self::Answers(why) => why.clone(),
+            Self::Unauthorized => "it wants a token, or does not take the one it gets".to_owned(),
+        }
+    }
+}
+
+fn cannot_be_reached(error: &(dyn Error + 'static)) -> String {
+    format!("it cannot be reached: {}", innermost(error))
+}
+
+/// Returns the cause of all causes. What wraps it names the address, whose path and query may hold secrets.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    one_line(&without_addresses(&cause.to_string()), MAX_SAID)
+}
+
+fn without_addresses(text: &str) -> String {
+    let words = text.split_whitespace();
+    let words = words.map(|word| match word.contains("://") {
+        true => "(address)",
+        false => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_not_repeated() {
+        let text = "for url (http://127.0.0.1/?key=canary) it is";
+        assert_eq!(without_addresses(text), "for url (address) it is");
+    }
+
+    #[test]
+    fn what_was_answered_is_said_in_words_and_not_in_names_of_types() {
+        let faults: [StreamableHttpError<reqwest::Error>; 4] = [
+            StreamableHttpError::UnexpectedServerResponse("HTTP 404 Not Found: gone".into()),
+            StreamableHttpError::UnexpectedContentType(Some("text/html".to_owned())),
+            StreamableHttpError::UnexpectedEndOfStream,
+            StreamableHttpError::TransportChannelClosed,
+        ];
+        let said = faults.map(|fault| TransportFault::of_http(&fault, &Secrets::default()).words());
+        assert_eq!(
+            said,
+            [
+                "it answered with the status 404 Not Found: gone",
+                "it answered with the content type \"text/html\", and not with a message of the protocol",
+                "its answer ended too early",
+                "the connection to it ended",
+            ]
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Takes out of what a server says what must not be shown: the keys and tokens that were given to it.
+
+use std::sync::Arc;
+
+use neuraxis_ports::Secret;
+use serde_json::Value;
+
+/// What must not be shown, whatever a server says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Secrets(Arc<[Secret]>);
+
+impl Secrets {
+    pub(crate) fn new(secrets: Vec<Secret>) -> Self {
+        // Inside of a text that is JSON a secret may be escaped.
+        let escaped = |secret: &Secret| {
+            let quoted = Value::from(secret.expose()).to_string();
+            let inner = quoted.get(1..quoted.len().saturating_sub(1));
+            let inner = inner.filter(|inner| *inner != secret.expose());
+            inner.map(Secret::new)
+        };
+        let more: Vec<Secret> = secrets.iter().filter_map(escaped).collect();
+        let mut all = [secrets, more].concat();
+        // One may be a part of another.
+        all.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
+        Self(all.into())
+    }
+
+    /// Returns a text without them.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let secrets = self.0.iter();
+        secrets.fold(text.to_owned(), |text, secret| secret.redact(&text))
+    }
+
+    /// Returns a value without them, in the names of its members, too.
+    pub(crate) fn value(&self, value: Value) -> Value {
+        if self.0.is_empty() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(members) => {
+                let members = members.into_iter();
+                members
+                    .map(|(name, value)| (self.text(&name), self.value(value)))
+                    .collect()
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_taken_out_wherever_it_stands_and_however_it_is_written() {
+        let secrets = ["k-canary", "k-canary-long", "with \"quotes\""];
+        let secrets = Secrets::new(secrets.map(Secret::new).to_vec());
+        assert_eq!(
+            secrets.text("k-canary-long k-canary"),
+            "[redacted] [redacted]"
+        );
+        let nested = json!({"a k-canary": ["k-canary", 1, {"b": "with \"quotes\""}]});
+        let expected = json!({"a [redacted]": ["[redacted]", 1, {"b": "[redacted]"}]});
+        assert_eq!(secrets.value(nested.clone()), expected);
+        let text = secrets.text(&nested.to_string());
+        assert!(
+            !text.contains("canary") && !text.contains("quotes"),
+            "{text}"
+        );
+        assert_eq!(Secrets::default().value(nested.clone()), nested);
+    }
+}

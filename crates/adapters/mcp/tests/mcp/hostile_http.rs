@@ -1,0 +1,246 @@
+//! Services over HTTP that say what cannot be, or go away: as [`hostile`](crate::hostile) has it for programs.
+
+use neuraxis_ports::{Persistence, ToolSource};
+use serde_json::{Value, json};
+
+use crate::service::{Reply, answer, serve, serve_at, usual};
+use crate::support::{call, names, notices, ready, start, until};
+
+fn method(asked: &Value) -> &str {
+    asked["method"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_answers_and_is_no_server_is_told_of_in_words() {
+    for (status, content_type, body, said) in [
+        (
+            "200 OK",
+            "text/html",
+            "<html>Hello",
+            "with the content type \"text/html\", and not with a message",
+        ),
+        (
+            "200 OK",
+            "application/json",
+            "{\"jsonrpc\"",
+            "no message of the protocol",
+        ),
+        (
+            "200 OK",
+            "application/json",
+            "[1,2]",
+            "no message of the protocol",
+        ),
+        ("404 Not Found", "text/plain", "no such page", "status 404"),
+        (
+            "500 Internal Server Error",
+            "text/plain",
+            "oops",
+            "status 500",
+        ),
+        ("301 Moved Permanently", "text/plain", "", "status 301"),
+        ("200 OK", "text/event-stream", "data: noise\n\n", ""),
+    ] {
+        let service = serve(move |_| Reply::of(status, content_type, body)).await;
+        let mut config = service.config();
+        config.start_timeout = std::time::Duration::from_secs(3);
+        let why = start(config).ready().await.unwrap_err();
+        assert!(why.contains(said), "{said} in {why}");
+        for word in ["rmcp", "Transport", "cannot be reached", "::", "Error("] {
+            assert!(!why.contains(word), "{word} in {why}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_listens_it_is_said_so() {
+    let service = serve(usual).await;
+    let config = service.config();
+    drop(service);
+    let why = start(config).ready().await.unwrap_err();
+    assert!(why.contains("it cannot be reached: "), "{why}");
+    assert!(why.to_lowercase().contains("refused"), "{why}");
+    assert!(!why.contains("rmcp"), "{why}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_fails_its_call_alone() {
+    let answers: [(&str, fn(&Value) -> Reply); 6] = [
+        ("no message of the protocol", |_| Reply::json("noise")),
+        ("content type", |_| Reply::of("200 OK", "text/html", "<p>")),
+        ("status 500", |_| Reply::of("500 Oops", "text/plain", "x")),
+        ("", |asked| {
+            let error = json!({"code": 1, "message": "x"});
+            Reply::json(
+                json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}, "error": error}),
+            )
+        }),
+        ("", |asked| {
+            Reply::json(json!({"jsonrpc": "2.0", "id": asked["id"]}))
+        }),
+        ("broke off", |asked| {
+            let mut reply = answer(asked, &json!({"content": []}));
+            reply.missing = 1_000;
+            reply
+        }),
+    ];
+    for (said, bad) in answers {
+        let service = serve(move |asked| {
+            let is_bad = method(asked) == "tools/call" && asked.to_string().contains("bad");
+            if is_bad { bad(asked) } else { usual(asked) }
+        })
+        .await;
+        let server = ready(service.config()).await;
+        let error = call(&server, "shop__look", r#"{"a":"bad"}"#).await;
+        if let Err(error) = error {
+            assert!(error.message.contains(said), "{said} in {}", error.message);
+            assert!(error.message.contains("shop"), "{}", error.message);
+            assert!(!error.message.contains("rmcp"), "{}", error.message);
+        } else {
+            assert_eq!(said, "", "it has to fail");
+        }
+        let after = call(&server, "shop__look", r#"{"a":"good"}"#).await;
+        assert_eq!(after.unwrap().value.as_text(), "fine", "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_another_s_id_is_no_answer() {
+    let service = serve(|asked| match method(asked) {
+        "tools/call" => {
+            let result = json!({"content": [{"type": "text", "text": "not yours"}]});
+            Reply::json(json!({"jsonrpc": "2.0", "id": 99_999, "result": result}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    let called = call(&server, "shop__look", "{}");
+    let called = tokio::time::timeout(std::time::Duration::from_secs(2), called).await;
+    if let Ok(answered) = called {
+        assert!(
+            !format!("{answered:?}").contains("not yours"),
+            "{answered:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn lists_and_schemas_without_end_are_cut() {
+    let service = serve(|asked| match method(asked) {
+        "tools/list" => {
+            let cursor = asked["params"]["cursor"].as_str().unwrap_or("0");
+            let next = cursor.parse::<u32>().unwrap() + 1;
+            let tool = json!({"name": format!("t{next}"), "inputSchema": {}});
+            answer(
+                asked,
+                &json!({"tools": [tool], "nextCursor": next.to_string()}),
+            )
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    assert_eq!(names(&server).len(), 100);
+    assert!(notices(&server).contains("more than 100 pages"));
+    let service = serve(|asked| match method(asked) {
+        "tools/list" => {
+            let many = (0..10_000).map(|at| json!({"name": format!("t{at}"), "inputSchema": {}}));
+            answer(asked, &json!({"tools": many.collect::<Vec<_>>()}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    assert_eq!(names(&server).len(), 1_000);
+    let service = serve(|asked| match method(asked) {
+        "tools/list" => {
+            let cyclic = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
+            let large = json!({"description": "x".repeat(5_000_000)});
+            let tools = json!([
+                {"name": "a\nb", "inputSchema": {}},
+                {"name": "twice", "inputSchema": {}}, {"name": "twice", "inputSchema": {}},
+                {"name": "large", "inputSchema": large},
+                {"name": "cyclic", "inputSchema": cyclic},
+                {"name": "good", "inputSchema": {}},
+            ]);
+            answer(asked, &json!({"tools": tools}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    assert_eq!(names(&server), ["shop__cyclic", "shop__good"]);
+}
+
+#[tokio::test]
+async fn a_service_of_versions_that_are_not_spoken_is_told_which_are() {
+    let service = serve(|asked| match method(asked) {
+        "initialize" => answer(
+            asked,
+            &json!({"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}),
+        ),
+        _ => usual(asked),
+    })
+    .await;
+    let why = start(service.config()).ready().await.unwrap_err();
+    assert!(
+        why.ends_with("(2024-11-05 to 2026-07-28), but: 1999-01-01"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn a_service_that_goes_away_is_told_of_and_found_again() {
+    let service = serve(usual).await;
+    let port = service.port;
+    let server = ready(service.config()).await;
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    drop(service);
+    let error = call(&server, "shop__look", "{}").await.unwrap_err();
+    assert_eq!(
+        error.persistence,
+        Persistence::Temporary,
+        "{}",
+        error.message
+    );
+    assert!(
+        error.message.contains("MCP server shop is gone"),
+        "{}",
+        error.message
+    );
+    until("it is told of", || server.report().trouble.is_some()).await;
+    let told = notices(&server);
+    assert!(told.contains("MCP server shop is not connected"), "{told}");
+    let _again = serve_at(port, usual).await;
+    until("it is back", || server.report().trouble.is_none()).await;
+    let after = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(after.value.as_text(), "fine");
+    assert!(server.version() > 0);
+}
+
+#[tokio::test]
+async fn a_service_that_hangs_costs_its_own_calls_alone() {
+    let hanging = serve(|asked| match method(asked) {
+        "tools/call" => {
+            let mut reply = Reply::of("200 OK", "text/event-stream", ": nothing yet\n\n");
+            reply.missing = 1_000;
+            reply
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let well = serve(usual).await;
+    let (bad, good) = (ready(hanging.config()).await, ready(well.config()).await);
+    let (hung, answered) = tokio::join!(
+        tokio::time::timeout(
+            std::time::Duration::from_secs(2),
+            call(&bad, "shop__look", "{}")
+        ),
+        call(&good, "shop__look", "{}"),
+    );
+    if let Ok(ended) = hung {
+        ended.unwrap_err();
+    }
+    assert_eq!(answered.unwrap().value.as_text(), "fine");
+}

@@ -1,0 +1,64 @@
+//! The log messages of servers, which have to be asked for.
+
+use serde_json::json;
+
+use crate::service::{answer, serve, usual};
+use crate::support::{call, ready, script_in, until};
+
+#[tokio::test]
+async fn a_server_with_log_messages_is_told_which_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let logging = r#"begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}'; }
+        other() { echo "$line" >> heard; }"#;
+    let server = ready(script_in(folder.path(), logging)).await;
+    let heard = || std::fs::read_to_string(folder.path().join("heard")).unwrap_or_default();
+    until("it is asked", || heard().contains("logging/setLevel")).await;
+    // Nothing but warnings would go anywhere: no subscriber takes more.
+    assert!(heard().contains(r#""level":"warning""#), "{}", heard());
+    // It does not answer that, and its tools are there all the same.
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_without_them_is_not_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = r#"other() { echo "$line" >> heard; }"#;
+    let server = ready(script_in(folder.path(), plain)).await;
+    call(&server, "shop__look", "{}").await.unwrap();
+    let heard = std::fs::read_to_string(folder.path().join("heard")).unwrap_or_default();
+    assert!(!heard.contains("setLevel"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_server_of_today_is_asked_for_them_with_each_call() {
+    let service = serve(|asked| match asked["method"].as_str().unwrap_or_default() {
+        "server/discover" => answer(
+            asked,
+            &json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "logging": {}},
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}},
+            }),
+        ),
+        "tools/list" => answer(
+            asked,
+            &json!({
+                "tools": [{"name": "look", "inputSchema": {"type": "object"}}],
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            }),
+        ),
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    assert_eq!(server.report().protocol, "2026-07-28");
+    call(&server, "shop__look", "{}").await.unwrap();
+    let heard = service.heard.lock().unwrap();
+    let called = heard.iter().find(|asked| asked["method"] == "tools/call");
+    let meta = &called.unwrap()["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/logLevel"], "warning");
+    assert_eq!(
+        meta["io.modelcontextprotocol/protocolVersion"],
+        "2026-07-28"
+    );
+}

@@ -1,0 +1,106 @@
+//! What a server was given in secret, and says all the same: nobody sees it.
+
+use std::sync::Arc;
+
+use neuraxis_core::JsonText;
+use neuraxis_mcp::{McpServerConfig, Reach};
+use neuraxis_ports::{Person, QuestionReply, Secret, ToolSource};
+use neuraxis_testkit::{ScriptedApprover, tool_context};
+use serde_json::{Value, json};
+
+use crate::service::{Reply, answer, serve, usual};
+use crate::support::{call, call_in, notices, ready, script, start, tool};
+
+fn with_key(acts: &str) -> McpServerConfig {
+    let mut config = script(acts);
+    let Reach::Stdio(program) = &mut config.reach else {
+        unreachable!()
+    };
+    let key = Secret::new("k-canary-123");
+    program.env.insert("SHOP_KEY".to_owned(), key);
+    config
+}
+
+#[tokio::test]
+async fn no_variable_of_a_program_is_in_what_it_says_of_its_tools_and_answers() {
+    let telling = r#"
+        begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"'$SHOP_KEY'","version":"1"}}'; }
+        list() { answer '{"tools":[{"name":"look","description":"Looks with '$SHOP_KEY'.","inputSchema":{"description":"'$SHOP_KEY'"}},
+            {"name":"'$SHOP_KEY' x","inputSchema":{}}]}'; }
+        call() { echo "noise $SHOP_KEY"; echo "error: $SHOP_KEY" >&2
+          case $line in
+            *fail*) answer '{"isError":true,"content":[{"type":"text","text":"no such key: '$SHOP_KEY'"}]}' ;;
+            *refuse*) refuse -32602 "bad key $SHOP_KEY" ;;
+            *structured*) answer '{"content":[],"structuredContent":{"key":["'$SHOP_KEY'"]}}' ;;
+            *) text "seen $SHOP_KEY" ;;
+          esac; }"#;
+    let telling = telling.replace("},\n            {", "},{");
+    let server = ready(with_key(&telling)).await;
+    let spec = tool(&server, "shop__look").spec().clone();
+    assert_eq!(&*spec.description, "Looks with [redacted].");
+    let output = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(output.value.as_text(), "seen [redacted]");
+    let output = call(&server, "shop__look", r#"{"a":"structured"}"#).await;
+    let output = format!("{:?}", output.unwrap());
+    let failed = call(&server, "shop__look", r#"{"a":"fail"}"#).await;
+    let failed = failed.unwrap_err().message;
+    assert_eq!(failed, "no such key: [redacted]");
+    let refused = call(&server, "shop__look", r#"{"a":"refuse"}"#).await;
+    let refused = refused.unwrap_err().message;
+    assert!(refused.contains("bad key [redacted]"), "{refused}");
+    let told = notices(&server);
+    assert!(told.contains("noise [redacted]"), "{told}");
+    let all = format!("{spec:?} {output} {told} {:?}", server.report());
+    assert!(!all.contains("canary"), "{all}");
+}
+
+#[tokio::test]
+async fn nor_in_why_it_ends_or_in_what_it_asks_a_person() {
+    let server = start(with_key(r#"echo "error: bad key $SHOP_KEY" >&2; exit 1"#));
+    let why = server.ready().await.unwrap_err();
+    assert!(why.contains("error: bad key [redacted]"), "{why}");
+    let asking = r#"call() { mine=$id
+        printf '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Is %s yours?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","default":"%s"}}}}}\n' "$SHOP_KEY" "$SHOP_KEY"
+        IFS= read -r line; id=$mine; text done; }"#;
+    let answer = QuestionReply::Answered(JsonText::from_text(r#"{"a":"x"}"#));
+    let approver = Arc::new(ScriptedApprover::new().answering(answer));
+    let mut ctx = tool_context();
+    ctx.person = Person::behind(approver.clone());
+    let server = ready(with_key(asking)).await;
+    call_in(&server, "shop__look", "{}", ctx).await.unwrap();
+    let asked = format!("{:?}", approver.questions());
+    assert!(asked.contains("Is [redacted] yours?"), "{asked}");
+    assert!(!asked.contains("canary"), "{asked}");
+}
+
+#[tokio::test]
+async fn nor_a_token_or_a_header_of_a_service_in_what_it_answers() {
+    let telling = |asked: &Value| -> Reply {
+        let said = "t-canary-123 h-canary-123";
+        match asked["method"].as_str().unwrap_or_default() {
+            "tools/call" if asked.to_string().contains("fail") => Reply::of(
+                "400 Bad Request",
+                "text/plain",
+                format!("{} {said}", "x".repeat(290)),
+            ),
+            "tools/call" => answer(asked, &json!({"content": [{"type": "text", "text": said}]})),
+            _ => usual(asked),
+        }
+    };
+    let service = serve(telling).await;
+    let mut config = service.config();
+    let Reach::Http(http) = &mut config.reach else {
+        unreachable!()
+    };
+    http.token = Some(Secret::new("t-canary-123"));
+    let header = Secret::new("Basic h-canary-123");
+    http.headers.insert("x-key".to_owned(), header);
+    let server = ready(config).await;
+    let output = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(output.value.as_text(), "[redacted] [redacted]");
+    let failed = call(&server, "shop__look", r#"{"a":"fail"}"#).await;
+    let failed = failed.unwrap_err().message;
+    assert!(!failed.contains("canar"), "{failed}");
+    assert!(!notices(&server).contains("canar"));
+    assert!(!server.tools().is_empty());
+}

@@ -1,0 +1,87 @@
+//! Addresses that are written so that only a reader sees them: with backslashes and entities in them.
+
+use std::ops::Range;
+
+use pulldown_cmark::Event;
+
+use super::super::addresses::addresses_in;
+use super::{Edit, Finder, Mark, Parsed, Target};
+
+impl Finder<'_> {
+    /// Finds addresses that only show once backslashes and entities are read.
+    pub(super) fn disguised(&mut self, run: &[&Parsed<'_>]) {
+        let mut shown = String::new();
+        let mut origins: Vec<Origin> = Vec::new();
+        for (event, range) in run {
+            let piece: &str = match event {
+                Event::Text(text) => text,
+                Event::SoftBreak => "\n",
+                _ => " ",
+            };
+            origins.push(Origin {
+                start: shown.len(),
+                length: piece.len(),
+                range: range.clone(),
+            });
+            shown.push_str(piece);
+        }
+        let raw = run.first().zip(run.last());
+        let raw = raw.and_then(|((_, first), (_, last))| self.text.get(first.start..last.end));
+        if raw == Some(shown.as_str()) {
+            return;
+        }
+        let origin = |at: usize| {
+            let next = origins.partition_point(|origin| origin.start <= at);
+            origins.get(next.checked_sub(1)?)
+        };
+        for found in addresses_in(&shown, 0, shown.len()) {
+            let last = found.end.saturating_sub(1);
+            let start = origin(found.start).map(|it| it.of(found.start).start);
+            let end = origin(last).map(|it| it.of(last).end);
+            if let (Some(start), Some(end)) = (start, end) {
+                let url = shown.get(found).unwrap_or_default();
+                self.replace(start..end, url);
+            }
+        }
+    }
+
+    /// Adds an address in place of what was found inside of it.
+    fn replace(&mut self, range: Range<usize>, url: &str) {
+        let overlaps = |edit: &Edit| edit.range.start < range.end && range.start < edit.range.end;
+        let is_smaller = |edit: &Edit| {
+            let is_inside = range.start <= edit.range.start && edit.range.end <= range.end;
+            is_inside && edit.range != range
+        };
+        let mut there = self.found.iter().filter(|edit| overlaps(edit));
+        if !there.all(is_smaller) || self.text.get(range.clone()).is_none() {
+            return;
+        }
+        self.found.retain(|edit| !overlaps(edit));
+        self.past = self.past.max(range.end);
+        self.found.push(Edit {
+            range,
+            mark: Mark::Bare,
+            targets: vec![Target::Url(url.to_owned())],
+        });
+    }
+}
+
+/// Where a piece of shown text comes from.
+struct Origin {
+    /// Where it begins in what is shown, and how long it is there.
+    start: usize,
+    length: usize,
+    /// Where it stands in the text that the model wrote.
+    range: Range<usize>,
+}
+
+impl Origin {
+    /// Returns what a byte of what is shown was made of: an entity is one piece.
+    fn of(&self, shown: usize) -> Range<usize> {
+        if self.length != self.range.len() {
+            return self.range.clone();
+        }
+        let at = self.range.start + shown.saturating_sub(self.start);
+        at..at + 1
+    }
+}
