@@ -73,6 +73,7 @@ mod price_list;
 mod prices;
 mod remembered;
 mod request;
+mod rule_allowing;
 mod rules;
 mod trust;
 
@@ -98,4 +99,5 @@ pub use policy::Policy;
 pub use price_list::PriceList;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
+pub use rule_allowing::rule_allowing;
 pub use trust::note_taint;

@@ -1,6 +1,6 @@
 //! Why a command failed: what kind of failure, the chain of causes, and what to do next.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -15,6 +15,8 @@ use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 use crate::harmless::{harmless, one_line, plain_to_see};
 use crate::interrupt::Signal;
 use crate::invocation;
+use crate::terminal;
+use crate::wrap::laid_out;
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
@@ -152,7 +154,7 @@ impl CommandError {
     /// Tells the user, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // When nobody can be told, there is still the exit code.
-        let _ = self.write(&mut anstream::stderr());
+        self.tell();
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
             Kind::Failed => ExitCode::FAILURE,
@@ -164,8 +166,21 @@ impl CommandError {
         }
     }
 
+    /// Tells the user, on standard error: in lines that fit, where a terminal shows them.
+    pub(crate) fn tell(&self) {
+        let mut told = Vec::new();
+        // Memory takes all that is written.
+        let _ = self.write(&mut told);
+        let mut told = String::from_utf8_lossy(&told).into_owned();
+        if io::stderr().is_terminal() {
+            told = laid_out(&told, terminal::width(io::stderr()));
+        }
+        // Nobody is there to be told that standard error cannot be written.
+        let _ = anstream::stderr().write_all(told.as_bytes());
+    }
+
     /// Writes what the user is told.
-    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
         const ERROR: Style = AnsiColor::Red.on_default().bold();
         const HINT: Style = AnsiColor::Cyan.on_default().bold();
         let what = match self.kind {
