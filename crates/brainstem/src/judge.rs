@@ -7,7 +7,8 @@
 //!    a command is judged on its own. A rule that may match, though what the call does cannot be told, asks.
 //! 3. What a layer above (a key, a session, an agent) makes of a mode is a floor that no rule lifts.
 //! 4. After untrusted content, calls that write or reach out get at least what the mode says for that.
-//! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else.
+//! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else. After untrusted content that is
+//!    one about a host that is named, for a tool that only reads.
 
 mod finding;
 
@@ -19,7 +20,7 @@ use neuraxis_core::{
 
 use crate::config::Permission;
 use crate::policy::Policy;
-use crate::remembered::{covers, covers_part, definition_of, needs};
+use crate::remembered::{covers, covers_part, definition_of, kept_after_untrusted, needs};
 use crate::request::Call;
 use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
 use crate::trust::could_be_abused;
@@ -147,16 +148,17 @@ impl Policy {
             }
         }
         if mode.after_untrusted > Permission::Allow && could_be_abused(tool) {
+            let kept = kept_after_untrusted(tool, &facts);
             if call.is_tainted(decision) {
                 assessment.add(Finding {
                     answer: mode.after_untrusted,
                     cause: Cause::Untrusted,
-                    remember: Remember::Never,
+                    remember: kept.min(mode.remember),
                 });
             } else if assessment.asks_rememberably() && self.brings(tool, &facts) {
-                // What it returns makes its next call ask again: a promise to remember the answer could not be kept.
+                // What it returns makes its next call ask again: a promise to remember more of the answer could not be kept.
                 for finding in assessment.findings_mut() {
-                    finding.remember = Remember::Never;
+                    finding.remember = finding.remember.min(kept);
                 }
             }
         }

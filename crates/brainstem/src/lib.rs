@@ -73,6 +73,7 @@ mod price_list;
 mod prices;
 mod remembered;
 mod request;
+mod rule_allowing;
 mod rules;
 mod trust;
 
@@ -98,5 +99,6 @@ pub use policy::Policy;
 pub use price_list::PriceList;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
+pub use rule_allowing::rule_allowing;
 pub use rules::{RuleCall, RuleFunction};
 pub use trust::note_taint;

@@ -2,7 +2,8 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, Decision, Grant, GrantScope, JsonText, Remember, Remembered, ToolSpec, Verdict,
+    ContentHash, Decision, Grant, GrantScope, JsonText, Remember, Remembered, ToolClass, ToolSpec,
+    Verdict,
 };
 
 use crate::config::Permission;
@@ -119,7 +120,7 @@ impl Policy {
 
 /// Returns a pattern for the files beneath the folder that all paths of a call lead into; none for the root, or where a
 /// command or an address says more of the call than its paths do.
-fn folder_of(facts: &Facts<'_>) -> Option<String> {
+pub(crate) fn folder_of(facts: &Facts<'_>) -> Option<String> {
     let (paths, hosts) = (facts.paths(None), facts.hosts(None));
     let is_about_files = facts.parts().is_none() && hosts.items.is_empty() && !hosts.is_unclear;
     if !is_about_files || paths.is_unclear {
@@ -155,10 +156,27 @@ pub(crate) fn definition_of(tool: &ToolSpec) -> ContentHash {
 }
 
 /// How much has to be rememberable for this.
-pub(crate) const fn needs(scope: &GrantScope) -> Remember {
+pub(crate) fn needs(scope: &GrantScope) -> Remember {
     match scope {
         GrantScope::Tool => Remember::Tool,
+        GrantScope::Host { pattern } if names_one_host(pattern) => Remember::Hosts,
         _ => Remember::Arguments,
+    }
+}
+
+/// Tells whether a pattern of hosts stands for a single one.
+fn names_one_host(pattern: &str) -> bool {
+    !pattern.contains(['*', '?', '[', '{'])
+}
+
+/// Returns how much of an answer holds whatever strangers wrote into the conversation: that a tool which only reads may read
+/// from a host that is named. What could be told to somebody by such a call can be told to that host alone.
+pub(crate) fn kept_after_untrusted(tool: &ToolSpec, facts: &Facts<'_>) -> Remember {
+    let hosts = facts.hosts(None);
+    let only_reads = tool.class == ToolClass::ReadOnly && !tool.annotations.destructive;
+    match hosts.items.is_empty() || hosts.is_unclear || !only_reads {
+        true => Remember::Never,
+        false => Remember::Hosts,
     }
 }
 

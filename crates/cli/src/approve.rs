@@ -12,6 +12,7 @@ mod dialog;
 mod editor;
 mod elsewhere;
 mod form;
+mod lasting;
 mod person;
 mod show;
 mod subject;

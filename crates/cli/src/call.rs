@@ -3,13 +3,17 @@
 //! Everything here was written by a model, a tool or a stranger. Lines of ours quote it on one line and harmless; lines of
 //! theirs stand in a margin.
 
+mod end;
+mod log;
 mod outcome;
 
 use serde_json::{Map, Value};
 
 use crate::harmless::one_line;
 
-pub(crate) use outcome::{lines_of, outcome, rows};
+pub(crate) use end::{End, named};
+pub(crate) use log::{CallLog, OpenCall};
+pub(crate) use outcome::{lines_of, outcome, outcome_of, rows};
 
 /// The arguments that say what a call touches, the one that says most first.
 const TARGETS: [&str; 14] = [

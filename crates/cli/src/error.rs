@@ -1,6 +1,6 @@
 //! Why a command failed: what kind of failure, the chain of causes, and what to do next.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -16,6 +16,8 @@ use crate::harmless::{harmless, one_line, plain_to_see};
 use crate::interrupt::Signal;
 use crate::invocation;
 use crate::secrecy::without_secrets;
+use crate::terminal;
+use crate::wrap::laid_out;
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
@@ -28,6 +30,9 @@ const DENIED: u8 = 4;
 
 /// The exit code of a run that waits.
 const WAITING: u8 = 5;
+
+/// The exit code of a run that nothing could answer: there is no language model, and no rule fitted.
+const NO_ANSWER: u8 = 6;
 
 /// The most lines of a cause after its first.
 const MAX_CAUSE_LINES: usize = 60;
@@ -55,6 +60,8 @@ enum Kind {
     Denied,
     /// The run waits for somebody.
     Waiting,
+    /// There is no language model, and no rule fitted.
+    NoAnswer,
     /// The user stopped it, or whoever manages the process.
     Interrupted(Signal),
     /// Whoever read the output went away.
@@ -90,6 +97,11 @@ impl CommandError {
     /// The run waits for somebody.
     pub(crate) fn waiting(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Waiting, error)
+    }
+
+    /// There is no language model, and no rule fitted.
+    pub(crate) fn no_answer(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::NoAnswer, error)
     }
 
     /// The user stopped it, or whoever manages the process.
@@ -153,16 +165,30 @@ impl CommandError {
     /// Tells the user, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // When nobody can be told, there is still the exit code.
-        let _ = self.write(&mut anstream::stderr());
+        self.tell();
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
             Kind::Failed => ExitCode::FAILURE,
             Kind::AtLimit => ExitCode::from(AT_A_LIMIT),
             Kind::Denied => ExitCode::from(DENIED),
             Kind::Waiting => ExitCode::from(WAITING),
+            Kind::NoAnswer => ExitCode::from(NO_ANSWER),
             Kind::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Kind::OutputClosed => ExitCode::SUCCESS,
         }
+    }
+
+    /// Tells the user, on standard error: in lines that fit, where a terminal shows them.
+    pub(crate) fn tell(&self) {
+        let mut told = Vec::new();
+        // Memory takes all that is written.
+        let _ = self.write(&mut told);
+        let mut told = String::from_utf8_lossy(&told).into_owned();
+        if io::stderr().is_terminal() {
+            told = laid_out(&told, terminal::width(io::stderr()));
+        }
+        // Nobody is there to be told that standard error cannot be written.
+        let _ = anstream::stderr().write_all(told.as_bytes());
     }
 
     /// Writes what the user is told.
@@ -174,7 +200,7 @@ impl CommandError {
             Kind::Interrupted(signal) => return writeln!(out, "{}", signal.word()),
             Kind::Usage => "wrong usage: ",
             Kind::Configuration => "wrong configuration: ",
-            Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting => "",
+            Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting | Kind::NoAnswer => "",
         };
         let error = one_line(&without_secrets(&self.error.to_string()));
         // A run that waits does what it was asked to do, and one of which a call was denied has said something.
@@ -217,7 +243,7 @@ impl From<ConfigError> for CommandError {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }
             ConfigError::Key { fault, .. } if is_case(fault) => {
-                "cases stand in a file of their own: `neuraxis policy test FILE` runs them"
+                "cases belong in a file of their own: `neuraxis policy test FILE` runs them"
             }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
@@ -311,9 +337,7 @@ impl From<RequestError> for CommandError {
                 Some(role) => format!("give [models.{role}] a model, or choose another --mode"),
                 None => "choose another --mode".to_owned(),
             },
-            RequestError::Policy(_) => {
-                "`neuraxis config show modes channels` lists what there is".to_owned()
-            }
+            RequestError::Policy(refusal) => hint_about_policy(refusal).to_owned(),
             RequestError::Brought(BroughtError::RoleNotAllowed { .. }) => {
                 "choose another model with -m, or another --mode".to_owned()
             }
@@ -324,6 +348,22 @@ impl From<RequestError> for CommandError {
             _ => return Self::failed(error),
         };
         Self::usage(error).hint(hint)
+    }
+}
+
+/// Says what to do about a name that the policy does not have.
+fn hint_about_policy(refusal: &neuraxis::brainstem::RequestError) -> &'static str {
+    use neuraxis::brainstem::RequestError as Refusal;
+
+    match refusal {
+        Refusal::UnknownPlan { known, .. } if known.is_empty() => {
+            "leave out --plan: none is configured; `neuraxis help policy` says how to make one"
+        }
+        Refusal::UnknownPlan { .. } => "`neuraxis config show plans` lists the plans",
+        Refusal::UnknownAgent { .. } => "`neuraxis agents list` lists the agents",
+        Refusal::UnknownChannel { .. } => "`neuraxis config show channels` lists the channels",
+        Refusal::UnknownMode { .. } => "`neuraxis config show modes` lists the modes",
+        _ => "`neuraxis config show modes channels` lists what there is",
     }
 }
 
@@ -355,10 +395,10 @@ impl From<FindError> for CommandError {
         match error {
             FindError::NoSession(text) => {
                 Self::usage(anyhow!("there is no session {:?}", one_line(&text)))
-                    .hint("`neuraxis sessions list` shows those that there are")
+                    .hint("`neuraxis sessions list` lists your sessions")
             }
             FindError::NoRun(text) => Self::usage(anyhow!("there is no run {:?}", one_line(&text)))
-                .hint("`neuraxis runs list` shows those that there are"),
+                .hint("`neuraxis runs list` lists your runs"),
             FindError::Ambiguous { prefix, ids } => {
                 let (prefix, ids) = (one_line(&prefix), ids.join(", "));
                 Self::usage(anyhow!("{prefix:?} begins several ids: {ids}"))

@@ -5,7 +5,9 @@ use std::io;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::harmless::one_line;
 use crate::output::Output;
+use crate::wrap::{broken, width};
 
 /// How many items a page has at the most, where nobody says.
 const PAGE: usize = 30;
@@ -40,23 +42,146 @@ fn at_least_one(text: &str) -> Result<usize, &'static str> {
     number.ok_or("it must be a number from 1 on")
 }
 
+/// The columns of an id, and of its end, which names it as well.
+const ID: usize = 36;
+const END_OF_ID: usize = 12;
+
+/// The least columns in which it can be read what something is about.
+const LEAST_ABOUT: usize = 24;
+
+/// How many lines say what something is about, at the most.
+const LINES_ABOUT: usize = 2;
+
+/// Something in a list that has an id and says what it is about.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) id: String,
+    /// The columns between, each padded, with two blanks between them; they may have colors.
+    pub(crate) middle: String,
+    /// What it is about: somebody's words.
+    pub(crate) about: String,
+}
+
+/// How the lines of a list are laid out, so that what each is about can be read at every width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// On one line, however long: for files and programs.
+    Whole,
+    /// On a line of so many columns, what it is about beneath itself.
+    Beside {
+        /// How many columns the id has; less than it has letters where its end is to do.
+        id: usize,
+        columns: usize,
+    },
+    /// What it is about on lines of its own.
+    Below { columns: usize },
+}
+
+impl Layout {
+    /// Chooses a layout for a terminal of so many columns, of which others take so many between the id and what it is about;
+    /// for none, that of files.
+    pub(crate) const fn of(columns: Option<usize>, middle: usize) -> Self {
+        let Some(columns) = columns else {
+            return Self::Whole;
+        };
+        let room = columns.saturating_sub(middle + 4);
+        if room >= ID + LEAST_ABOUT {
+            return Self::Beside { id: ID, columns };
+        }
+        if room >= END_OF_ID + LEAST_ABOUT {
+            let id = END_OF_ID;
+            return Self::Beside { id, columns };
+        }
+        Self::Below { columns }
+    }
+
+    /// Writes an item, without a line break at its end.
+    pub(crate) fn item(self, item: &Item) -> String {
+        let Item { id, middle, about } = item;
+        let about = one_line(about);
+        let text = match self {
+            Self::Whole => format!("{id:<ID$}  {middle}  {about}"),
+            Self::Beside { id: room, columns } => {
+                let id = short(id, room);
+                let before = format!("{id:<room$}  {middle}  ");
+                let margin = width(&before).min(columns / 2);
+                let about = cut(&about, columns.saturating_sub(width(&before)) * LINES_ABOUT);
+                broken(&format!("{before}{about}"), columns, &" ".repeat(margin))
+            }
+            Self::Below { columns } => {
+                let id = short(id, END_OF_ID);
+                let middle: Vec<&str> = middle.split_whitespace().collect();
+                let line = format!("{id:<END_OF_ID$}  {}", middle.join("  "));
+                let about = cut(&about, columns.saturating_sub(2) * LINES_ABOUT);
+                let line = broken(&line, columns, "    ");
+                let about = broken(&format!("  {about}"), columns, "  ");
+                format!("{}\n{}", line.trim_end(), about.trim_end())
+            }
+        };
+        text.trim_end().to_owned()
+    }
+
+    /// Writes the names of the columns.
+    pub(crate) fn heading(self, id: &str, middle: &str) -> String {
+        let id = match self {
+            Self::Whole => format!("{id:<ID$}"),
+            Self::Beside { id: room, .. } => format!("{id:<room$}"),
+            Self::Below { .. } => {
+                let middle: Vec<&str> = middle.split_whitespace().collect();
+                return format!("{id:<END_OF_ID$}  {}", middle.join("  "));
+            }
+        };
+        format!("{id}  {middle}  ABOUT")
+    }
+}
+
+/// Returns an id, or its end where there is room for no more of one that was made and not chosen.
+fn short(id: &str, room: usize) -> &str {
+    let is_made = id.len() == ID
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    match is_made {
+        true => id.get(ID.saturating_sub(room)..).unwrap_or(id),
+        false => id,
+    }
+}
+
+/// Leaves out the end of a text that takes more columns. Words take a little more where they are broken.
+fn cut(text: &str, columns: usize) -> String {
+    let most = columns.saturating_sub(LEAST_ABOUT / 2);
+    let mut letters = text.char_indices();
+    match letters.nth(most) {
+        Some((end, _)) if width(text) > columns => {
+            format!("{}…", text.get(..end).unwrap_or_default().trim_end())
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A list on its way to standard output.
 #[derive(Debug)]
 pub(crate) struct Listing {
     output: Output,
     format: Format,
-    heading: &'static str,
+    heading: String,
     /// How many items were written.
     pub(crate) count: usize,
 }
 
 impl Listing {
+    /// Chooses how items are laid out for whoever reads, with so many columns between their ids and what they are about.
+    pub(crate) fn layout(middle: usize) -> Layout {
+        let output = Output::new();
+        Layout::of(output.is_terminal().then(|| output.width()), middle)
+    }
+
     /// Begins a list; the heading stands over the lines for people, if there are any.
-    pub(crate) fn new(format: Format, heading: &'static str) -> Self {
+    pub(crate) fn new(format: Format, heading: impl Into<String>) -> Self {
         Self {
             output: Output::new(),
             format,
-            heading,
+            heading: heading.into(),
             count: 0,
         }
     }
@@ -86,5 +211,48 @@ impl Listing {
             (Format::Json, 0) => self.output.line("[]"),
             (Format::Json, _) => self.output.line("\n]"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABOUT: &str = "What is the time in Tokyo, in New York and in Kathmandu, and which of them is it summer in now, please?";
+
+    fn item() -> Item {
+        Item {
+            id: "01a204b4-8e56-7abc-8def-0123456789ab".to_owned(),
+            middle: format!("{:<19}  {:>4}  {:<11}", "2026-11-22 19:18:09", 3, "done"),
+            about: ABOUT.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_something_is_about_has_room_at_every_width() {
+        let middle = width(&item().middle);
+        let shown = |columns| Layout::of(Some(columns), middle).item(&item());
+        insta::assert_snapshot!(format!("{}\n\n{}\n\n{}", shown(60), shown(80), shown(140)));
+        for columns in 40..160 {
+            let shown = shown(columns);
+            let wide = shown.lines().find(|line| width(line) > columns);
+            assert_eq!(wide, None, "{columns}");
+            assert!(shown.contains("What is the time"), "{columns}: {shown}");
+        }
+    }
+
+    #[test]
+    fn files_get_whole_lines_and_whole_ids() {
+        let item = item();
+        let line = Layout::of(None, 38).item(&item);
+        assert_eq!(line, format!("{}  {}  {ABOUT}", item.id, item.middle));
+    }
+
+    #[test]
+    fn an_id_that_somebody_chose_is_never_cut() {
+        assert_eq!(
+            short("a-trip-to-the-other-end-of-the-world", END_OF_ID).len(),
+            36
+        );
     }
 }

@@ -19,13 +19,15 @@ use crate::wrap::USUAL_WIDTH;
 #[derive(Debug)]
 pub(crate) struct Markdown {
     blocks: Blocks,
-    /// How wide the screen is, and was when the block began that is not complete yet: the rest of that goes on as it began.
+    /// How wide the screen is, and was when the block that is not complete yet began, or was last fitted to it.
     columns: usize,
     columns_of_block: usize,
     /// The code of the block that is not complete yet.
     code: Code,
     /// What was shown of the block that is not complete yet.
     shown: String,
+    /// What stands before what is shown next, because the screen was resized.
+    line_break: Option<String>,
 }
 
 impl Default for Markdown {
@@ -36,6 +38,7 @@ impl Default for Markdown {
             columns_of_block: USUAL_WIDTH,
             code: Code::default(),
             shown: String::new(),
+            line_break: None,
         }
     }
 }
@@ -48,6 +51,7 @@ impl Markdown {
 
     /// Takes a piece of text and returns what of it can be shown by now.
     pub(crate) fn push(&mut self, text: &str) -> String {
+        self.fit();
         let complete = self.blocks.push(text);
         let mut more: String = complete.iter().map(|block| self.rest_of(block)).collect();
         more.push_str(&self.more_of_open());
@@ -65,12 +69,49 @@ impl Markdown {
         rest.iter().map(|block| self.rest_of(block)).collect()
     }
 
+    /// Lets the block that is not complete yet go on in the width that the screen has now. What stands of it stays as it is;
+    /// the rest begins on a line of its own, of which as much is left as there would be had it been so wide from the beginning.
+    fn fit(&mut self) {
+        let before = self.columns_of_block;
+        if self.columns == before || self.shown.is_empty() || self.blocks.is_code() {
+            return;
+        }
+        let Some(open) = self.blocks.open() else {
+            return;
+        };
+        self.columns_of_block = self.columns;
+        let whole = self.shown(&open);
+        let stands = letters(&self.shown);
+        let fitted = after(&whole, stands.len()).and_then(|place| whole.get(..place));
+        match fitted {
+            Some(fitted) if letters(fitted) == stands => {
+                let last = fitted.rsplit('\n').next().unwrap_or_default();
+                let plain = anstream::adapter::strip_str(last).to_string();
+                let begins = plain.len() - plain.trim_start_matches(' ').len();
+                self.line_break = Some(format!("\n{}", " ".repeat(begins)));
+                self.shown = fitted.to_owned();
+            }
+            // What stands before its lines is part of what stands, such as the bar of a quotation.
+            _ => self.columns_of_block = before,
+        }
+    }
+
+    /// Returns more of a block, on a line of its own where the screen was resized.
+    fn going_on(&mut self, more: &str) -> String {
+        match self.line_break.take() {
+            Some(line_break) if !more.trim().is_empty() => {
+                format!("{line_break}{}", more.trim_start())
+            }
+            _ => more.to_owned(),
+        }
+    }
+
     /// Returns what was not shown yet of a block that is complete.
     fn rest_of(&mut self, block: &Block) -> String {
         let whole = self.shown(block);
         let begun = std::mem::take(&mut self.shown);
         match whole.strip_prefix(begun.as_str()) {
-            Some(rest) => rest.to_owned(),
+            Some(rest) => self.going_on(rest),
             // What looked like text turned out to be something else: that stays, and is said again as what it is.
             None => format!("\n{whole}"),
         }
@@ -87,7 +128,10 @@ impl Markdown {
             Some(more) => {
                 let more = more.to_owned();
                 self.shown.push_str(&more);
-                more
+                match more.is_empty() {
+                    true => more,
+                    false => self.going_on(&more),
+                }
             }
             None => String::new(),
         }
@@ -101,6 +145,35 @@ impl Markdown {
         let text = render::render(&block.text, self.columns_of_block, &mut self.code);
         format!("{gap}{text}")
     }
+}
+
+/// Returns what is seen of a text but its blanks and line breaks.
+fn letters(text: &str) -> Vec<char> {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    plain
+        .chars()
+        .filter(|letter| !letter.is_whitespace())
+        .collect()
+}
+
+/// Returns the place in a text after so many of its letters, and after the styles that end there.
+fn after(text: &str, count: usize) -> Option<usize> {
+    let mut seen = 0;
+    let mut is_style = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '\u{1b}' => is_style = true,
+            _ if is_style => is_style = letter != 'm',
+            _ if letter.is_whitespace() => {
+                if seen == count {
+                    return Some(at);
+                }
+            }
+            _ if seen == count => return Some(at),
+            _ => seen += 1,
+        }
+    }
+    (seen == count).then_some(text.len())
 }
 
 #[cfg(test)]

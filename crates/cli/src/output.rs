@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::harmless::harmless;
+use crate::markdown::Markdown;
 use crate::terminal;
+use crate::wrap::laid_out;
 
 /// Standard output.
 #[derive(Debug)]
@@ -43,14 +45,19 @@ impl Output {
         in_text: impl Fn(T) -> String,
         in_json: impl Fn(T) -> Value,
     ) -> io::Result<()> {
-        let text = match format {
-            ListFormat::Text => items.map(in_text).collect(),
+        match format {
+            ListFormat::Text => {
+                let text: String = items.map(in_text).collect();
+                match self.reader {
+                    Reader::Terminal => self.lines(&harmless(&text)),
+                    Reader::Program => self.text(&text),
+                }
+            }
             ListFormat::Json => {
                 let list: Value = items.map(in_json).collect();
-                format!("{list:#}\n")
+                self.text(&format!("{list:#}\n"))
             }
-        };
-        self.text(&text)
+        }
     }
 
     pub(crate) fn new() -> Self {
@@ -103,6 +110,26 @@ impl Output {
         let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
         stdout.write_all(text.as_bytes())?;
         stdout.flush()
+    }
+
+    /// Prints lines of ours at once, of which every strange part was made harmless: as [`painted`](Self::painted), and broken
+    /// between words where a terminal ends.
+    pub(crate) fn lines(&mut self, text: &str) -> io::Result<()> {
+        match self.reader {
+            Reader::Terminal => self.painted(&laid_out(text, self.width())),
+            Reader::Program => self.painted(text),
+        }
+    }
+
+    /// Prints Markdown that is complete: laid out where that is wanted, and otherwise as it is.
+    pub(crate) fn markdown(&mut self, text: &str) -> io::Result<()> {
+        if !self.lays_out() {
+            return self.line(text);
+        }
+        let mut markdown = Markdown::default();
+        markdown.set_columns(self.width());
+        let shown = markdown.push(text) + &markdown.end();
+        self.styled(&shown)
     }
 
     /// Prints a value at once, as JSON on one line, whatever a reader takes for the end of one.

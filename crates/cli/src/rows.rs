@@ -59,6 +59,13 @@ impl Row {
         Self::new(mark, line)
     }
 
+    /// Writes the line below one of ours, in a margin, however long it is: for whoever is no terminal.
+    pub(crate) fn whole(&self) -> String {
+        let style = self.mark.style();
+        let line = harmless(&self.text);
+        format!("  {DIM}│{DIM:#} {style}{line}{style:#}\n")
+    }
+
     /// Writes the line below one of ours, in a margin, so that it cannot pass for ours.
     pub(crate) fn below(&self, columns: usize, long: LongLines) -> String {
         let style = self.mark.style();

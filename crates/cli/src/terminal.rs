@@ -87,6 +87,8 @@ pub(crate) fn unechoed() -> Option<Unechoed> {
     let before = tcgetattr(std::io::stdin()).ok()?;
     let mut quiet = before.clone();
     quiet.local_modes.remove(LocalModes::ECHO);
+    // A key that sends a signal, such as Ctrl-C, would have the terminal throw away what was typed before it.
+    quiet.local_modes.insert(LocalModes::NOFLSH);
     tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
     note(Some(before.clone()));
     Some(Unechoed { before })

@@ -5,7 +5,8 @@ use std::env;
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::Output;
-use crate::wrap::broken;
+use crate::rows::{LongLines, Row};
+use crate::wrap::{USUAL_WIDTH, broken};
 
 /// A line, and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +14,8 @@ pub(crate) struct Node {
     /// The line. Every strange part of it was made harmless; it may have colors.
     pub(crate) line: String,
     pub(crate) children: Vec<Node>,
+    /// Lines that others wrote, which stand below the line.
+    pub(crate) rows: Vec<Row>,
     /// What stands at the very left of the line, before all branches; as wide in all lines, or empty.
     pub(crate) gutter: String,
 }
@@ -90,6 +93,16 @@ fn add(
         let line = format!("{}{indent}{before}{}", node.gutter, node.line);
         let line = columns.map_or_else(|| line.clone(), |most| broken(&line, most, &margin));
         text.push_str(&format!("{line}\n"));
+        let margin = margin.strip_suffix("  ").unwrap_or(&margin);
+        let room = columns.unwrap_or(USUAL_WIDTH);
+        let room = room.saturating_sub(margin.width());
+        for row in &node.rows {
+            let row = match columns {
+                Some(_) => row.below(room, LongLines::Broken),
+                None => row.whole(),
+            };
+            text.extend(row.lines().map(|line| format!("{margin}{line}\n")));
+        }
         add(text, &node.children, branches, columns, &inner);
     }
 }

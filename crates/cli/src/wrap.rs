@@ -2,6 +2,8 @@
 //!
 //! Where terminals disagree on how much room a letter takes, the most counts.
 
+use std::ops::Range;
+
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -11,12 +13,16 @@ pub(crate) const USUAL_WIDTH: usize = 80;
 /// The most columns that a tab takes.
 const TAB: usize = 8;
 
+/// How many blanks stand before what a line goes on with that has none at its beginning.
+const USUAL_MARGIN: usize = 2;
+
 /// The least room of a piece, however narrow the terminal is.
 const LEAST: usize = 8;
 
 /// Breaks a line into pieces of which each fits into so many columns. Styles take none, and nothing is left out.
 pub(crate) fn pieces(line: &str, columns: usize) -> Vec<&str> {
-    cut(line, columns, columns, Breaks::Anywhere)
+    let columns = columns.max(LEAST);
+    cut(line, columns, columns)
 }
 
 /// Returns the beginning of a line that fits into so many columns.
@@ -24,51 +30,129 @@ pub(crate) fn first_piece(line: &str, columns: usize) -> &str {
     pieces(line, columns).first().copied().unwrap_or_default()
 }
 
-/// Breaks a line so that each piece fits into so many columns, at blanks where there are some, with a margin before all
-/// pieces but the first.
-pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
-    let rest = columns.saturating_sub(margin.width_cjk());
-    let pieces = cut(line, columns, rest, Breaks::AtBlanks);
-    pieces.join(&format!("\n{margin}"))
+/// Breaks each line of a text so that it fits into so many columns, between words where that can be. What a line goes on with
+/// stands beneath its last column that two blanks or more set off, and otherwise where the line begins, or a little further in.
+pub(crate) fn laid_out(text: &str, columns: usize) -> String {
+    let lines = text.split('\n');
+    let lines = lines.map(|line| broken(line, columns, &" ".repeat(hanging(line, columns))));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Where a line may be broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Breaks {
-    Anywhere,
-    AtBlanks,
+/// Returns how many blanks stand before what a line goes on with.
+fn hanging(line: &str, columns: usize) -> usize {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let begins = plain.len() - plain.trim_start_matches(' ').len();
+    let mut last = None;
+    for (at, _) in plain.match_indices("  ") {
+        let rest = plain.get(at..).unwrap_or_default();
+        let word = rest.trim_start_matches(' ');
+        let before = plain.get(..plain.len() - word.len()).unwrap_or_default();
+        let column = before.width_cjk();
+        if at > begins && !word.is_empty() && column * 2 <= columns {
+            last = Some(column);
+        }
+    }
+    last.unwrap_or(if begins > 0 { begins } else { USUAL_MARGIN })
+}
+
+/// Breaks a line so that each piece fits into so many columns, between words if it can be, with a margin before all pieces but
+/// the first. What stands between backticks, such as a command to be copied, stays whole where it fits.
+pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
+    let rest = columns.saturating_sub(margin.width_cjk()).max(LEAST);
+    let mut room = columns.max(LEAST);
+    let mut lines: Vec<&str> = Vec::new();
+    let (mut begin, mut used) = (0, 0);
+    for word in words(line, rest) {
+        let text = line.get(word.clone()).unwrap_or_default();
+        let before = line.get(begin..word.start).unwrap_or_default();
+        let width = width(text.trim_end_matches(' '));
+        let left = room.saturating_sub(used);
+        // A longer word than any line begins where it stands, unless little room is left there.
+        let begins_line = width <= rest || used * 2 >= room || left < LEAST;
+        if width > left && begins_line && !before.trim().is_empty() {
+            lines.push(before.trim_end_matches(' '));
+            (begin, used, room) = (word.start, 0, rest);
+        } else if width > left && left < LEAST {
+            // Nothing but blanks, which leave no room for anything else.
+            (begin, used) = (word.start, 0);
+        }
+        if used + width <= room {
+            used += self::width(text);
+            continue;
+        }
+        let pieces = cut(text, room.saturating_sub(used), rest);
+        let mut at = word.start;
+        for (place, piece) in pieces.iter().enumerate() {
+            let end = at + piece.len();
+            if place + 1 < pieces.len() {
+                lines.push(line.get(begin..end).unwrap_or_default());
+                (begin, room) = (end, rest);
+            } else {
+                used = if place == 0 { used } else { 0 } + self::width(piece);
+            }
+            at = end;
+        }
+    }
+    lines.push(line.get(begin..).unwrap_or_default());
+    lines.join(&format!("\n{margin}"))
+}
+
+/// Returns the words of a line, each with the blanks after it.
+fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    let mut begin = 0;
+    // Where a stretch between backticks ends that is in the making.
+    let mut quoted_until = 0;
+    for (at, letter) in line.char_indices() {
+        let next = at + letter.len_utf8();
+        if letter == '`' && at >= quoted_until {
+            let rest = line.get(next..).unwrap_or_default();
+            let end = rest.find('`').map(|end| next + end + 1);
+            let quoted = end.and_then(|end| line.get(at..end));
+            if let (Some(end), Some(quoted)) = (end, quoted) {
+                // One that fits on no line is broken like other words.
+                quoted_until = if width(quoted) + 1 <= columns {
+                    end
+                } else {
+                    next
+                };
+            }
+        }
+        let is_over = letter == ' ' && !line.get(next..).unwrap_or_default().starts_with(' ');
+        if is_over && at >= quoted_until {
+            words.push(begin..next);
+            begin = next;
+        }
+    }
+    words.push(begin..line.len());
+    words
+}
+
+/// Returns how many columns a text takes at the most. Styles take none.
+pub(crate) fn width(text: &str) -> usize {
+    let mut style = Style::Text;
+    let graphemes = text.graphemes(true).map(|grapheme| {
+        style = style.next(grapheme);
+        style.room_of(grapheme)
+    });
+    graphemes.sum()
 }
 
 /// Breaks a line into a first piece of so many columns, and others of so many.
-fn cut(line: &str, first: usize, rest: usize, breaks: Breaks) -> Vec<&str> {
-    let mut columns = first.max(LEAST);
+fn cut(line: &str, first: usize, rest: usize) -> Vec<&str> {
+    let mut columns = first;
     let mut pieces = Vec::new();
     let (mut begin, mut used) = (0, 0);
-    // Where the last word of the piece begins, and how many columns stand before it.
-    let mut word = (0, 0);
     let mut style = Style::Text;
     for (at, grapheme) in line.grapheme_indices(true) {
         style = style.next(grapheme);
-        let room = match style {
-            Style::Text => room_of(grapheme),
-            Style::Begun | Style::Within | Style::Over => 0,
-        };
-        while used + room > columns && at > begin {
-            let (end, before) = match breaks {
-                // A word that leaves more than half of the line empty is broken all the same.
-                Breaks::AtBlanks if word.0 > begin && word.1 * 2 >= columns && grapheme != " " => {
-                    word
-                }
-                Breaks::AtBlanks | Breaks::Anywhere => (at, used),
-            };
-            pieces.push(line.get(begin..end).unwrap_or_default());
-            (begin, used) = (end, used.saturating_sub(before));
-            columns = rest.max(LEAST);
+        let room = style.room_of(grapheme);
+        if used + room > columns && at > begin {
+            pieces.push(line.get(begin..at).unwrap_or_default());
+            (begin, used) = (at, 0);
+            columns = rest;
         }
         used += room;
-        if grapheme == " " {
-            word = (at + grapheme.len(), used);
-        }
     }
     pieces.push(line.get(begin..).unwrap_or_default());
     pieces
@@ -91,6 +175,14 @@ impl Style {
             (Self::Within, [b'0'..=b'?']) => Self::Within,
             (Self::Within, [b'@'..=b'~']) => Self::Over,
             _ => Self::Text,
+        }
+    }
+
+    /// Returns how many columns a letter takes.
+    fn room_of(self, grapheme: &str) -> usize {
+        match self {
+            Self::Text => room_of(grapheme),
+            Self::Begun | Self::Within | Self::Over => 0,
         }
     }
 }
@@ -126,11 +218,51 @@ mod tests {
         let broken = |line| broken(line, 12, "| ");
         assert_eq!(
             broken("why: because it writes"),
-            "why: because\n|  it writes"
+            "why: because\n| it writes"
         );
-        assert_eq!(broken("one two three"), "one two \n| three");
+        assert_eq!(broken("one two three"), "one two\n| three");
         assert_eq!(broken("0123456789abcdef"), "0123456789ab\n| cdef");
         assert_eq!(broken("a 0123456789abcdef"), "a 0123456789\n| abcdef");
+        assert_eq!(broken("a 0123456789 b"), "a 0123456789\n| b");
+        assert_eq!(broken("    0123456789"), "    01234567\n| 89");
+    }
+
+    #[test]
+    fn a_command_between_backticks_stays_whole_where_it_fits() {
+        assert_eq!(
+            broken("say `a b c d` or not", 12, "  "),
+            "say\n  `a b c d`\n  or not"
+        );
+        assert_eq!(
+            broken("say `a b c d e f g` now", 12, "  "),
+            "say `a b c d\n  e f g` now"
+        );
+        assert_eq!(broken("one ` two three", 12, "  "), "one ` two\n  three");
+    }
+
+    #[test]
+    fn a_line_goes_on_beneath_its_last_column_or_its_beginning() {
+        for (line, expected) in [
+            (
+                "/mode [MODE]  show or change it",
+                "/mode [MODE]  show or change\n              it",
+            ),
+            (
+                "    a summary that is too long for it",
+                "    a summary that is too\n    long for it",
+            ),
+            (
+                "error: something that went wrong",
+                "error: something that went\n  wrong",
+            ),
+            (
+                "a very long name indeed  and more",
+                "a very long name indeed  and\n  more",
+            ),
+        ] {
+            assert_eq!(laid_out(line, 28), expected);
+        }
+        assert_eq!(laid_out("one\n\ntwo\n", 28), "one\n\ntwo\n");
     }
 
     #[test]
@@ -148,13 +280,20 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_left_out_and_every_piece_fits(line in "([ -~]|[äß漢🦀אà\u{301}\u{200d}]|\t){0,60}", columns in 8_usize..40) {
-            for breaks in [Breaks::Anywhere, Breaks::AtBlanks] {
-                let pieces = cut(&line, columns, columns, breaks);
-                prop_assert_eq!(pieces.concat(), line.as_str());
-                for piece in pieces {
-                    let tabs = piece.matches('\t').count();
-                    prop_assert!(piece.replace('\t', "").width_cjk() + tabs * TAB <= columns, "{:?}", piece);
-                }
+            let pieces = pieces(&line, columns);
+            prop_assert_eq!(pieces.concat(), line.as_str());
+            for piece in pieces {
+                prop_assert!(width(piece) <= columns.max(TAB), "{:?}", piece);
+            }
+        }
+
+        #[test]
+        fn a_line_of_words_keeps_them_all_and_each_part_fits(line in "([ -~]{0,20}|[`äß漢🦀אà\u{301}]){0,8}", columns in 12_usize..60) {
+            let broken = broken(&line, columns, "  ");
+            let letters = |text: &str| -> String { text.chars().filter(|it| !" \n".contains(*it)).collect() };
+            prop_assert_eq!(letters(&broken), letters(&line));
+            for part in broken.split('\n') {
+                prop_assert!(width(part.trim_end()) <= columns, "{:?}", part);
             }
         }
     }

@@ -571,6 +571,20 @@ pub struct Cancelled {
     /// driver fills this in; what a sender says here does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<CutReply>,
+    /// What the tool calls that it cuts off have printed, as far as somebody has read it: the model reads it with the error
+    /// that stands in place of their results. The driver fills this in; what a sender says here does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub printed: Vec<CutOutput>,
+}
+
+/// What a tool call had printed when it was cut off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CutOutput {
+    /// The attempt of the call.
+    pub effect_id: EffectId,
+    /// The end of what it had printed.
+    pub text: String,
 }
 
 /// What a model had said of a reply when it was cut off.
@@ -593,6 +607,7 @@ impl Cancelled {
             agent: AgentId::ROOT,
             limit: None,
             cut: None,
+            printed: Vec::new(),
         }
     }
 

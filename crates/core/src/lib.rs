@@ -105,8 +105,9 @@ pub use ids::{
 };
 pub use inbox::{ClientResult, InboxEntry, InboxInput};
 pub use input::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, CutReply, Input, ModelFailed,
-    ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, CutOutput, CutReply, Input,
+    ModelFailed, ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted,
+    Vetting,
 };
 pub use json::{ContentHash, JsonText, without_fence};
 pub use limits::{AgentLimits, Limits, MicroUsd};

@@ -126,6 +126,18 @@ impl ToolOutcome {
         }
     }
 
+    /// Adds what a call that was cut off had printed by then, if it had printed anything, to what the model reads of it.
+    #[must_use]
+    pub fn with_what_it_printed(mut self, printed: Option<String>) -> Self {
+        let printed = printed.filter(|text| !text.trim().is_empty());
+        if let (Some(printed), Some(error)) = (printed, self.output.value.error_message()) {
+            let (error, printed) = (JsonText::string(&error), JsonText::string(&printed));
+            let value = format!("{{\"error\":{error},\"printed\":{printed}}}");
+            self.output.value = JsonText::from_text(value);
+        }
+        self
+    }
+
     /// Tells whether the call gave a value.
     #[must_use]
     pub const fn is_done(&self) -> bool {

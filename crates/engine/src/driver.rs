@@ -311,11 +311,12 @@ impl Driver {
         })
     }
 
-    /// Adds to the wish that the run end what the user has read of the answer until now.
+    /// Adds to the wish that the run end what the user has read until now of the answer, and of what calls print.
     fn with_what_was_said(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
                 cancelled.cut = self.journal.feed.said(AgentId::ROOT);
+                cancelled.printed = self.journal.feed.printed();
                 Input::Cancelled(cancelled)
             }
             other => other,

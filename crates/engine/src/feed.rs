@@ -8,7 +8,7 @@ mod listener;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{AgentId, CutReply, EffectId, Record};
+use neuraxis_core::{AgentId, CutOutput, CutReply, EffectId, Record};
 use tokio::sync::Notify;
 
 pub(crate) use buffer::{CallBuffer, LiveCall, LiveText};
@@ -100,6 +100,17 @@ impl Feed {
             text: buffer.said(),
         });
         said.into_iter().find(|said| !said.text.is_empty())
+    }
+
+    /// Returns the end of what each tool call that is open has printed.
+    pub(crate) fn printed(&self) -> Vec<CutOutput> {
+        let state = self.lock();
+        let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
+        let printed = buffers.filter_map(|buffer| {
+            let (effect_id, text) = (buffer.call.effect_id, buffer.printed()?);
+            Some(CutOutput { effect_id, text })
+        });
+        printed.collect()
     }
 
     /// Wakes the listeners after a buffer has grown.

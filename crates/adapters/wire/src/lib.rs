@@ -149,6 +149,7 @@ mod chat;
 mod endpoint;
 mod environment;
 mod errors;
+mod halves;
 mod models;
 pub mod reply;
 pub mod request;

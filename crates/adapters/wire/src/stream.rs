@@ -9,8 +9,9 @@ use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::Stream;
 
 use crate::body::{Body, given_up};
+use crate::halves::Halves;
 use crate::reply::{EventOutcome, ReplyDecoder};
-use crate::sse::SseDecoder;
+use crate::sse::{SseDecoder, SseEvent};
 
 /// How long a connection may take to end after the reply has, to be used again.
 const DRAIN_WITHIN: Duration = Duration::from_millis(100);
@@ -22,6 +23,7 @@ pub(crate) struct EventStream<D>(Option<Reading<D>>);
 struct Reading<D> {
     body: Body,
     events: SseDecoder,
+    halves: Halves,
     decoder: D,
     /// Decoded and not yet returned.
     ready: VecDeque<ReplyDelta>,
@@ -40,6 +42,7 @@ impl<D: ReplyDecoder> EventStream<D> {
         Self(Some(Reading {
             body,
             events: SseDecoder::new(),
+            halves: Halves::default(),
             decoder,
             ready: VecDeque::new(),
             phase: Phase::Reading,
@@ -100,6 +103,11 @@ impl<D: ReplyDecoder> Reading<D> {
         while self.ready.is_empty() && self.phase == Phase::Reading {
             let Some(event) = self.events.next_event()? else {
                 return Ok(());
+            };
+            let data = self.halves.joined(event.data);
+            let event = SseEvent {
+                name: event.name,
+                data: &data,
             };
             let errors = self.body.errors();
             match self.decoder.event(event, &mut self.ready, errors)? {

@@ -277,7 +277,9 @@ fn no_promise_is_offered_that_the_call_itself_would_break() {
     ];
     for (tool, arguments) in calls {
         let tool = named(tool);
-        assert_eq!(session.choices(&tool, arguments), [], "{}", tool.name);
+        let choices = session.choices(&tool, arguments);
+        let is_host = |scope: &GrantScope| matches!(scope, GrantScope::Host { .. });
+        assert!(choices.iter().all(is_host), "{}: {choices:?}", tool.name);
         let hash = JsonText::from_text(arguments).hash();
         assert_eq!(
             session.remember(&tool, arguments, GrantScope::Arguments { hash }),
@@ -347,4 +349,105 @@ fn a_session_remembers_a_bounded_number_of_answers() {
 
 fn serde_json(remembered: &Remembered) -> String {
     JsonText::encode(remembered).unwrap().to_string()
+}
+
+/// A host, as the answer names it.
+fn host(name: &str) -> GrantScope {
+    GrantScope::Host {
+        pattern: name.to_owned(),
+    }
+}
+
+#[test]
+fn a_host_to_read_from_is_remembered_whatever_was_read_before() {
+    let mut session = Session::new("");
+    let fetch = named("web_fetch");
+    let page = r#"{"url":"https://docs.example/a"}"#;
+    assert_eq!(session.choices(&fetch, page), [host("docs.example")]);
+    session
+        .remember(&fetch, page, host("docs.example"))
+        .unwrap();
+    session
+        .decision
+        .taint
+        .add(&"web_fetch".parse().unwrap(), None);
+    let other_page = r#"{"url":"https://docs.example/b?q=1"}"#;
+    assert_eq!(word(&session.judge(&fetch, other_page)), "allow");
+    for elsewhere in [
+        r#"{"url":"https://evil.example/docs.example"}"#,
+        r#"{"url":"https://sub.docs.example/"}"#,
+        r#"{"query":"docs.example"}"#,
+    ] {
+        assert_eq!(
+            word(&session.judge(&fetch, elsewhere)),
+            "ask",
+            "{elsewhere}"
+        );
+    }
+    // It can be asked for there, too, and then again.
+    let other = r#"{"url":"https://other.example/"}"#;
+    assert_eq!(session.choices(&fetch, other), [host("other.example")]);
+}
+
+#[test]
+fn after_untrusted_content_no_pattern_of_hosts_counts_and_nothing_for_what_changes_something() {
+    let mut session = Session::new("");
+    let (fetch, page) = (named("web_fetch"), r#"{"url":"https://a.org/x"}"#);
+    for scope in [host("*"), host("*.org"), GrantScope::Tool] {
+        assert_eq!(
+            session.remember(&fetch, page, scope),
+            Err(GrantError::NotAllowed)
+        );
+    }
+    let mut posting = named("web_fetch");
+    posting.class = neuraxis_core::ToolClass::Irreversible;
+    assert!(session.choices(&posting, page).is_empty());
+    // Nor where the mode lets nothing be remembered.
+    session = Session::new("[modes.moderate]\nremember = 'never'\n");
+    assert!(session.choices(&fetch, page).is_empty());
+}
+
+#[test]
+fn the_rule_that_is_proposed_for_a_call_lets_it_run_and_no_other() {
+    let mut tested = 0;
+    for (tool, arguments, other) in [
+        (
+            "write_file",
+            r#"{"path":"src/a.rs","content":""}"#,
+            r#"{"path":"doc/a.md","content":""}"#,
+        ),
+        (
+            "write_file",
+            r#"{"path":"a.rs","content":""}"#,
+            r#"{"path":"b.rs","content":""}"#,
+        ),
+        (
+            "run_command",
+            r#"{"command":"cargo test -p x"}"#,
+            r#"{"command":"cargo publish"}"#,
+        ),
+        (
+            "web_fetch",
+            r#"{"url":"https://docs.rs/x"}"#,
+            r#"{"url":"https://evil.example"}"#,
+        ),
+    ] {
+        let (tool, text) = (named(tool), JsonText::from_text(arguments));
+        let rule = neuraxis_brainstem::rule_allowing(&Call::new(&tool, &text)).unwrap();
+        let session = Session::new(&rule);
+        assert_eq!(word(&session.judge(&tool, arguments)), "allow", "{rule}");
+        assert_eq!(word(&session.judge(&tool, other)), "ask", "{rule}");
+        tested += 1;
+    }
+    assert_eq!(tested, 4);
+    for (tool, arguments) in [
+        ("run_command", r#"{"command":"sh -c 'x'"}"#),
+        ("run_command", r#"{"command":"cargo test && rm -rf x"}"#),
+        ("write_file", r#"{"path":"../a"}"#),
+        ("write_file", r#"{"path":"a\"\nb"}"#),
+    ] {
+        let (tool, text) = (named(tool), JsonText::from_text(arguments));
+        let rule = neuraxis_brainstem::rule_allowing(&Call::new(&tool, &text));
+        assert_eq!(rule, None, "{arguments}");
+    }
 }

@@ -10,6 +10,7 @@ use super::dialog::Check;
 use super::person::{Line, Person};
 use super::show::Asked;
 use crate::harmless::one_line;
+use crate::wrap::broken;
 
 /// Has the arguments edited; nothing if they stay as they are.
 pub(super) fn edit(
@@ -26,7 +27,10 @@ pub(super) fn edit(
         },
         Err(error) => {
             let error = one_line(&error.to_string());
-            person.show(&format!("The arguments could not be edited: {error}\n"))?;
+            say(
+                person,
+                &format!("The arguments could not be edited: {error}"),
+            )?;
             return Ok(None);
         }
     };
@@ -35,9 +39,10 @@ pub(super) fn edit(
     match (old, new) {
         (_, Err(error)) => {
             let error = one_line(&error.to_string());
-            person.show(&format!(
-                "This is not JSON ({error}): nothing was changed.\n"
-            ))?;
+            say(
+                person,
+                &format!("This is not JSON ({error}): nothing was changed."),
+            )?;
             Ok(None)
         }
         (Ok(old), Ok(new)) if old == new => unchanged(person),
@@ -47,9 +52,9 @@ pub(super) fn edit(
                 Ok(()) => Ok(Some(asked.with_arguments(edited))),
                 Err(fault) => {
                     let fault = one_line(&fault);
-                    person.show(&format!(
-                        "The tool takes no such arguments ({fault}): nothing was changed.\n"
-                    ))?;
+                    let refusal =
+                        format!("The tool takes no such arguments ({fault}): nothing was changed.");
+                    say(person, &refusal)?;
                     Ok(None)
                 }
             }
@@ -58,6 +63,12 @@ pub(super) fn edit(
 }
 
 fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
-    person.show("The arguments stay as they are.\n")?;
+    say(person, "The arguments stay as they are.")?;
     Ok(None)
+}
+
+/// Says something on lines that fit the screen.
+fn say(person: &mut impl Person, line: &str) -> io::Result<()> {
+    let line = broken(line, person.width(), "  ");
+    person.show(&format!("{line}\n"))
 }

@@ -6,6 +6,7 @@ use neuraxis::core::{GrantScope, JsonText};
 use unicode_width::UnicodeWidthStr;
 
 use super::change::edit;
+use super::lasting;
 use super::person::{Line, Person};
 use super::show::{Asked, Origin, Whole, text};
 use crate::wrap::broken;
@@ -78,6 +79,8 @@ enum Choice {
     DenyAll(usize),
     ViewAll,
     ViewExact,
+    /// The rule that would let such calls run.
+    ShowRule,
     Later,
 }
 
@@ -96,6 +99,7 @@ impl Choice {
             }
             Self::ViewAll => ("v", "view", "view all of it"),
             Self::ViewExact => ("x", "exact", "exact arguments"),
+            Self::ShowRule => ("r", "rule", "the rule that would allow it"),
             Self::Later => ("l", "later", "leave the run waiting"),
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
@@ -130,7 +134,8 @@ pub(crate) fn ask(
     let mut hidden = show_what_fits(&asked, terms, person)?;
     loop {
         let choices = choices(&asked, hidden, terms);
-        person.show(&legend(&choices, person.width()))?;
+        let why = lasting::why_nothing(&asked, person.width());
+        person.show(&(legend(&choices, person.width()) + &why))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
             Line::Interrupted => return Ok(Answer::StopRun),
@@ -174,6 +179,7 @@ pub(crate) fn ask(
             Choice::Deny => return reason(person),
             Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
             Choice::ViewExact => hidden = show(&asked, Whole::Exact, person)?,
+            Choice::ShowRule => person.show(&lasting::rule(&asked, person.width()))?,
             Choice::Edit => {
                 if let Some(edited) = edit(&asked, terms.check, person)? {
                     asked = edited;
@@ -205,7 +211,8 @@ fn allow_all(others: &[Asked], person: &mut impl Person) -> io::Result<Option<An
 fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
     let legend = legend(&choices(asked, 0, terms), person.width());
     // The line for the answer takes a row, too.
-    let below = legend.lines().count() + 1;
+    let why = lasting::why_nothing(asked, person.width());
+    let below = legend.lines().count() + why.lines().count() + 1;
     let rows = person.height().saturating_sub(below);
     show(asked, Whole::Cut { rows }, person)
 }
@@ -230,6 +237,9 @@ fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     }
     if !asked.subject.rows.is_empty() {
         choices.push(Choice::ViewExact);
+    }
+    if asked.origin == Origin::Model && asked.rule_allowing.is_some() {
+        choices.push(Choice::ShowRule);
     }
     if !terms.others.is_empty() && asked.origin == Origin::Model {
         let count = terms.others.len() + 1;

@@ -78,12 +78,14 @@ fn heading(question: &Question, columns: usize) -> String {
 fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
     let shown = |text: &str| one_line(&plain_to_see(text));
     let name = shown(field.title.as_deref().unwrap_or(&field.name));
+    let columns = person.width();
+    let in_margin = |line: &str| broken(&format!("{MARGIN}{line}"), columns, MARGIN) + "\n";
     if let Some(description) = &field.description {
-        person.show(&format!("{MARGIN}{}\n", shown(description)))?;
+        person.show(&in_margin(&shown(description)))?;
     }
     if let FieldKind::OneOf(choices) | FieldKind::AnyOf(choices) = &field.kind {
         for (number, choice) in (1..).zip(choices) {
-            person.show(&format!("{MARGIN}{number}. {}\n", shown(&choice.title)))?;
+            person.show(&in_margin(&format!("{number}. {}", shown(&choice.title))))?;
         }
     }
     let default = field

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::{
-    AgentId, AskApproval, GrantScope, JsonText, Record, RecordBody, ToolAnnotations, ToolClass,
-    ToolSpec,
+    AgentId, AskApproval, AskCause, GrantScope, JsonText, Record, RecordBody, ToolAnnotations,
+    ToolClass, ToolSpec,
 };
 
 #[cfg(target_os = "linux")]
 use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
+use super::lasting;
 use super::subject::{self, Subject};
 use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::rows::{Mark, Row};
@@ -45,6 +46,10 @@ pub(crate) struct Asked {
     pub(super) rule: Option<String>,
     /// What may be remembered of an approval, the narrowest first.
     pub(super) scopes: Vec<GrantScope>,
+    /// What asks, each kind once; nothing where nobody says.
+    pub(super) causes: Vec<AskCause>,
+    /// The rule under which such calls would run, if a rule can say so and would do.
+    pub(super) rule_allowing: Option<String>,
     /// The tools by which the agents were started that lead to the one that calls.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
@@ -84,6 +89,7 @@ impl Asked {
         records: &[Arc<Record>],
         project: &Path,
     ) -> Self {
+        let causes = lasting::causes(records, &ask.tool_call_id);
         Self {
             tool: ask.name.to_string(),
             class: spec.map(|spec| spec.class),
@@ -91,6 +97,9 @@ impl Asked {
             reason: ask.reason.clone(),
             rule: ask.rule.as_ref().map(ToString::to_string),
             scopes: ask.choices.clone(),
+            rule_allowing: spec
+                .and_then(|spec| lasting::rule_allowing(spec, &ask.arguments, &causes, project)),
+            causes,
             lineage: lineage(records, ask.agent),
             subject: subject::of(&ask.name, ask.arguments.as_str(), project),
             arguments: ask.arguments.clone(),

@@ -17,16 +17,16 @@ use crate::wrap::USUAL_WIDTH;
 
 /// A person who says what was written down.
 #[derive(Default)]
-struct Scripted {
+pub(super) struct Scripted {
     lines: VecDeque<Line>,
     edits: VecDeque<String>,
-    screen: String,
+    pub(super) screen: String,
     initial: Vec<String>,
     rows: Option<usize>,
 }
 
 impl Scripted {
-    fn new<const N: usize>(lines: [&str; N]) -> Self {
+    pub(super) fn new<const N: usize>(lines: [&str; N]) -> Self {
         Self {
             lines: lines.map(|line| Line::Text(line.to_owned())).into(),
             ..Self::default()
@@ -70,7 +70,7 @@ impl Person for Scripted {
     }
 }
 
-fn asking(tool: &str, arguments: &str) -> AskApproval {
+pub(super) fn asking(tool: &str, arguments: &str) -> AskApproval {
     let run = RunId("0199f5a0-0000-7000-8000-000000000001".parse().unwrap());
     let effect_id = EffectId { run, number: 3 };
     let arguments = JsonText::from_text(arguments);
@@ -88,7 +88,7 @@ fn asking(tool: &str, arguments: &str) -> AskApproval {
     }
 }
 
-fn described(ask: &AskApproval, project: &Path) -> Asked {
+pub(super) fn described(ask: &AskApproval, project: &Path) -> Asked {
     let spec = ToolSpec {
         name: ask.name.parse().unwrap(),
         description: "A tool.".into(),

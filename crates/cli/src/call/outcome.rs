@@ -1,6 +1,6 @@
 //! What came of a call: a few words for its line, and the lines below it.
 
-use neuraxis::core::ToolResult;
+use neuraxis::core::{JsonText, ToolResult};
 use serde_json::Value;
 
 use crate::detail::Detail;
@@ -22,7 +22,12 @@ const MAX_VALUE_CHARS: usize = 60;
 
 /// Says in a few words what a call came to: `12 lines`, `exit 101`, `+3 −1`. Nothing where there is nothing to say.
 pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
-    let value: Value = serde_json::from_str(result.value.as_str()).ok()?;
+    outcome_of(&result.value, result.metadata.as_ref())
+}
+
+/// As [`outcome`], of the value that a call gave and what its tool says beside it.
+pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Option<String> {
+    let value: Value = serde_json::from_str(value.as_str()).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
     if value.get("timed_out") == Some(&Value::Bool(true)) {
         return Some("timed out".to_owned());
@@ -36,7 +41,7 @@ pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
     if value.get("change").and_then(Value::as_str) == Some("unchanged") {
         return Some("unchanged".to_owned());
     }
-    if let Some((added, removed)) = changed(result, &value) {
+    if let Some((added, removed)) = changed(&value, metadata) {
         return Some(format!("+{added} −{removed}"));
     }
     if let (Some(first), Some(last)) = (number("start_line"), number("end_line")) {
@@ -78,7 +83,7 @@ fn described(value: &Value) -> Option<String> {
 }
 
 /// Returns how many lines a call added and removed.
-fn changed(result: &ToolResult, value: &Value) -> Option<(u64, u64)> {
+fn changed(value: &Value, metadata: Option<&JsonText>) -> Option<(u64, u64)> {
     let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64);
     if let Some(files) = value.get("files").and_then(Value::as_array) {
         let sum = |name: &str| {
@@ -89,8 +94,7 @@ fn changed(result: &ToolResult, value: &Value) -> Option<(u64, u64)> {
         };
         return Some((sum("added_lines")?, sum("removed_lines")?));
     }
-    let metadata = result.metadata.as_ref()?;
-    let metadata: Value = serde_json::from_str(metadata.as_str()).ok()?;
+    let metadata: Value = serde_json::from_str(metadata?.as_str()).ok()?;
     Some((
         number(&metadata, "added_lines")?,
         number(&metadata, "removed_lines")?,
@@ -104,7 +108,13 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
     };
     let is_verbose = detail == Detail::Verbose;
     if result.failure.is_some() {
-        return Vec::new();
+        // What a call had printed that was cut off.
+        let printed = value.get("printed").and_then(Value::as_str);
+        let rows = printed.map_or_else(Vec::new, |printed| lines_of(printed).collect());
+        return match is_verbose {
+            true => bounded(rows),
+            false => ends_of(rows, FIRST, LAST),
+        };
     }
     if value.get("exit_code").or(value.get("signal")).is_some() {
         let output = ["stdout", "stderr"].into_iter();

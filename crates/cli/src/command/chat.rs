@@ -161,7 +161,7 @@ async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Miss
                     false => missed.messages += 1,
                 }
                 // Whoever cannot be told finds it in the exit code.
-                let _ = error.write(&mut anstream::stderr());
+                error.tell();
             }
         }
     }

@@ -83,7 +83,11 @@ impl Doctor {
                 format!("{:#}\n", json!({"ok": failed == 0, "checks": list}))
             }
         };
-        Output::new().text(&text)?;
+        let mut output = Output::new();
+        match self.format {
+            Format::Text => output.lines(&text)?,
+            Format::Json => output.text(&text)?,
+        }
         if failed == 0 {
             return Ok(());
         }

@@ -9,7 +9,6 @@ use super::chat::nearest;
 use crate::arguments::Arguments;
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::markdown::Markdown;
 use crate::output::Output;
 
 /// The documents: what they are called, what they are about, and their text.
@@ -140,11 +139,11 @@ impl Help {
             return Ok(output.line(&format!("wrote the manual pages to {}", folder.display()))?);
         }
         let Some(first) = self.words.first() else {
-            return Ok(output.text(&listed())?);
+            return Ok(output.lines(&listed())?);
         };
         let topic = TOPICS.iter().find(|(name, ..)| name == first);
         if let (Some((_, _, text)), 1) = (topic, self.words.len()) {
-            return Ok(show(&mut output, text)?);
+            return Ok(output.markdown(text.trim_end())?);
         }
         let mut command = &mut Arguments::command();
         command.build();
@@ -168,16 +167,6 @@ fn listed() -> String {
         "Documents, shown by `neuraxis help TOPIC`:\n{topics}\nCommands, with options that `neuraxis help COMMAND` explains:\n  {}\n",
         commands.join(", ")
     )
-}
-
-fn show(output: &mut Output, text: &str) -> std::io::Result<()> {
-    if !output.lays_out() {
-        return output.text(text);
-    }
-    let mut markdown = Markdown::default();
-    let shown = markdown.push(text);
-    let rest = markdown.end();
-    output.styled(&(shown + &rest))
 }
 
 fn unknown(word: &str) -> CommandError {

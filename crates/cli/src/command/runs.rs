@@ -19,7 +19,7 @@ use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
-use crate::harmless::one_line;
+use crate::listing::{Item, Layout};
 use crate::quantities::{moment, money};
 use crate::setup::Setup;
 
@@ -79,15 +79,25 @@ impl Command {
     }
 }
 
-/// Describes a run in a line of a table.
-pub(super) fn run_in_text(run: &RunSummary) -> String {
+/// How many columns stand between the id of a run and what it is about: when it began, its status, its turns and its cost.
+const MIDDLE: usize = 19 + 2 + 11 + 2 + 5 + 2 + 11;
+
+/// Describes a run as an item of a list.
+fn item(run: &RunSummary) -> Item {
     let status = status_column(Some(run.status));
     let started = run.started_at.map(moment).unwrap_or_default();
-    let about = one_line(run.text.as_deref().unwrap_or_default());
-    let (id, turns) = (run.run_id, run.turns);
+    let turns = run.turns;
     let cost = money(run.metrics().paid()).unwrap_or_default();
-    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {cost:>11}  {about}");
-    line.trim_end().to_owned()
+    Item {
+        id: run.run_id.to_string(),
+        middle: format!("{started:<19}  {status}  {turns:>5}  {cost:>11}"),
+        about: run.text.clone().unwrap_or_default(),
+    }
+}
+
+/// Describes a run in a line of a table.
+pub(super) fn run_in_text(run: &RunSummary) -> String {
+    Layout::Whole.item(&item(run))
 }
 
 /// Describes a run to programs.

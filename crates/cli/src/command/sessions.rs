@@ -6,12 +6,15 @@ mod import;
 mod list;
 mod prune;
 mod show;
+mod title;
 mod verify;
 
 use clap::{Args, Subcommand};
 
+pub(super) use list::{MIDDLE, item};
 pub(super) use prune::age;
 pub(super) use show::{conversation, used};
+pub(super) use title::{asked, title};
 
 use crate::error::CommandError;
 use crate::setup::Setup;

@@ -73,6 +73,11 @@ impl Blocks {
         (!text.is_empty()).then_some(Block { text, has_gap })
     }
 
+    /// Tells whether the block that is not complete yet is code.
+    pub(super) const fn is_code(&self) -> bool {
+        self.fence.is_some()
+    }
+
     /// Tells whether the line that is not complete yet is known to begin a block of its own.
     fn begins_another(&self) -> bool {
         let is_indented = self.line.starts_with([' ', '\t']);

@@ -12,7 +12,7 @@ use crate::wrap::pieces;
 const LEAST: usize = 12;
 
 /// A line that is being written: its text, and the styles of its stretches.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     pub(super) text: String,
     styles: Vec<(Style, Range<usize>)>,
@@ -25,6 +25,30 @@ impl Line {
         let start = self.text.len();
         self.text.push_str(text);
         self.styles.push((style, start..self.text.len()));
+    }
+
+    /// Adds another line to the end.
+    pub(super) fn append(&mut self, other: &Self) {
+        let start = self.text.len();
+        self.text.push_str(&other.text);
+        let styles = other.styles.iter();
+        let moved = styles.map(|(style, part)| (*style, part.start + start..part.end + start));
+        self.styles.extend(moved);
+    }
+
+    /// Returns how many columns the text takes.
+    pub(super) fn width(&self) -> usize {
+        self.text.width()
+    }
+
+    /// Returns the parts that fit into so many columns, with how many columns each takes.
+    pub(super) fn parts(&self, columns: usize) -> Vec<(String, usize)> {
+        let parts = parts(&self.text, columns, columns).into_iter();
+        let part = |part: Range<usize>| {
+            let width = self.text.get(part.clone()).map_or(0, |text| text.width());
+            (self.styled(part), width)
+        };
+        parts.map(part).collect()
     }
 
     /// Writes it on lines of so many columns at the most; before all but the first stands `margin`.

@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use unicode_width::UnicodeWidthStr;
 
 use super::code::Code;
 use super::lines::Line;
@@ -169,11 +170,15 @@ impl<'a> Page<'a> {
             TagEnd::Link | TagEnd::Image => self.end_link(),
             TagEnd::Table => {
                 let table = self.table.take();
-                let margin: usize = self.margins.len() * 2;
-                let columns = self.columns.saturating_sub(margin);
+                // The sign of an item that begins with a table has a line of its own.
+                self.end_line();
+                let margins = self.margins.concat();
+                let margin = anstream::adapter::strip_str(&margins).to_string();
+                let columns = self.columns.saturating_sub(margin.width());
                 for line in table.iter().flat_map(|table| table.lines(columns)) {
-                    self.write(&line);
-                    self.end_line();
+                    let line = format!("{margins}{line}");
+                    self.text.push_str(line.trim_end());
+                    self.text.push('\n');
                 }
                 self.end_block();
             }
@@ -249,8 +254,13 @@ impl<'a> Page<'a> {
 
     /// Writes text, harmless and in the style of the moment.
     fn write(&mut self, text: &str) {
+        let style = self.style();
         if let Some(table) = &mut self.table {
-            table.write(&one_line(text));
+            let text = harmless(text);
+            table.write(style, &text);
+            for (_, said) in &mut self.links {
+                said.push_str(&text);
+            }
             return;
         }
         let mut lines = text.split('\n').peekable();

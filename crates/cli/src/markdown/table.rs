@@ -1,5 +1,6 @@
 //! A table, its columns as wide as their widest cells, or as the screen lets them be.
 
+use anstyle::Style;
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
@@ -15,7 +16,7 @@ const LEAST: usize = 12;
 #[derive(Debug)]
 pub(super) struct Table {
     alignments: Vec<Alignment>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Line>>,
 }
 
 impl Table {
@@ -32,15 +33,15 @@ impl Table {
 
     pub(super) fn begin_cell(&mut self) {
         if let Some(row) = self.rows.last_mut() {
-            row.push(String::new());
+            row.push(Line::default());
         }
     }
 
-    /// Adds text to the last cell.
-    pub(super) fn write(&mut self, text: &str) {
+    /// Adds text to the last cell, in a style. A cell has one line, so that whatever blank stands there is a space.
+    pub(super) fn write(&mut self, style: Style, text: &str) {
         let cell = self.rows.last_mut().and_then(|row| row.last_mut());
         if let Some(cell) = cell {
-            cell.push_str(text);
+            cell.push(style, &text.replace(char::is_whitespace, " "));
         }
     }
 
@@ -50,12 +51,12 @@ impl Table {
         let widths: Vec<usize> = (0..self.alignments.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.width()).max().unwrap_or_default()
+                cells.map(Line::width).max().unwrap_or_default()
             })
             .collect();
         let gaps = GAP.width() * widths.len().saturating_sub(1);
         let Some(widths) = shrunk(widths, columns.saturating_sub(gaps)) else {
-            return self.as_list();
+            return self.as_list(columns);
         };
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
         let rule = rule.join("─┼─");
@@ -69,24 +70,23 @@ impl Table {
         lines
     }
 
-    fn row(&self, row: &[String], widths: &[usize]) -> Vec<String> {
-        let cells: Vec<Vec<String>> = widths
+    fn row(&self, row: &[Line], widths: &[usize]) -> Vec<String> {
+        let cells: Vec<Vec<(String, usize)>> = widths
             .iter()
             .enumerate()
             .map(|(column, width)| {
-                let mut line = Line::default();
-                let cell = row.get(column).map_or("", String::as_str);
-                line.push(anstyle::Style::new(), cell);
-                let broken = line.broken(*width, "");
-                broken.split('\n').map(str::to_owned).collect()
+                let cell = row.get(column);
+                cell.map_or_else(Vec::new, |cell| cell.parts(*width))
             })
             .collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or_default();
         let line = |height: usize| {
             let columns = self.alignments.iter().zip(widths).zip(&cells);
             let cells = columns.map(|((alignment, width), cell)| {
-                let cell = cell.get(height).map_or("", String::as_str);
-                aligned(cell, *alignment, *width)
+                let (cell, used) = cell
+                    .get(height)
+                    .map_or(("", 0), |(text, used)| (text, *used));
+                aligned(cell, width.saturating_sub(used), *alignment)
             });
             let line: Vec<String> = cells.collect();
             line.join(GAP).trim_end().to_owned()
@@ -94,22 +94,27 @@ impl Table {
         (0..height).map(line).collect()
     }
 
-    fn as_list(&self) -> Vec<String> {
+    fn as_list(&self, columns: usize) -> Vec<String> {
         let head = self.rows.first().map(Vec::as_slice).unwrap_or_default();
         let mut lines = Vec::new();
         for row in self.rows.iter().skip(1) {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            let cells = head.iter().zip(row);
-            lines.extend(cells.map(|(name, cell)| format!("{name}: {cell}")));
+            for (name, cell) in head.iter().zip(row) {
+                let mut line = name.clone();
+                line.push(Style::new(), ": ");
+                line.append(cell);
+                let broken = line.broken(columns, "  ");
+                lines.extend(broken.split('\n').map(str::to_owned));
+            }
         }
         lines
     }
 }
 
-fn aligned(cell: &str, alignment: Alignment, width: usize) -> String {
-    let room = width.saturating_sub(cell.width());
+/// Puts so many blanks around a cell.
+fn aligned(cell: &str, room: usize, alignment: Alignment) -> String {
     let (left, right) = match alignment {
         Alignment::Right => (room, 0),
         Alignment::Center => (room / 2, room - room / 2),
@@ -145,7 +150,7 @@ mod tests {
             table.begin_row();
             for cell in row {
                 table.begin_cell();
-                table.write(cell);
+                table.write(Style::new(), cell);
             }
         }
         table

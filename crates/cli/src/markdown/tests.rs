@@ -190,3 +190,71 @@ proptest! {
         prop_assert_eq!(letters(&shown), letters(&text));
     }
 }
+
+#[test]
+fn code_bold_text_and_links_in_a_cell_keep_their_blanks_and_their_styles() {
+    let table = "\
+| what | how |
+| --- | ---: |
+| run `cargo test` in **all** crates | see [the page](https://a.org/b) or `x` |
+";
+    let shown = whole(table);
+    let expected = "\
+what                           │                               how
+───────────────────────────────┼──────────────────────────────────
+run cargo test in all crates   │ see the page <https://a.org/b> or
+                               │                                 x
+";
+    assert_eq!(plain(&shown).replace("  \n", "\n"), expected, "{shown}");
+    for styled in ["\u{1b}[36mcargo test\u{1b}[0m", "\u{1b}[1mall\u{1b}[0m"] {
+        assert!(shown.contains(styled), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_long_cell_is_shown_whole_at_every_width() {
+    let long = "word ".repeat(400);
+    let table =
+        format!("- item\n\n  | a | b | c |\n  | --- | --- | --- |\n  | {long}end | `x` | y |\n");
+    for columns in [20, 60, 80, 140] {
+        let mut markdown = Markdown::default();
+        markdown.set_columns(columns);
+        let shown = plain(&(markdown.push(&table) + &markdown.end()));
+        assert_eq!(shown.matches("word").count(), 400, "{columns}");
+        assert!(shown.contains("end"), "{columns}");
+        let mut lines = shown.lines();
+        let too_wide = lines.find(|line| unicode_width::UnicodeWidthStr::width(*line) > columns);
+        assert_eq!(too_wide, None);
+    }
+}
+
+#[test]
+fn an_answer_that_is_in_the_making_goes_on_in_the_width_of_a_screen_that_was_resized() {
+    let words: Vec<String> = (100..160).map(|word| format!("w{word}")).collect();
+    let text = words.join(" ");
+    for (before, after) in [(60, 24), (24, 60), (80, 30)] {
+        for place in [20, 77, 150] {
+            let mut markdown = Markdown::default();
+            markdown.set_columns(before);
+            let first = markdown.push(&text[..place]);
+            markdown.set_columns(after);
+            let rest = markdown.push(&text[place..]) + &markdown.end();
+            assert!(rest.starts_with('\n'), "{rest:?}");
+            for line in rest.lines() {
+                assert!(line.len() <= after, "{before} {after} {place}: {line:?}");
+            }
+            let seen = format!("{first}{rest}");
+            let seen: Vec<&str> = seen.split_whitespace().collect();
+            assert_eq!(seen, words, "{before} {after} {place}");
+        }
+    }
+    // What stands in bold stays, and so does a quotation.
+    for text in ["a **b c** d e f g h", "> a b c d e f g"] {
+        let mut markdown = Markdown::default();
+        let first = markdown.push(&text[..text.len() - 3]);
+        markdown.set_columns(20);
+        let whole = first + &markdown.push(&text[text.len() - 3..]) + &markdown.end();
+        let words: String = plain(&whole).split_whitespace().collect();
+        assert_eq!(words.matches('g').count(), 1, "{whole:?}");
+    }
+}

@@ -27,6 +27,8 @@ mod interrupt;
 #[cfg(unix)]
 mod killed;
 mod layers;
+#[cfg(unix)]
+mod layouts;
 mod long_results;
 mod machine;
 mod mcp;

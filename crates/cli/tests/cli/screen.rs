@@ -4,14 +4,13 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZero;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rexpect::process::PtyProcess;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::machine::Machine;
@@ -22,52 +21,75 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const ROWS: u16 = 60;
 
-/// A terminal with a command in it.
-struct Screen {
-    child: Child,
+/// Ctrl-C, as the key sends it: the terminal makes a signal of it.
+const CTRL_C: &str = "\u{3}";
+
+/// A terminal with a command in it, which it controls.
+pub(crate) struct Screen {
+    /// Ends with the screen.
+    _child: PtyProcess,
     ours: File,
     shown: Arc<(Mutex<vt100::Parser>, Condvar)>,
+    /// Hears that nobody writes to it any more.
+    end: Receiver<()>,
 }
 
 impl Screen {
-    fn open(machine: &Machine, arguments: &[&str], columns: u16, no_color: bool) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        tcsetwinsize(&ours, size(columns)).unwrap();
-        let theirs = || -> Stdio {
-            let flags = OFlags::RDWR | OFlags::NOCTTY;
-            let opened = rustix::fs::open(&name, flags, rustix::fs::Mode::empty());
-            opened.unwrap().into()
-        };
-        let mut command = machine.command(arguments);
+    pub(crate) fn open(
+        machine: &Machine,
+        arguments: &[&str],
+        columns: u16,
+        no_color: bool,
+    ) -> Self {
+        // The command begins in a terminal of this size, and with echo.
+        let script = format!("stty rows {ROWS} cols {columns} echo; exec \"$0\" \"$@\"");
+        let mut command = machine.shell(&script);
+        command.args(arguments);
         command.env("TERM", "xterm-256color").env("MY_KEY", "k");
         if no_color {
             command.env("NO_COLOR", "1");
         }
-        let child = command.stdin(theirs()).stdout(theirs()).stderr(theirs());
-        let child = child.spawn().unwrap();
-        drop(command);
+        // The terminal becomes all three of them.
+        command
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        let child = PtyProcess::new(command).unwrap();
         let shown = Arc::new((
             Mutex::new(vt100::Parser::new(nonzero(ROWS), nonzero(columns), 0)),
             Condvar::new(),
         ));
-        let ours = File::from(ours);
+        let ours = child.get_file_handle().unwrap();
         let (mut reader, writer) = (ours.try_clone().unwrap(), Arc::clone(&shown));
+        let (ending, end) = channel::<()>();
         thread::spawn(move || {
+            let _ending = ending;
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 writer.0.lock().unwrap().process(&bytes[..read]);
                 writer.1.notify_all();
             }
         });
-        Self { child, ours, shown }
+        Self {
+            _child: child,
+            ours,
+            shown,
+            end,
+        }
+    }
+
+    /// Waits until the command has ended, and returns what stands on the screen then.
+    #[track_caller]
+    pub(crate) fn at_its_end(&self) -> String {
+        let ended = self.end.recv_timeout(PATIENCE);
+        let seen = contents(&self.shown.0.lock().unwrap());
+        assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "{seen}");
+        seen
     }
 
     /// Waits until the screen is as wished, and returns it: lines without blanks at their ends.
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let (parser, grown) = &*self.shown;
         let parser = parser.lock().unwrap();
         let (parser, waited) = grown
@@ -79,15 +101,15 @@ impl Screen {
     }
 
     #[track_caller]
-    fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         self.until(text, |seen| seen.contains(text))
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         self.ours.write_all(keys.as_bytes()).unwrap();
     }
 
-    fn resize(&self, columns: u16) {
+    pub(crate) fn resize(&self, columns: u16) {
         self.shown
             .0
             .lock()
@@ -97,23 +119,17 @@ impl Screen {
         tcsetwinsize(&self.ours, size(columns)).unwrap();
     }
 
-    fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    /// Presses Ctrl-C.
+    pub(crate) fn interrupt(&mut self) {
+        self.types(CTRL_C);
     }
 
-    fn has_colors(&self) -> bool {
+    pub(crate) fn has_colors(&self) -> bool {
         let parser = self.shown.0.lock().unwrap();
         let screen = parser.screen();
         let cells = (0..ROWS).flat_map(|row| (0..140).map(move |column| (row, column)));
         let mut cells = cells.filter_map(|(row, column)| screen.cell(row, column));
         cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -136,9 +152,9 @@ fn contents(parser: &vt100::Parser) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-const PROMPT: &str = "code_task/exploratory>";
+pub(crate) const PROMPT: &str = "code_task/exploratory>";
 
-fn chat(machine: &Machine, columns: u16, no_color: bool) -> Screen {
+pub(crate) fn chat(machine: &Machine, columns: u16, no_color: bool) -> Screen {
     let arguments = [
         "chat",
         "--session",
@@ -153,7 +169,7 @@ fn chat(machine: &Machine, columns: u16, no_color: bool) -> Screen {
     screen
 }
 
-const CALLS: [(&str, &str); 4] = [
+pub(crate) const CALLS: [(&str, &str); 4] = [
     (
         "update_plan",
         r#"{"steps":[{"step":"Look","status":"done"},{"step":"Write","status":"in_progress"}]}"#,
@@ -253,4 +269,26 @@ fn nobody_is_asked_about_a_patch_that_does_not_fit() {
     let seen = screen.shows("I see.");
     assert!(!seen.contains("asks for your approval"), "{seen}");
     assert!(seen.contains("apply_patch notes.md · failed"), "{seen}");
+}
+
+#[test]
+fn what_a_command_printed_stays_when_it_is_interrupted_and_the_model_reads_it() {
+    const CALLS: [(&str, &str); 1] = [("run_command", r#"{"command":"seq 1 3; sleep 600"}"#)];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["I see.\n"])]);
+    let machine = model.machine();
+    let mut screen = chat(&machine, 80, false);
+    screen.types("Count.\r");
+    screen.shows("│ 3");
+    screen.types("and now");
+    screen.interrupt();
+    let seen = screen.until("the prompt", |seen| seen.matches(PROMPT).count() == 2);
+    assert!(seen.contains("\n  │ 1\n  │ 2\n  │ 3\n"), "{seen}");
+    assert!(!seen.contains("running run_command"), "{seen}");
+    // What was typed before Ctrl-C is not lost.
+    screen.shows(&format!("{PROMPT} and now"));
+    screen.types("\r");
+    screen.shows("I see.");
+    assert_eq!(model.heard().last().map(String::as_str), Some("and now"));
+    let results = model.results();
+    assert!(results.contains(r"1\n2\n3"), "{results}");
 }

@@ -88,6 +88,8 @@ pub enum Remember {
     /// Nothing: every call asks again.
     #[default]
     Never,
+    /// Calls that only read, and from one host that the answer names.
+    Hosts,
     /// Calls with the very same arguments, or with arguments that fit the same pattern.
     Arguments,
     /// All calls of the tool.

@@ -98,6 +98,9 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             if let Some(cut) = &mut cancelled.cut {
                 hide(&mut cut.text, policy.text);
             }
+            for output in &mut cancelled.printed {
+                hide(&mut output.text, policy.tool_results);
+            }
         }
         RecordBody::Decision(_)
         | RecordBody::LlmFailed(_)

@@ -42,6 +42,9 @@ pub(super) struct Call {
     /// How far it was when the run was taken up, where it is checked anew because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<Before>,
+    /// What it had printed when it was cut off, between the wish that the run end and its result.
+    #[serde(skip)]
+    pub(super) printed: Option<String>,
     pub(super) state: CallState,
 }
 
@@ -210,6 +213,7 @@ impl Batch {
             advised: None,
             untrusted: false,
             before: None,
+            printed: None,
             state: CallState::New,
         });
         Self {

@@ -151,7 +151,8 @@ impl AgentTurn<'_> {
                         let cancel = Effect::CancelTool(CancelTool { effect_id });
                         self.step.effects.push(cancel);
                     }
-                    let outcome = abandoned(class, failure, why);
+                    let printed = self.batch()?.call(index)?.printed.take();
+                    let outcome = abandoned(class, failure, why).with_what_it_printed(printed);
                     self.settle(index, Some((effect_id, attempt, None)), &outcome)?;
                 }
                 CallState::Delegated {

@@ -1,5 +1,7 @@
 //! Handles what people send to a run at work: a decision about a call, a message (loop rule 16), the wish that it end.
 
+use super::agent::Agent;
+use super::batch::{Call, CallState};
 use super::last_answer::Limit;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
@@ -7,13 +9,11 @@ use crate::effect::Approved;
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::ids::{AgentId, CallIndex};
-use crate::input::{ApprovalDecided, ApprovalDecision, Cancelled, Steered};
+use crate::input::{ApprovalDecided, ApprovalDecision, Cancelled, CutOutput, Steered};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::record::RecordBody;
-
-use super::batch::CallState;
 
 impl AgentTurn<'_> {
     pub(super) fn approval_decided(
@@ -110,8 +110,12 @@ impl RunTree {
         let agent = &self.turn(id, step)?.agent;
         cancelled.cut = cut.filter(|cut| is_root && agent.is_answering(cut));
         let cut = cancelled.cut.clone();
+        let printed = cancelled.printed.clone();
         let record = RecordBody::Cancelled(Box::new(cancelled));
         self.turn(id, step)?.record(record);
+        for output in printed {
+            self.note_printed(output);
+        }
         let limit = limit.filter(|_| is_root);
         let why = match limit {
             Some(_) => "a limit of the run is reached",
@@ -130,5 +134,15 @@ impl RunTree {
         }
         let text = turn.agent.text();
         Ok(Next::Finish(FinishReason::Cancelled, text))
+    }
+
+    /// Keeps what a call that runs has printed for the result that it gets when it is cut off.
+    fn note_printed(&mut self, output: CutOutput) {
+        let batches = self.agents.iter_mut().filter_map(Agent::batch_mut);
+        let mut calls = batches.flat_map(|batch| &mut batch.calls);
+        let runs = |call: &&mut Call| matches!(call.state, CallState::Running { effect_id, .. } if effect_id == output.effect_id);
+        if let Some(call) = calls.find(runs) {
+            call.printed = Some(output.text);
+        }
     }
 }

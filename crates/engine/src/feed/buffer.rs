@@ -9,6 +9,9 @@ use neuraxis_core::{
 /// The most text kept of a tool's partial output, in bytes; what comes after is dropped, the result stays whole.
 const MAX_TOOL_OUTPUT: usize = 256 * 1024;
 
+/// The most text of a tool's partial output that a model reads of a call that is cut off, in bytes: its end.
+const MAX_CUT_OUTPUT: usize = 4 * 1024;
+
 /// The most progress reports kept of one call.
 const MAX_REPORTS: usize = 1_000;
 
@@ -162,6 +165,24 @@ impl CallBuffer {
             _ => None,
         });
         texts.collect()
+    }
+
+    /// Returns the end of what a tool call printed, if it printed anything.
+    pub(super) fn printed(&self) -> Option<String> {
+        let items = &self.lock().items;
+        let texts = items.iter().filter_map(|item| match &item.content {
+            Content::Growing(LiveText::ToolOutput { .. }, text) => Some(text.as_str()),
+            _ => None,
+        });
+        let text: String = texts.collect();
+        let begin = text.len().saturating_sub(MAX_CUT_OUTPUT);
+        let begin = (begin..=text.len()).find(|place| text.is_char_boundary(*place))?;
+        let end = text.get(begin..)?;
+        let end = match begin {
+            0 => end.to_owned(),
+            _ => format!("…{end}"),
+        };
+        (!end.trim().is_empty()).then_some(end)
     }
 
     /// Tells whether nothing of what was shown stands, though something was shown.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Timings, UsageField};
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
+use crate::halves::Halves;
 use crate::reply::{EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse};
 use crate::sse::SseEvent;
 
@@ -77,7 +78,8 @@ impl Blocks {
     pub(super) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
         let mut deltas = VecDeque::new();
-        self.take(text, &mut deltas, errors)
+        let text = Halves::default().joined(text);
+        self.take(&text, &mut deltas, errors)
             .and_then(|_| self.end(&mut deltas))
             .map_err(|error| self.with_usage(error))?;
         assemble(deltas)

@@ -27,6 +27,9 @@ use crate::wrap::broken;
 use calls::{Calls, Ended};
 
 const THINKING: &str = "waiting for the model";
+/// The code of the warning that a role has failed so often that another one is to serve.
+const ROLE_DEGRADED: &str = "role_degraded";
+
 const LOADING: &str = "the model server is still loading the model";
 
 const DIM: Style = Style::new().dimmed();
@@ -159,19 +162,20 @@ impl Reporter {
     }
 
     fn record(&mut self, record: &Record) {
+        self.calls.hear(record);
         match &record.body {
             RecordBody::RunStarted(_) => self.progress.activity(THINKING),
             RecordBody::LlmCall(call) => self.model_replied(record, call),
             RecordBody::LlmFailed(failed) => self.model_failed(failed),
-            RecordBody::ToolCall(call) => self.calls.began(record, call),
-            RecordBody::ApprovalRequested(asked) => self.calls.asks(asked),
-            RecordBody::ApprovalDecided(decided) => self.calls.decided(decided),
             RecordBody::ToolResult(result) => {
                 self.tool_ended(record, result);
                 self.progress.hide();
                 self.progress.activity(THINKING);
             }
             RecordBody::Plan(changed) => self.planned(record, &changed.plan),
+            // The failures that led to it are told already.
+            RecordBody::Warning(warning)
+                if warning.code == ROLE_DEGRADED && self.detail < Detail::Verbose => {}
             RecordBody::Warning(warning) => self.progress.warn(&warning.message),
             RecordBody::RoleDowngraded(downgraded) => {
                 let what = describe::downgraded(downgraded);
@@ -211,7 +215,6 @@ impl Reporter {
 
     fn model_replied(&mut self, record: &Record, call: &LlmCall) {
         self.thought = Tail::default();
-        self.calls.asked_for(record, call);
         self.model_calls += 1;
         if record.agent == AgentId::ROOT {
             self.model = Some(call.reply.model.to_string());
@@ -265,13 +268,17 @@ impl Reporter {
         // What follows the first line, such as a comparison, is shown when the run ends.
         let error = failed.error.to_string();
         let error = error.lines().next().unwrap_or_default();
-        let what = if self.has_reported(error) {
-            "the same failure again"
-        } else {
-            error
-        };
         let served_by = &failed.served_by;
-        self.progress.warn(&format!("{served_by}: {what}{next}"));
+        // One server that is gone is one warning, however often it is tried.
+        match self.has_reported(error) {
+            true if self.detail < Detail::Verbose => {
+                self.progress.activity(&format!("{served_by}{next}"));
+            }
+            true => self
+                .progress
+                .warn(&format!("{served_by}: the same failure again{next}")),
+            false => self.progress.warn(&format!("{served_by}: {error}{next}")),
+        }
         self.failure = Some(error.to_owned());
         if is_waited_for {
             // What is shown counts the time from now on.

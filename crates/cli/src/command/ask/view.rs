@@ -43,19 +43,14 @@ enum Shown {
 }
 
 impl View {
+    /// A view whose answer is rendered where a terminal shows it, and goes to files and programs as it is.
     pub(in crate::command) fn new(format: Format) -> Self {
-        Self::on(format, Page::source(Output::new()))
-    }
-
-    /// A view whose answer is rendered where a terminal shows it.
-    pub(in crate::command) fn rendered() -> Self {
-        Self::on(Format::Text, Page::rendered(Output::new()))
-    }
-
-    fn on(format: Format, page: Page) -> Self {
         Self {
             format,
-            page,
+            page: match format {
+                Format::Text => Page::rendered(Output::new()),
+                Format::Json | Format::Events => Page::source(Output::new()),
+            },
             reporter: Reporter::new(Detail::Usual),
             began: Instant::now(),
             answer: PrintedAnswer::default(),

@@ -9,6 +9,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
 
 use super::super::lookup::new_session;
+use super::super::sessions::asked;
 use super::conversation::Conversation;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -24,7 +25,9 @@ impl Conversation {
     /// Takes the last message and its answer back: the next message goes on from what was before them.
     pub(super) async fn undo(&mut self) -> Result<(), CommandError> {
         let last = self.last_run().await?;
-        let about = shown(&last);
+        let sessions = self.app.orchestrator.sessions();
+        let about = asked(&sessions, &last).await?.unwrap_or_default();
+        let about = shown(&about);
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
@@ -33,7 +36,7 @@ impl Conversation {
             "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n",
             last.session
         );
-        Ok(self.output.text(&line)?)
+        Ok(self.output.lines(&line)?)
     }
 
     /// Asks the last message again, in a new session that branches off before its answer.
@@ -130,8 +133,8 @@ impl Conversation {
     }
 }
 
-fn shown(run: &RunSummary) -> String {
-    let text = one_line(run.text.as_deref().unwrap_or_default());
+fn shown(about: &str) -> String {
+    let text = one_line(about);
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,

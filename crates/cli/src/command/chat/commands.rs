@@ -3,18 +3,20 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use neuraxis::brainstem::Outlook;
 use neuraxis::core::AgentName;
 use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::ask::attached;
 use super::super::lookup::{self, continued, new_session};
+use super::super::tools;
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash, takes_argument};
 use crate::approve::scope;
 use crate::detail::Detail;
 use crate::error::CommandError;
-use crate::harmless::one_line;
+use crate::harmless::{harmless, one_line};
 use crate::invocation::neuraxis;
 use crate::wrap::broken;
 
@@ -31,7 +33,7 @@ impl Conversation {
             return Err(CommandError::usage(error).hint("/help lists the commands"));
         }
         match command {
-            Slash::Help => self.output.text(&help())?,
+            Slash::Help => self.output.lines(&help())?,
             Slash::Mode => self.mode(argument)?,
             Slash::Channel => self.channel(argument)?,
             Slash::Agent => self.agent(argument)?,
@@ -52,6 +54,7 @@ impl Conversation {
             Slash::Export => self.export(argument).await?,
             Slash::Session => self.session(argument).await?,
             Slash::Verbose => self.verbose()?,
+            Slash::Reasoning => self.reasoning().await?,
             Slash::New => {
                 self.goes_on_from = None;
                 self.session = new_session()?;
@@ -80,7 +83,7 @@ impl Conversation {
         }
         let modes = self.loaded.config.policy().modes().map(Mode::as_str);
         let text = list_of("modes", modes, self.mode.as_str());
-        Ok(self.output.text(&text)?)
+        Ok(self.output.lines(&text)?)
     }
 
     fn channel(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
@@ -89,7 +92,7 @@ impl Conversation {
         }
         let channels = self.loaded.config.policy().channels().map(Channel::as_str);
         let text = list_of("channels", channels, self.channel.as_str());
-        Ok(self.output.text(&text)?)
+        Ok(self.output.lines(&text)?)
     }
 
     fn agent(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
@@ -103,7 +106,7 @@ impl Conversation {
         let current = current.unwrap_or(AgentName::MAIN_THREAD);
         let agents = policy.agents().map(AgentName::as_str);
         let text = list_of("agents", agents, current.as_str());
-        Ok(self.output.text(&text)?)
+        Ok(self.output.lines(&text)?)
     }
 
     /// Shows which models there are, or lets another one answer.
@@ -124,7 +127,7 @@ impl Conversation {
             })
             .collect();
         let line = format!("models: {}", names.join(", "));
-        Ok(self.output.line(&one_line(&line))?)
+        Ok(self.output.lines(&(one_line(&line) + "\n"))?)
     }
 
     /// Goes on with the run that waits, here or in another session, to which it only goes if there is one.
@@ -161,7 +164,7 @@ impl Conversation {
             true => "nothing goes with the next message".to_owned(),
             false => format!("with the next message: {}", names.join(", ")),
         };
-        Ok(self.output.line(&line)?)
+        Ok(self.output.lines(&format!("{line}\n"))?)
     }
 
     /// Lists the tools that policy offers here and now.
@@ -172,16 +175,22 @@ impl Conversation {
             let none = format!("{}/{} offers no tools", self.channel, self.mode);
             return Ok(self.output.line(&none)?);
         }
-        let tools = self.app.orchestrator.tools();
-        let offered = tools.specs().filter(|spec| offered.contains(&spec.name));
+        let tools_of = self.app.orchestrator.tools();
+        let offered = tools_of.specs().filter(|spec| offered.contains(&spec.name));
+        let policy = self.loaded.config.policy();
         let lines: String = offered
-            .map(|spec| {
-                let summary = spec.description.split(". ").next().unwrap_or_default();
-                let summary = one_line(summary.trim_end_matches('.'));
-                format!("{} ({})\n    {summary}\n", spec.name, spec.class)
-            })
+            .map(|spec| tools::in_text(spec, tools::Here::of(policy, &self.mode, spec)))
             .collect();
-        Ok(self.output.text(&lines)?)
+        let denied = tools_of
+            .specs()
+            .filter(|spec| policy.outlook_in(&self.mode, spec) == Outlook::Denied)
+            .map(|spec| spec.name.as_str());
+        let denied: Vec<&str> = denied.collect();
+        let denied = match denied.is_empty() {
+            true => String::new(),
+            false => format!("denied in mode {}: {}\n", self.mode, denied.join(", ")),
+        };
+        Ok(self.output.lines(&harmless(&(lines + &denied)))?)
     }
 
     async fn approvals(&mut self) -> Result<(), CommandError> {
@@ -241,7 +250,7 @@ impl Conversation {
         } else {
             format!("session {session}, in memory: it ends with this program")
         };
-        Ok(self.output.line(&line)?)
+        Ok(self.output.lines(&format!("{line}\n"))?)
     }
 }
 

@@ -9,7 +9,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::App;
 
-use super::super::ask::{self, Attended, View};
+use super::super::ask::{self, Attended, Format, View};
 use super::super::choice;
 use super::super::lease_progress;
 use super::slash::{self, Meant};
@@ -244,13 +244,13 @@ impl Conversation {
             },
             || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
         );
-        let view = View::rendered().telling(self.detail).after(known);
+        let view = View::new(Format::Text).telling(self.detail).after(known);
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
         if let Err(denied) = ask::unless_turned_away(&self.attended, &run) {
             // Whoever cannot be told still has the answer.
-            let _ = denied.write(&mut anstream::stderr());
+            denied.tell();
         }
         Ok(())
     }

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use neuraxis::core::{Message, forked_history};
+use neuraxis::core::{AgentId, Message, RecordBody, ReplyPart, forked_history};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::SessionFilter;
 
-use super::super::sessions::{conversation, used};
+use super::super::sessions::{MIDDLE, conversation, item, title, used};
 use super::conversation::Conversation;
+use crate::call::lines_of;
 use crate::error::CommandError;
-use crate::harmless::{harmless, one_line};
-use crate::quantities::moment;
+use crate::harmless::harmless;
+use crate::listing::Layout;
+use crate::rows::{LongLines, Mark, Row};
+use crate::wrap::laid_out;
 
 /// How many sessions are listed.
 const MAX_LISTED: usize = 10;
@@ -31,9 +34,9 @@ impl Conversation {
     pub(super) async fn history(&mut self) -> Result<(), CommandError> {
         let text = match self.messages().await? {
             messages if messages.is_empty() => "nothing was said in this session yet\n".to_owned(),
-            messages => conversation(messages.iter().map(AsRef::as_ref)),
+            messages => conversation(&messages),
         };
-        Ok(self.output.painted(&text)?)
+        Ok(self.output.lines(&text)?)
     }
 
     /// Shows the last message and its answer, for whoever comes back.
@@ -47,7 +50,7 @@ impl Conversation {
             return;
         };
         let rest = messages.get(last..).unwrap_or_default();
-        let text = conversation(rest.iter().map(AsRef::as_ref));
+        let text = laid_out(&conversation(rest), self.output.width());
         let lines: Vec<&str> = text.trim_start().lines().collect();
         let more = lines.len().saturating_sub(MAX_LINES);
         let mut text = lines
@@ -66,6 +69,8 @@ impl Conversation {
         let sessions: Sessions = self.app.orchestrator.sessions();
         let filter = SessionFilter::default().limited_to(MAX_LISTED);
         let mut each = sessions.each(filter);
+        let columns = self.output.is_terminal().then(|| self.output.width());
+        let layout = Layout::of(columns.map(|columns| columns.saturating_sub(2)), MIDDLE);
         let mut text = String::new();
         let mut count = 0;
         while count < MAX_LISTED
@@ -73,21 +78,59 @@ impl Conversation {
         {
             count += 1;
             let runs = sessions.runs(&session.id).await?.unwrap_or_default();
-            let about = runs.first().and_then(|run| run.text.clone());
-            let about: String = one_line(&about.unwrap_or_default())
-                .chars()
-                .take(50)
-                .collect();
-            let here = if session.id == self.session { "*" } else { " " };
-            let made = moment(session.created_at);
-            text.push_str(&format!("{here} {}  {made}  {about}\n", session.id));
+            let title = title(&sessions, &runs).await?;
+            let item = item(&session, &runs, title);
+            let here = if session.id == self.session {
+                "* "
+            } else {
+                "  "
+            };
+            let lines = layout.item(&item).replace('\n', "\n  ");
+            text.push_str(&format!("{here}{lines}\n"));
         }
         if text.is_empty() {
             text = "there are no sessions yet\n".to_owned();
         } else {
             text.push_str("/session ID goes to one; its last digits will do\n");
         }
-        Ok(self.output.text(&text)?)
+        Ok(self.output.painted(&text)?)
+    }
+
+    /// Shows what the model thought before its last answer, whether that was shown as it came or not.
+    pub(super) async fn reasoning(&mut self) -> Result<(), CommandError> {
+        let sessions = self.app.orchestrator.sessions();
+        let last = match self.goes_on_from {
+            Some((run, _)) => Some(run),
+            None => {
+                let runs = sessions.runs(&self.session).await?.unwrap_or_default();
+                runs.last().map(|run| run.run_id)
+            }
+        };
+        let records = match last {
+            Some(run) => sessions.records(run).await?,
+            None => Vec::new(),
+        };
+        let columns = self.output.width();
+        let thoughts = records.iter().filter_map(|record| match &record.body {
+            RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(call),
+            _ => None,
+        });
+        let thoughts = thoughts.flat_map(|call| &call.reply.parts);
+        let thoughts = thoughts.filter_map(|part| match part {
+            ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),
+            _ => None,
+        });
+        let rows = thoughts.flat_map(lines_of).map(|row| {
+            let row = Row::new(Mark::Title, row.text);
+            row.below(columns, LongLines::Broken)
+        });
+        let text: String = rows.collect();
+        match text.is_empty() {
+            true => Ok(self
+                .output
+                .line("the last answer came without thoughts that can be shown")?),
+            false => Ok(self.output.painted(&format!("thinking\n{text}"))?),
+        }
     }
 
     /// Says what the session used.

@@ -17,6 +17,7 @@ pub(super) enum Slash {
     Resume,
     Session,
     Verbose,
+    Reasoning,
     Sessions,
     History,
     Retry,
@@ -29,10 +30,11 @@ pub(super) enum Slash {
 }
 
 /// Other names of commands.
-const ALIASES: [(&str, Slash); 5] = [
+const ALIASES: [(&str, Slash); 6] = [
     ("exit", Slash::Quit),
     ("clear", Slash::New),
     ("reset", Slash::New),
+    ("thinking", Slash::Reasoning),
     ("usage", Slash::Cost),
     ("regenerate", Slash::Retry),
 ];
@@ -41,7 +43,7 @@ const ALIASES: [(&str, Slash); 5] = [
 const FAREWELLS: [&str; 2] = ["exit", "quit"];
 
 /// All commands: name, argument, and what each does.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 20] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 21] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -119,6 +121,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 20] = [
         "verbose",
         "",
         "show all that calls print and what the model thinks, or stop that",
+    ),
+    (
+        Slash::Reasoning,
+        "reasoning",
+        "",
+        "show what the model thought before its last answer",
     ),
     (Slash::New, "new", "", "begin a new session; also /clear"),
     (Slash::Quit, "quit", "", "leave; also /exit"),

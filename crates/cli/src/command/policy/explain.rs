@@ -151,7 +151,11 @@ impl Explain {
                 format!("{explained:#}\n")
             }
         };
-        Output::new().text(&text)?;
+        let mut output = Output::new();
+        match self.format {
+            Format::Text => output.lines(&text)?,
+            Format::Json => output.text(&text)?,
+        }
         Ok(())
     }
 }

@@ -168,6 +168,7 @@ fn spoken(time: Duration) -> String {
 const fn remembered(remember: Remember) -> &'static str {
     match remember {
         Remember::Never => "answers are not remembered",
+        Remember::Hosts => "answers may be remembered for hosts to read from",
         Remember::Arguments => "answers may be remembered for the same arguments or a pattern",
         Remember::Tool => "answers may be remembered for a tool",
     }

@@ -4,13 +4,15 @@ use clap::Args;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunFilter;
 
-use super::{run_in_json, run_in_text};
+use super::{MIDDLE, item, run_in_json};
 use crate::command::lookup;
+use crate::command::sessions::asked;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
 
-const HEADING: &str = "RUN                                   BEGUN                STATUS       TURNS         COST  ABOUT";
+/// The names of the columns between the id and what a run is about.
+const HEADINGS: &str = "BEGUN                STATUS       TURNS         COST";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,14 +46,22 @@ impl List {
         if let Some(before) = &before {
             filter = filter.after(lookup::run(sessions, before).await?.run_id);
         }
-        let mut listing = Listing::new(format, HEADING);
+        let layout = Listing::layout(MIDDLE);
+        let mut listing = Listing::new(format, layout.heading("RUN", HEADINGS));
         let mut each = sessions.each_run(filter);
         let mut last = None;
         while listing.count < limit
             && let Some(run) = each.next().await?
         {
-            listing.item(&run_in_text(&run), &run_in_json(&run))?;
             last = Some(run.run_id);
+            let mut item = item(&run);
+            // One that answers a message again has its words in the history.
+            let asked = match run.text {
+                Some(_) => None,
+                None => asked(sessions, &run).await?,
+            };
+            item.about = asked.unwrap_or(item.about);
+            listing.item(&layout.item(&item), &run_in_json(&run))?;
         }
         listing.end()?;
         if format == Format::Json {

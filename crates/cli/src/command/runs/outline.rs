@@ -7,11 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::Style;
-use neuraxis::core::{AgentId, Record, RecordBody, SessionMetrics, ToolCallId, ToolResult, Turn};
-
+use neuraxis::core::log::checklist;
+use neuraxis::core::{
+    AgentId, Record, RecordBody, SessionMetrics, ToolCallId, ToolResult, ToolSignal, Turn,
+};
 use serde_json::{Value, json};
 
 use crate::bars::span;
+use crate::call::{CallLog, rows};
+use crate::detail::Detail;
+use crate::rows::{Mark, Row};
 use crate::tree::{Branches, Node};
 
 /// How deep agents are drawn below agents. The loop allows fewer.
@@ -24,13 +29,18 @@ const LEAST_FOR_BARS: usize = 50;
 const BAR: (usize, usize) = (8, 24);
 
 /// Returns what the run did, as the children of its root. With the columns of a terminal, each has a bar at its left that
-/// says when it was: from the run's begin to its end, without the time in which it waited for people or clients.
+/// says when it was: from the run's begin to its end, without the time in which it waited for people or clients. What calls
+/// printed and changed stands below them, in so much detail.
 pub(super) fn of(
     records: &[Arc<Record>],
+    detail: Detail,
     drawn_with: Branches,
     columns: Option<usize>,
 ) -> Vec<Node> {
-    let mut outline = Outline::default();
+    let mut outline = Outline {
+        detail,
+        ..Outline::default()
+    };
     for record in records {
         outline.read(record);
     }
@@ -58,6 +68,9 @@ pub(super) fn in_json(records: &[Arc<Record>]) -> Value {
 #[derive(Debug, Default)]
 struct Outline {
     agents: BTreeMap<AgentId, Vec<Entry>>,
+    detail: Detail,
+    /// What the calls were asked to do that have no result yet.
+    calls: CallLog,
     /// Where calls stand that have no result yet.
     open: HashMap<ToolCallId, (AgentId, usize)>,
     used: BTreeMap<AgentId, SessionMetrics>,
@@ -70,6 +83,8 @@ struct Outline {
 struct Entry {
     turn: Turn,
     line: String,
+    /// What stands below the line.
+    rows: Vec<Row>,
     /// The agents that it started.
     started: Vec<AgentId>,
     when: Time,
@@ -96,16 +111,22 @@ impl Outline {
             let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             (now.saturating_sub(took), now)
         };
-        let mut started = Vec::new();
+        let (mut started, mut rows) = (Vec::new(), Vec::new());
+        self.calls.hear(record);
         let line = match &record.body {
             RecordBody::ToolCall(call) => {
                 let place = self.agents.get(&record.agent).map_or(0, Vec::len);
                 let key = call.tool_call_id.clone();
                 self.open.insert(key, (record.agent, place));
                 started.clone_from(&call.agents);
-                Some(lines::call(call))
+                Some(lines::call(&call.name, call.arguments.as_str()))
             }
             RecordBody::ToolResult(result) => self.complete(result),
+            RecordBody::Plan(changed) => {
+                let list = checklist(&changed.plan).unwrap_or_default();
+                rows.extend(list.lines().map(|step| Row::new(Mark::Plain, step)));
+                lines::of(record, &record.body)
+            }
             body => {
                 when = match body {
                     RecordBody::LlmCall(call) => since(call.duration),
@@ -122,6 +143,7 @@ impl Outline {
             self.agents.entry(record.agent).or_default().push(Entry {
                 turn: record.turn,
                 line,
+                rows,
                 started,
                 when,
             });
@@ -130,16 +152,19 @@ impl Outline {
 
     /// Adds the result to its call. Returns a line for one that was never started.
     fn complete(&mut self, result: &ToolResult) -> Option<String> {
+        let call = self.calls.close(&result.tool_call_id);
         let place = self.open.remove(&result.tool_call_id);
         let entry = place.and_then(|(agent, place)| self.agents.get_mut(&agent)?.get_mut(place));
-        match entry {
-            Some(entry) => {
-                entry.line.push_str(&lines::came_of(result));
-                entry.when.1 = self.active;
-                None
-            }
-            None => Some(lines::not_started(result)),
+        let Some(entry) = entry else {
+            return Some(lines::ended(&call, result));
+        };
+        entry.line.push_str(&lines::came_of(&call, result));
+        entry.when.1 = self.active;
+        // What a new plan says stands in its own record.
+        if !matches!(result.signal, Some(ToolSignal::Plan { .. })) {
+            entry.rows = rows(&call.arguments, result, self.detail);
         }
+        None
     }
 
     /// Draws an agent, and says when it was at work.
@@ -170,6 +195,7 @@ impl Outline {
 
     fn node(&self, entry: &Entry, depth: usize) -> Timed {
         let mut node = Timed::new(entry.line.clone(), entry.when);
+        node.node.rows.clone_from(&entry.rows);
         if depth >= MAX_DEPTH {
             return node;
         }
@@ -247,7 +273,8 @@ mod tests {
 
     /// Draws a log as a terminal of so many columns shows it, without colors.
     fn drawn_in(log: &str, columns: Option<usize>) -> String {
-        let nodes = of(&read_log(log).unwrap(), Branches::Lines, columns);
+        let records = read_log(log).unwrap();
+        let nodes = of(&records, Detail::Usual, Branches::Lines, columns);
         let text = draw(&nodes, Branches::Lines, columns);
         anstream::adapter::strip_str(&text).to_string()
     }

@@ -15,8 +15,9 @@ use super::{outline, run_in_json, style_of};
 use crate::command::lookup;
 use crate::command::sessions::used;
 use crate::completion;
+use crate::detail::Detail;
 use crate::error::CommandError;
-use crate::harmless::{harmless, one_line};
+use crate::harmless::one_line;
 use crate::output::{Output, on_one_line};
 use crate::quantities::{brief, moment};
 use crate::tree::{Branches, draw};
@@ -24,6 +25,7 @@ use crate::tree::{Branches, draw};
 const EXAMPLES: &str = "\
 Examples:
   neuraxis runs show 0199f3a1
+  neuraxis runs show last -v | less
   neuraxis runs show 0199f3a1 --format json | jq '.steps[].description'
   neuraxis runs show 0199f3a1 --format events | jq -r .type";
 
@@ -38,6 +40,10 @@ pub(super) struct Show {
     /// What to print: a tree for people, one JSON object, or each record as a line of JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Show all that calls read, printed and changed, instead of the first and the last lines
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// The form of the run.
@@ -61,7 +67,17 @@ impl Show {
             Format::Text => {
                 let branches = Branches::of(&output);
                 let columns = output.is_terminal().then(|| output.width());
-                output.painted(&in_text(&run, &records, branches, columns))?;
+                let detail = match self.verbose {
+                    true => Detail::Verbose,
+                    false => Detail::Usual,
+                };
+                output.lines(&head(&run, &records))?;
+                let nodes = outline::of(&records, detail, branches, columns);
+                output.painted(&draw(&nodes, branches, columns))?;
+                if let Some(reply) = reply(&RunView::of(&records)) {
+                    output.painted("\n")?;
+                    output.markdown(reply.trim_end())?;
+                }
             }
             Format::Json => output.line(&format!("{:#}", in_json(&run, &records)))?,
             Format::Events => {
@@ -74,12 +90,8 @@ impl Show {
     }
 }
 
-fn in_text(
-    run: &RunSummary,
-    records: &[Arc<Record>],
-    branches: Branches,
-    columns: Option<usize>,
-) -> String {
+/// Says which run it is, and what it came to and used.
+fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
     const BOLD: Style = Style::new().bold();
     let view = RunView::of(records);
     let (style, status) = (style_of(run.status), run.status.as_str());
@@ -110,17 +122,7 @@ fn in_text(
         turns => format!("{turns} turns"),
     };
     line("used", format!("{turns} · {}", used(view.metrics())));
-    text.push('\n');
-    text.push_str(&draw(
-        &outline::of(records, branches, columns),
-        branches,
-        columns,
-    ));
-    if let Some(reply) = reply(&view) {
-        let reply = harmless(reply.trim_end());
-        text.push_str(&format!("\n{reply}\n"));
-    }
-    text
+    text + "\n"
 }
 
 fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {

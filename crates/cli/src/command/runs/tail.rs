@@ -1,14 +1,16 @@
 //! `neuraxis runs tail`.
 
 use clap::{Args, ValueEnum};
+use neuraxis::core::log::checklist;
 use neuraxis::core::{AgentId, Record, RecordBody, Seq};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunFilter, RunSummary};
 
 use super::outline::lines;
+use crate::call::CallLog;
 use crate::command::lookup;
 use crate::error::CommandError;
-use crate::harmless::harmless;
+use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
 use crate::progress::Progress;
 use crate::wrap::broken;
@@ -48,13 +50,14 @@ enum Format {
 impl Tail {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Some(run) = self.find(sessions).await? else {
-            Progress::new().notice("there are no runs yet: `neuraxis ask` makes one");
+            Progress::new().notice("there are no runs yet: `neuraxis chat` begins one");
             return Ok(());
         };
         let mut output = Output::new();
         if self.format == Format::Text {
             Progress::new().notice(&format!("run {} of session {}", run.run_id, run.session));
         }
+        let mut calls = CallLog::default();
         let mut followed = sessions.follow(run.run_id, Seq(0));
         loop {
             let record = match followed.next().await {
@@ -70,7 +73,7 @@ impl Tail {
             match self.format {
                 Format::Events => output.line(&on_one_line(&record.to_json()))?,
                 Format::Text => {
-                    if let Some(line) = in_text(&record) {
+                    if let Some(line) = in_text(&record, &mut calls) {
                         let columns = output.is_terminal().then(|| output.width());
                         let line = columns
                             .map_or_else(|| line.clone(), |most| broken(&line, most, MARGIN));
@@ -105,11 +108,17 @@ fn answer(record: &Record) -> Option<&str> {
     answer.filter(|answer| is_of_run && !answer.is_empty())
 }
 
-/// Describes what happened in a line, with when and to which agent, if it is worth one.
-fn in_text(record: &Record) -> Option<String> {
+/// Describes what happened in a line, with when and to which agent, if it is worth one. `calls` are those that are open.
+fn in_text(record: &Record, calls: &mut CallLog) -> Option<String> {
+    calls.hear(record);
     let what = match &record.body {
-        RecordBody::ToolCall(call) => lines::call(call),
-        RecordBody::ToolResult(result) => lines::not_started(result),
+        RecordBody::ToolCall(call) => lines::call(&call.name, call.arguments.as_str()),
+        RecordBody::ToolResult(result) => lines::ended(&calls.close(&result.tool_call_id), result),
+        RecordBody::Plan(changed) => {
+            let steps = checklist(&changed.plan).unwrap_or_default();
+            let steps: Vec<String> = steps.lines().map(one_line).collect();
+            format!("plan: {}", steps.join(" · "))
+        }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => lines::end_of_agent(outcome),
         body => lines::of(record, body)?,
     };

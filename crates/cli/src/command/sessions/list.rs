@@ -5,16 +5,19 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunSummary, Session, SessionFilter};
 use serde_json::{Value, json};
 
+use super::title::title;
 use crate::command::lookup;
 use crate::command::runs::status_column;
 use crate::error::CommandError;
-use crate::harmless::one_line;
-use crate::listing::{Format, Listing, Paging};
+use crate::listing::{Format, Item, Listing, Paging};
 use crate::progress::Progress;
 use crate::quantities::moment;
 
-const HEADING: &str =
-    "SESSION                               MADE                 RUNS  LAST         ABOUT";
+/// The names of the columns between the id and what a session is about.
+const HEADINGS: &str = "MADE                 RUNS  LAST       ";
+
+/// How many columns those take.
+pub(in crate::command) const MIDDLE: usize = HEADINGS.len();
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +44,8 @@ impl List {
             let last = lookup::session(sessions, before).await?;
             filter = filter.after(&sessions.get(&last).await?);
         }
-        let mut listing = Listing::new(format, HEADING);
+        let layout = Listing::layout(MIDDLE);
+        let mut listing = Listing::new(format, layout.heading("SESSION", HEADINGS));
         let mut each = sessions.each(filter);
         let mut last = None;
         while listing.count < limit
@@ -49,7 +53,9 @@ impl List {
         {
             // One without was deleted meanwhile.
             if let Some(runs) = sessions.runs(&session.id).await? {
-                listing.item(&in_text(&session, &runs), &in_json(&session, &runs))?;
+                let title = title(sessions, &runs).await?;
+                let value = in_json(&session, &runs, title.as_deref());
+                listing.item(&layout.item(&item(&session, &runs, title)), &value)?;
                 last = Some(session.id.to_string());
             }
         }
@@ -75,18 +81,23 @@ fn tell_rest(last: Option<String>, is_more: bool, is_later_page: bool) {
     }
 }
 
-fn in_text(session: &Session, runs: &[RunSummary]) -> String {
+/// Describes a session as an item of a list.
+pub(in crate::command) fn item(
+    session: &Session,
+    runs: &[RunSummary],
+    title: Option<String>,
+) -> Item {
     let status = status_column(runs.last().map(|run| run.status));
-    let about = runs.iter().find_map(|run| run.text.as_deref());
-    let about = one_line(about.unwrap_or_default());
     let made = moment(session.created_at);
-    let runs = runs.len();
-    let line = format!("{:<36}  {made}  {runs:>4}  {status}  {about}", session.id);
-    line.trim_end().to_owned()
+    let count = runs.len();
+    Item {
+        id: session.id.to_string(),
+        middle: format!("{made}  {count:>4}  {status}"),
+        about: title.unwrap_or_default(),
+    }
 }
 
-pub(super) fn in_json(session: &Session, runs: &[RunSummary]) -> Value {
-    let about = runs.iter().find_map(|run| run.text.as_deref());
+pub(super) fn in_json(session: &Session, runs: &[RunSummary], about: Option<&str>) -> Value {
     json!({
         "id": session.id,
         "owner": session.owner,

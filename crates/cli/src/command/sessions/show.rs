@@ -1,15 +1,19 @@
 //! `neuraxis sessions show`.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use anstyle::Style;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::Message;
 use neuraxis::core::log::checklist;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{Part, SessionMetrics};
+use neuraxis::core::{Part, SessionMetrics, ToolCall, ToolCallId, ToolMessage};
 use neuraxis::engine::{SessionOverview, Sessions};
 use serde_json::{Value, json};
 
+use crate::call::{named, outcome_of};
 use crate::command::lookup;
 use crate::command::runs::{run_in_json, run_in_text};
 use crate::completion;
@@ -44,7 +48,7 @@ impl Show {
         let overview = sessions.overview(&id).await?;
         let mut output = Output::new();
         match self.format {
-            Format::Text => output.painted(&in_text(&overview))?,
+            Format::Text => output.lines(&in_text(&overview))?,
             Format::Json => output.line(&format!("{:#}", in_json(&overview)))?,
         }
         Ok(())
@@ -83,17 +87,33 @@ fn in_text(overview: &SessionOverview) -> String {
         let plan = harmless(&plan).replace('\n', "\n  ");
         text.push_str(&format!("\n{BOLD}plan{BOLD:#}\n  {plan}\n"));
     }
-    text + &conversation(overview.history.messages().iter().map(AsRef::as_ref))
+    text + &conversation(overview.history.messages())
 }
 
-/// Shows what was said, of what people read.
-pub(in crate::command) fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+/// Shows what was said, of what people read, with each call, what it touched and what came of it.
+pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
     const BOLD: Style = Style::new().bold();
-    let said = messages.filter_map(said).map(|(who, said)| {
-        let said = harmless(said.trim_end()).replace('\n', "\n  ");
-        format!("\n{BOLD}{who}{BOLD:#}\n  {said}\n")
-    });
-    said.collect()
+    let results: HashMap<_, _> = messages
+        .iter()
+        .filter_map(|message| match message.as_ref() {
+            Message::Tool(result) => Some((&result.tool_call_id, result)),
+            _ => None,
+        })
+        .collect();
+    let mut text = String::new();
+    let mut last = "";
+    for message in messages {
+        let Some((who, said)) = said(message, &results) else {
+            continue;
+        };
+        // What a model says between its calls belongs together.
+        if who != last {
+            text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n"));
+        }
+        last = who;
+        text.extend(said.lines().map(|line| format!("  {line}\n")));
+    }
+    text
 }
 
 /// Says what one or more runs used.
@@ -111,29 +131,43 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
     parts.join(" · ")
 }
 
-/// Returns who said what, of what people read: results of tools are for models.
-fn said(message: &Message) -> Option<(&'static str, String)> {
+/// Returns who said what, of what people read, harmless: of results of tools, which are for models, no more than what came of
+/// the call.
+fn said(
+    message: &Message,
+    results: &HashMap<&ToolCallId, &ToolMessage>,
+) -> Option<(&'static str, String)> {
     match message {
         Message::User { .. } => {
-            let mut text = message.text();
+            let mut text = harmless(message.text().trim_end()).into_owned();
             for part in message.media() {
-                text.push_str(&format!("\n[{part}]"));
+                text.push_str(&format!("\n[{}]", one_line(&part.to_string())));
             }
             Some(("user", text))
         }
         Message::Assistant(said) => {
-            let mut text = message.text();
+            let text = message.text();
+            let text = harmless(text.trim_end());
             let calls = said.parts.iter().filter_map(|part| match part {
-                Part::ToolCall(call) => Some(call.name.as_ref()),
+                Part::ToolCall(call) => Some(called(call, results)),
                 _ => None,
             });
-            let calls: Vec<&str> = calls.collect();
-            if !calls.is_empty() {
-                let gap = if text.is_empty() { "" } else { "\n" };
-                text.push_str(&format!("{gap}(calls {})", calls.join(", ")));
-            }
-            Some(("assistant", text))
+            let lines = text.lines().map(str::to_owned).chain(calls);
+            Some(("assistant", lines.collect::<Vec<_>>().join("\n")))
         }
         Message::System { .. } | Message::Tool(_) => None,
     }
+}
+
+/// Says in a line what a call touched, and what came of it, as far as its result says.
+fn called(call: &ToolCall, results: &HashMap<&ToolCallId, &ToolMessage>) -> String {
+    const DIM: Style = Style::new().dimmed();
+    let named = named(&call.name, call.arguments.as_str());
+    let result = results.get(&call.id).map(|result| &result.content);
+    let came = result.and_then(|result| match result.error_message() {
+        Some(error) => Some(format!("failed: {error}")),
+        None => outcome_of(result, None),
+    });
+    let came = came.map_or_else(String::new, |came| format!(" · {}", one_line(&came)));
+    format!("{DIM}·{DIM:#} {named}{DIM}{came}{DIM:#}")
 }

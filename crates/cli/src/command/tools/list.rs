@@ -1,11 +1,17 @@
 //! `neuraxis tools list`: which tools there are.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use neuraxis::Mode;
+use neuraxis::brainstem::{Outlook, Policy};
 use neuraxis::core::ToolSpec;
 use neuraxis_app::why_no_commands;
 use serde_json::{Value, json};
 
+use crate::command::chat::nearest;
+use crate::completion;
 use crate::error::CommandError;
+use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
 use crate::setup::{Setup, close};
@@ -13,20 +19,59 @@ use crate::setup::{Setup, close};
 const EXAMPLES: &str = "\
 Examples:
   neuraxis tools list
+  neuraxis tools list --mode exploratory
   neuraxis tools list --format json | jq '.[] | select(.name == \"read_file\") | .parameters'";
 
-/// List the tools there are
+/// List the tools there are, and which of them run, ask or are denied in a mode
+///
+/// What is said is the best that a call of the tool can come to; rules may say otherwise of single calls, and a channel may
+/// offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
     /// What to print: a line or two a tool, or a JSON array with everything that is known of them
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
+
+    /// How much freedom a request has: conservative, moderate, exploratory or one of your own
+    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
+    mode: String,
+}
+
+/// A tool's outlook in a mode, for people and for programs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Here(Outlook);
+
+impl Here {
+    /// Looks up what becomes of a tool's calls in a mode.
+    pub(crate) fn of(policy: &Policy, mode: &Mode, spec: &ToolSpec) -> Self {
+        Self(policy.outlook_in(mode, spec))
+    }
+
+    const fn in_words(self) -> &'static str {
+        match self.0 {
+            Outlook::NotOffered => "not offered",
+            Outlook::Denied => "denied",
+            Outlook::Asked => "asks you",
+            Outlook::Runs => "runs",
+        }
+    }
+
+    const fn in_json(self) -> &'static str {
+        match self.0 {
+            Outlook::NotOffered => "not_offered",
+            Outlook::Denied => "deny",
+            Outlook::Asked => "ask",
+            Outlook::Runs => "allow",
+        }
+    }
 }
 
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
+        let policy = loaded.config.policy();
+        let mode = known_mode(policy, self.mode)?;
         let app = loaded.app_of_tools().await?;
         let whys = [
             loaded.config.why_no_project_tools(),
@@ -37,23 +82,48 @@ impl List {
         }
         let tools = app.orchestrator.tools();
         close(&app).await;
-        Output::new().list(self.format, tools.specs(), in_text, in_json)?;
+        let here = |spec: &ToolSpec| Here::of(policy, &mode, spec);
+        Output::new().list(
+            self.format,
+            tools.specs(),
+            |spec| in_text(spec, here(spec)),
+            |spec| in_json(spec, here(spec)),
+        )?;
         Ok(())
     }
 }
 
-fn in_text(spec: &ToolSpec) -> String {
+/// Describes a tool in two lines: what it may change and whether its calls run, and what it is for.
+pub(crate) fn in_text(spec: &ToolSpec, here: Here) -> String {
     let summary = spec.description.split(". ").next().unwrap_or_default();
-    let summary = summary.trim_end_matches('.');
-    format!("{} ({})\n    {summary}\n", spec.name, spec.class)
+    let summary = one_line(summary.trim_end_matches('.'));
+    let here = here.in_words();
+    format!("{} ({}) · {here}\n    {summary}\n", spec.name, spec.class)
 }
 
-fn in_json(spec: &ToolSpec) -> Value {
+fn known_mode(policy: &Policy, name: String) -> Result<Mode, CommandError> {
+    let known: Vec<&str> = policy.modes().map(Mode::as_str).collect();
+    if known.contains(&name.as_str()) {
+        return Ok(Mode::new(name));
+    }
+    let error = anyhow::anyhow!(
+        "there is no mode {:?}; known: {}",
+        one_line(&name),
+        known.join(", ")
+    );
+    Err(match nearest(&name, known.iter().copied()) {
+        Some(near) => CommandError::usage(error).hint(format!("did you mean {near}?")),
+        None => CommandError::usage(error),
+    })
+}
+
+fn in_json(spec: &ToolSpec, here: Here) -> Value {
     let timeout = spec.timeout.map(|timeout| timeout.as_millis());
     json!({
         "name": spec.name,
         "description": spec.description,
         "class": spec.class,
+        "verdict": here.in_json(),
         "annotations": spec.annotations,
         "timeout_ms": timeout.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
         "parameters": spec.parameters.decode::<Value>().unwrap_or_default(),

@@ -1,7 +1,8 @@
 //! Rule 11: cancelled at any point, a run ends at once and its history is valid.
 
 use neuraxis_core::{
-    BudgetKind, Cancelled, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure, ToolStatus,
+    BudgetKind, Cancelled, CutOutput, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure,
+    ToolStatus,
 };
 
 use crate::support::*;
@@ -119,4 +120,25 @@ fn at_a_limit_outside_of_the_machine_the_run_ends_as_at_any_limit() {
     silent.send(full());
     let content = &silent.outcome().content;
     assert!(content.contains("what a run may record"), "{content}");
+}
+
+#[test]
+fn what_a_call_had_printed_stands_beside_the_error_of_its_result() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ, READ])).allow();
+    let mut cancelled = Cancelled::new(InputId::new("stop"), "enough");
+    let printed = |effect_id, text: &str| CutOutput {
+        effect_id,
+        text: text.to_owned(),
+    };
+    cancelled.printed = vec![
+        printed(run.started(1).effect_id, "one\ntwo\n"),
+        printed(run.started(0).effect_id, " \n"),
+    ];
+    run.send(Input::Cancelled(cancelled));
+    assert_cancelled(&run);
+    let value = |index| run.result(index).value.as_str().to_owned();
+    let error = r#""error":"stopped: the run was cancelled""#;
+    assert_eq!(value(0), format!("{{{error}}}"));
+    assert_eq!(value(1), format!(r#"{{{error},"printed":"one\ntwo\n"}}"#));
 }

@@ -3,16 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
-use neuraxis::core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, LlmCall, Record,
-    ToolCallId, ToolCallStarted, ToolFailure, ToolResult,
-};
+use neuraxis::core::{AgentId, Record, RecordBody, ToolCallId, ToolResult};
 
 use super::super::tail::Tail;
-use crate::call::{headline, outcome, rows, target};
+use crate::call::{CallLog, End, headline, named, rows};
 use crate::detail::Detail;
-use crate::harmless::one_line;
 use crate::quantities::brief;
 use crate::rows::Row;
 
@@ -22,36 +17,13 @@ const LAST: usize = 4;
 /// How long a call takes before its time is worth telling.
 const LONG: Duration = Duration::from_millis(100);
 
-const NAME: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
-const BAD: Style = AnsiColor::Red.on_default();
-
 /// The calls that are known.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    open: HashMap<ToolCallId, OpenCall>,
+    log: CallLog,
+    printed: HashMap<ToolCallId, Tail>,
     /// How many calls led to an agent that is not the root.
     depths: HashMap<AgentId, usize>,
-}
-
-/// A call without its result.
-#[derive(Debug, Default)]
-struct OpenCall {
-    name: String,
-    arguments: String,
-    printed: Tail,
-    /// Why a person had to decide.
-    why: Option<String>,
-    /// What came of that, if it may not run.
-    refused: Option<Refused>,
-}
-
-#[derive(Debug)]
-enum Refused {
-    /// A person said so, and why.
-    By(Option<String>),
-    /// Nobody could be asked, or in time.
-    ByNobody,
 }
 
 /// What is told of a call that is over.
@@ -64,63 +36,27 @@ pub(super) enum Ended {
 }
 
 impl Calls {
-    /// Takes the calls of a reply.
-    pub(super) fn asked_for(&mut self, record: &Record, call: &LlmCall) {
-        let Some(content_index) = record.content_index else {
-            return;
-        };
-        for (index, requested) in (0..).zip(call.reply.calls()) {
-            let index = CallIndex(index);
-            let id = ToolCallId::new(record.run_id, record.agent, content_index, index);
-            let open = self.open.entry(id).or_default();
-            open.name = requested.name.to_string();
-            open.arguments = requested.arguments.as_str().to_owned();
+    /// Takes a record of the run.
+    pub(super) fn hear(&mut self, record: &Record) {
+        self.log.hear(record);
+        if let RecordBody::ToolCall(call) = &record.body {
+            let depth = self.depth(record.agent) + 1;
+            self.depths
+                .extend(call.agents.iter().map(|agent| (*agent, depth)));
         }
-    }
-
-    /// A call begins, with these arguments in the end.
-    pub(super) fn began(&mut self, record: &Record, call: &ToolCallStarted) {
-        let open = self.open.entry(call.tool_call_id.clone()).or_default();
-        open.name = call.name.to_string();
-        open.arguments = call.arguments.as_str().to_owned();
-        let depth = self.depth(record.agent) + 1;
-        self.depths
-            .extend(call.agents.iter().map(|agent| (*agent, depth)));
-    }
-
-    /// A person is to decide about a call.
-    pub(super) fn asks(&mut self, asked: &ApprovalRequested) {
-        let open = self.open.entry(asked.tool_call_id.clone()).or_default();
-        open.name = asked.name.to_string();
-        open.arguments = asked.arguments.as_str().to_owned();
-        open.why = Some(asked.reason.clone());
-    }
-
-    /// Somebody decided about a call, or nobody in time.
-    pub(super) fn decided(&mut self, decided: &ApprovalDecided) {
-        let Some(open) = self.open.get_mut(&decided.tool_call_id) else {
-            return;
-        };
-        open.refused = match &decided.decision {
-            ApprovalDecision::Approve { .. } => None,
-            ApprovalDecision::Deny { reason } if decided.by.is_some() => {
-                Some(Refused::By(reason.clone()))
-            }
-            ApprovalDecision::Deny { .. } | ApprovalDecision::Expired => Some(Refused::ByNobody),
-        };
     }
 
     /// Names a call that is under way.
     pub(super) fn headline(&self, id: &ToolCallId) -> String {
-        let open = self.open.get(id);
+        let open = self.log.get(id);
         open.map_or_else(String::new, |open| headline(&open.name, &open.arguments))
     }
 
     /// A call prints more. Returns the last lines.
     pub(super) fn printed(&mut self, id: &ToolCallId, text: &str) -> Vec<String> {
-        let open = self.open.entry(id.clone()).or_default();
-        open.printed.push(text);
-        open.printed.lines(LAST)
+        let printed = self.printed.entry(id.clone()).or_default();
+        printed.push(text);
+        printed.lines(LAST)
     }
 
     /// How many agents stand between the user and this one.
@@ -130,55 +66,20 @@ impl Calls {
 
     /// A call is over: says what it touched and came to.
     pub(super) fn ended(&mut self, result: &ToolResult, detail: Detail) -> Ended {
-        let open = self.open.remove(&result.tool_call_id).unwrap_or_default();
-        let name = one_line(&result.name);
-        let named = match target(&open.arguments).as_str() {
-            "" => format!("{NAME}{name}{NAME:#}"),
-            target => format!("{NAME}{name}{NAME:#} {target}"),
-        };
+        let open = self.log.close(&result.tool_call_id);
+        self.printed.remove(&result.tool_call_id);
         let took = result
             .duration
             .filter(|took| *took >= LONG || detail == Detail::Verbose);
-        let took = took.map(|took| format!(" · {}", brief(took)));
-        let took = took.unwrap_or_default();
-        let Some(failure) = result.failure else {
-            let came = outcome(result).map(|came| format!(" · {}", one_line(&came)));
-            let came = came.unwrap_or_default();
-            return Ended::Told {
-                line: format!("{named}{DIM}{came}{took}{DIM:#}"),
-                rows: rows(&open.arguments, result, detail),
-            };
-        };
-        let error = result.value.error_message();
-        let error = error.unwrap_or_else(|| result.value.to_string());
-        // Why it was denied says that it was.
-        let error = error.strip_prefix("denied: ").unwrap_or(&error);
-        let is_refused = matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired);
-        match open.refused {
-            Some(Refused::By(reason)) => {
-                let reason = reason.map(|reason| format!(": {}", one_line(&reason)));
-                let reason = reason.unwrap_or_default();
-                let line = format!("{named}{DIM} · denied{reason}{DIM:#}");
-                let rows = Vec::new();
-                Ended::Told { line, rows }
-            }
-            _ if is_refused => {
-                let why = match (open.refused, open.why) {
-                    (Some(Refused::ByNobody), Some(why)) => match failure {
-                        ToolFailure::ApprovalExpired => format!("{why} Nobody decided in time"),
-                        _ => format!("{why} Denied"),
-                    },
-                    _ => error.to_owned(),
-                };
-                let call = headline(&result.name, &open.arguments);
-                Ended::Refused(format!("{call} was not run: {why}"))
-            }
-            _ => {
-                let error = one_line(error);
-                let line = format!("{named}{DIM}{took}{DIM:#} · {BAD}failed{BAD:#}: {error}");
-                let rows = rows(&open.arguments, result, detail);
-                Ended::Told { line, rows }
-            }
+        let took = took.map(brief);
+        let end = End::of(&open, result);
+        if let End::NotRun(why) = &end {
+            let call = headline(&result.name, &open.arguments);
+            return Ended::Refused(format!("{call} was not run: {why}"));
         }
+        let named = named(&result.name, &open.arguments);
+        let line = format!("{named}{}", end.in_words(took.as_deref()));
+        let rows = rows(&open.arguments, result, detail);
+        Ended::Told { line, rows }
     }
 }

@@ -3,11 +3,12 @@
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
 use neuraxis::core::{
-    Advice, ApprovalDecided, ApprovalDecision, Cost, LlmCall, LlmFailed, Message, NextAttempt,
-    Record, RecordBody, ReplyAdvice, RunOutcome, SessionMetrics, ToolCallFailed, ToolCallStarted,
-    ToolResult, Usage, Vetted, Vetting,
+    Advice, ApprovalDecided, ApprovalDecision, ApprovalRequested, Cost, LlmCall, LlmFailed,
+    Message, NextAttempt, Record, RecordBody, ReplyAdvice, RunOutcome, SessionMetrics,
+    ToolCallFailed, ToolResult, Usage, Vetted, Vetting,
 };
 
+use crate::call::{End, OpenCall, headline, named};
 use crate::harmless::one_line;
 use crate::quantities::{brief, money, tokens};
 
@@ -36,13 +37,10 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
         RecordBody::LlmFailed(failed) => Some(model_failed(failed)),
         RecordBody::ToolFailed(failed) => Some(tool_failed(failed)),
         RecordBody::Verdict(vetted) => verdicts(vetted),
-        RecordBody::Plan(_) => Some("the plan changed".to_owned()),
+        RecordBody::Plan(_) => Some(format!("{NAME}plan{NAME:#}")),
         RecordBody::Summary(summary) => Some(format!("summary: {}", cut(&summary.text))),
         RecordBody::Warning(warning) => Some(odd("warning", &warning.message)),
-        RecordBody::ApprovalRequested(asked) => {
-            let name = cut(&asked.name);
-            Some(odd(&format!("asks whether {name} may run"), &asked.reason))
-        }
+        RecordBody::ApprovalRequested(asked) => Some(asks(asked)),
         RecordBody::ApprovalDecided(decided) => Some(approval(decided)),
         RecordBody::Advised(advised_by) => advised(&advised_by.advice),
         RecordBody::Steered(steered) => Some(format!(
@@ -73,32 +71,26 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
 }
 
 /// Describes a tool call that begins. What came of it follows on the same line.
-pub(in crate::command::runs) fn call(call: &ToolCallStarted) -> String {
-    let arguments = match call.arguments.as_str() {
-        "{}" => String::new(),
-        arguments => format!(" {}", cut(arguments)),
-    };
-    format!("{NAME}{}{NAME:#}{arguments}", cut(&call.name))
+pub(in crate::command::runs) fn call(name: &str, arguments: &str) -> String {
+    named(name, arguments)
 }
 
-/// Says what came of a tool call.
-pub(super) fn came_of(result: &ToolResult) -> String {
-    let took = result.duration.map(|took| format!(" · {}", brief(took)));
-    let took = took.unwrap_or_default();
-    match result.failure {
-        None => format!("{took} · done"),
-        Some(failure) => {
-            let word = describe::failure(failure);
-            let error = result.value.error_message();
-            let error = error.unwrap_or_else(|| result.value.to_string());
-            format!("{took} · {BAD}{word}{BAD:#}: {}", cut(&error))
-        }
-    }
+/// Says what came of a tool call, as the end of its line.
+pub(in crate::command::runs) fn came_of(call: &OpenCall, result: &ToolResult) -> String {
+    let took = result.duration.map(brief);
+    End::of(call, result).in_words(took.as_deref())
 }
 
-/// Describes a call that never ran.
-pub(in crate::command::runs) fn not_started(result: &ToolResult) -> String {
-    format!("{NAME}{}{NAME:#}{}", cut(&result.name), came_of(result))
+/// Describes a call that is over, and what came of it.
+pub(in crate::command::runs) fn ended(call: &OpenCall, result: &ToolResult) -> String {
+    let named = named(&result.name, &call.arguments);
+    format!("{named}{}", came_of(call, result))
+}
+
+/// Says that a person is asked, about which call, and why.
+fn asks(asked: &ApprovalRequested) -> String {
+    let call = headline(&asked.name, asked.arguments.as_str());
+    odd(&format!("asks whether {call} may run"), &asked.reason)
 }
 
 fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {

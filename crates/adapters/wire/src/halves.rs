@@ -1,0 +1,130 @@
+//! Characters that a server cut in two.
+//!
+//! JSON escapes a character such as an emoji as two halves, `\ud83e\udd80`. Servers that cut a text by UTF-16, as programs in
+//! JavaScript do, send the first half at the end of one string and the second at the beginning of the next; each is JSON that
+//! no reader takes. The halves of one stream are joined here, and one that is alone becomes the sign for what is missing.
+
+use std::borrow::Cow;
+
+/// What stands for half a character whose other half never comes.
+const MISSING: &str = "\\ufffd";
+
+/// The bytes of an escape such as `\ud83e`.
+const ESCAPE: usize = 6;
+
+/// The halves of one stream of JSON texts.
+#[derive(Debug, Default)]
+pub(crate) struct Halves {
+    /// The escape that ended a string without its second half.
+    first: Option<String>,
+}
+
+impl Halves {
+    /// Returns the text with no half in it, which is the text itself for all but a few.
+    pub(crate) fn joined<'a>(&mut self, json: &'a str) -> Cow<'a, str> {
+        if !json.contains("\\ud") && !json.contains("\\uD") {
+            return Cow::Borrowed(json);
+        }
+        let mut whole = String::with_capacity(json.len() + ESCAPE);
+        let mut rest = json;
+        while let Some(at) = rest.find('\\') {
+            whole.push_str(rest.get(..at).unwrap_or_default());
+            let escape = rest.get(at..).unwrap_or_default();
+            let taken = self.take(escape, &mut whole);
+            rest = escape.get(taken..).unwrap_or_default();
+        }
+        whole.push_str(rest);
+        Cow::Owned(whole)
+    }
+
+    /// Adds the escape that a text begins with to the whole, and returns how many bytes it has.
+    fn take(&mut self, text: &str, whole: &mut String) -> usize {
+        let after = text.get(ESCAPE..).unwrap_or_default();
+        let escape = text.get(..ESCAPE).unwrap_or(text);
+        match (unit(text), unit(after)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => {
+                let pair = text.get(..2 * ESCAPE).unwrap_or(text);
+                whole.push_str(pair);
+                pair.len()
+            }
+            (Some(0xd800..=0xdbff), _) => {
+                match after.starts_with('"') {
+                    true => self.first = Some(escape.to_owned()),
+                    false => whole.push_str(MISSING),
+                }
+                ESCAPE
+            }
+            (Some(0xdc00..=0xdfff), _) => {
+                let begins = whole.ends_with('"');
+                match self.first.take().filter(|_| begins) {
+                    Some(first) => {
+                        whole.push_str(&first);
+                        whole.push_str(escape);
+                    }
+                    None => whole.push_str(MISSING),
+                }
+                ESCAPE
+            }
+            (Some(_), _) => {
+                whole.push_str(escape);
+                ESCAPE
+            }
+            // An escape of two characters, such as `\\` or `\"`.
+            (None, _) => {
+                let length = text.chars().take(2).map(char::len_utf8).sum();
+                whole.push_str(text.get(..length).unwrap_or_default());
+                length
+            }
+        }
+    }
+}
+
+/// Returns the code unit that an escape at the beginning of a text stands for, if there is one.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(texts: &[&str]) -> String {
+        let mut halves = Halves::default();
+        let strings = texts.iter().map(|text| {
+            let whole = halves.joined(text);
+            serde_json::from_str::<Vec<String>>(&whole)
+                .unwrap()
+                .concat()
+        });
+        strings.collect()
+    }
+
+    #[test]
+    fn a_character_that_was_cut_in_two_is_whole_again() {
+        assert_eq!(read(&[r#"["a \ud83e"]"#, r#"["\udd80 b"]"#]), "a 🦀 b");
+        assert_eq!(read(&[r#"["\uD83E"]"#, r#"["x"]"#, r#"["\uDD80"]"#]), "x🦀");
+        assert_eq!(read(&[r#"["\ud83e","\udd80"]"#]), "🦀");
+    }
+
+    #[test]
+    fn half_a_character_whose_other_half_never_comes_is_marked_or_left_out() {
+        assert_eq!(read(&[r#"["a\ud83eb"]"#]), "a\u{fffd}b");
+        assert_eq!(read(&[r#"["a\udd80b"]"#]), "a\u{fffd}b");
+        assert_eq!(read(&[r#"["a\ud83e"]"#, r#"["b\udd80"]"#]), "ab\u{fffd}");
+    }
+
+    #[test]
+    fn everything_else_stays_as_it_is() {
+        for json in [
+            r#"["plain"]"#,
+            r#"["\ud83e\udd80 \u00e4 \\ud83e \" \n"]"#,
+            r#"["\\\\ud83e"]"#,
+            r#"["\\ude"]"#,
+        ] {
+            assert_eq!(Halves::default().joined(json), json);
+        }
+        assert_eq!(Halves::default().joined(r#"["\ud8"#), r#"["\ud8"#);
+    }
+}

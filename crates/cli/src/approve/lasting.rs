@@ -1,0 +1,132 @@
+//! What outlasts one answer: why nothing of it can be remembered, and the rule that would let such calls run without a question.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use neuraxis::brainstem::{self, Call};
+use neuraxis::core::{AskCause, JsonText, Record, RecordBody, ToolCallId, ToolSpec};
+
+use super::show::{Asked, Origin};
+use crate::harmless::plain_to_see;
+use crate::wrap::broken;
+
+/// Returns what asks about a call, as its question says.
+pub(super) fn causes(records: &[Arc<Record>], call: &ToolCallId) -> Vec<AskCause> {
+    let asked = records.iter().rev().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call => Some(asked),
+        _ => None,
+    });
+    asked.map_or_else(Vec::new, |asked| asked.causes.clone())
+}
+
+/// Returns the rule that lets calls like one run, where a rule can say so, and nothing asks that no rule lifts.
+pub(super) fn rule_allowing(
+    spec: &ToolSpec,
+    arguments: &JsonText,
+    causes: &[AskCause],
+    project: &Path,
+) -> Option<String> {
+    if causes != [AskCause::Mode] {
+        return None;
+    }
+    let root = project.display().to_string();
+    brainstem::rule_allowing(&Call::new(spec, arguments).with_root(&root))
+}
+
+/// Says why no answer can be remembered, where none can and it is known why.
+pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
+    if asked.origin != Origin::Model || !asked.scopes.is_empty() {
+        return String::new();
+    }
+    let asks = |cause| asked.causes.contains(&cause);
+    let why = if asks(AskCause::UntrustedContent) {
+        "while the conversation holds what strangers wrote, each such call is asked about"
+    } else if asks(AskCause::UnclearRule) {
+        "what this call does cannot be told for certain"
+    } else if asks(AskCause::Rule) {
+        "the rule wants each of these calls asked about"
+    } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !asked.annotations.open_world) {
+        "the mode remembers no answer about such calls"
+    } else if asks(AskCause::Mode) {
+        "it brings what strangers write, after which such calls are asked about again"
+    } else {
+        return String::new();
+    };
+    broken(&format!("(nothing can be remembered: {why})"), columns, " ") + "\n"
+}
+
+/// Shows the rule that would allow a call, to be copied: its lines are broken by nobody but the terminal.
+pub(super) fn rule(asked: &Asked, columns: usize) -> String {
+    let rule = asked.rule_allowing.as_deref().unwrap_or_default();
+    let rule = plain_to_see(rule);
+    let how = "In neuraxis.toml of your configuration folder this rule lets calls like it run unasked, in all projects (`neuraxis help policy`):";
+    format!("{}\n\n{rule}\n", broken(how, columns, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialog::{Answer, Postponing, Terms, ask};
+    use super::super::tests::{Scripted, asking, described};
+    use super::*;
+
+    fn asked_because_of(causes: &[AskCause]) -> Asked {
+        let mut asked = described(
+            &asking("run_command", r#"{"command":"cargo test -p x"}"#),
+            Path::new("/"),
+        );
+        asked.annotations.open_world = false;
+        asked.causes = causes.to_vec();
+        asked
+    }
+
+    #[test]
+    fn where_nothing_can_be_remembered_it_is_said_why() {
+        for (causes, expected) in [
+            (
+                &[AskCause::Mode, AskCause::UntrustedContent][..],
+                "what strangers wrote",
+            ),
+            (&[AskCause::Mode, AskCause::Rule], "the rule wants"),
+            (&[AskCause::UnclearRule], "cannot be told for certain"),
+            (&[AskCause::Mode], "the mode remembers no answer"),
+        ] {
+            let why = why_nothing(&asked_because_of(causes), 200);
+            assert!(why.contains(expected), "{why}");
+        }
+        assert_eq!(why_nothing(&asked_because_of(&[]), 80), "");
+        for line in why_nothing(&asked_because_of(&[AskCause::UntrustedContent]), 40).lines() {
+            assert!(line.len() <= 40, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_rule_that_would_allow_a_call_is_shown_whole_and_allows_nothing_by_itself() {
+        let mut asked = asked_because_of(&[AskCause::Mode]);
+        asked.rule_allowing = Some("[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned());
+        let mut person = Scripted::new(["r", "n", ""]);
+        let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
+        assert_eq!(answer, Answer::Deny(None));
+        let rule = "\n[rules.allow-cargo-test]\nanswer = \"allow\"\n";
+        assert!(person.screen.contains(rule), "{}", person.screen);
+    }
+
+    #[test]
+    fn no_rule_is_proposed_where_none_would_do() {
+        let asked = asking("run_command", r#"{"command":"cargo test -p x"}"#);
+        let spec = neuraxis::core::ToolSpec {
+            name: "run_command".parse().unwrap(),
+            description: "Runs.".into(),
+            parameters: JsonText::from_text("{}"),
+            class: neuraxis::core::ToolClass::Irreversible,
+            annotations: neuraxis::core::ToolAnnotations::default(),
+            kind: neuraxis::core::ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        };
+        let rule =
+            |causes: &[AskCause]| rule_allowing(&spec, &asked.arguments, causes, Path::new("/p"));
+        assert!(rule(&[AskCause::Mode]).unwrap().contains("cargo test **"));
+        assert_eq!(rule(&[AskCause::Mode, AskCause::UntrustedContent]), None);
+        assert_eq!(rule(&[AskCause::Rule]), None);
+    }
+}

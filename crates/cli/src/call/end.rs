@@ -1,0 +1,122 @@
+//! How a call ended, as its line says it.
+
+use anstyle::{AnsiColor, Style};
+use neuraxis::core::log::describe;
+use neuraxis::core::{ToolFailure, ToolResult};
+
+use super::log::{OpenCall, Refusal};
+use super::{outcome, target};
+use crate::harmless::one_line;
+
+const NAME: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It gave a value, of which so much is said in a few words.
+    Value(Option<String>),
+    /// A person said that it may not run, and perhaps why.
+    Denied(Option<String>),
+    /// It was not run, for this reason.
+    NotRun(String),
+    /// It failed in this way, with this error.
+    Failed(&'static str, String),
+}
+
+impl End {
+    pub(crate) fn of(call: &OpenCall, result: &ToolResult) -> Self {
+        let Some(failure) = result.failure else {
+            return Self::Value(outcome(result));
+        };
+        let error = result.value.error_message();
+        let error = error.unwrap_or_else(|| result.value.to_string());
+        let is_refused = matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired);
+        match &call.refusal {
+            Some(refusal) if is_refused => match refusal {
+                Refusal::ByPerson(why) => Self::Denied(why.clone()),
+                Refusal::ByPolicy(why) => Self::NotRun(why.clone()),
+                Refusal::NobodyThere(why) => {
+                    Self::NotRun(format!("{why} Denied").trim().to_owned())
+                }
+                Refusal::TooLate(why) => {
+                    Self::NotRun(format!("{why} Nobody decided in time").trim().to_owned())
+                }
+            },
+            _ if is_refused => Self::NotRun(error),
+            _ => Self::Failed(describe::failure(failure), error),
+        }
+    }
+
+    /// Says it as the end of the call's line, with how long it took, if that is to be told.
+    pub(crate) fn in_words(&self, took: Option<&str>) -> String {
+        let took = took.map_or_else(String::new, |took| format!(" · {took}"));
+        match self {
+            Self::Value(came) => {
+                let came = came.as_deref().map(one_line);
+                let came = came.map_or_else(String::new, |came| format!(" · {came}"));
+                format!("{DIM}{came}{took}{DIM:#}")
+            }
+            Self::Denied(why) => {
+                let why = why.as_deref().map(one_line);
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                format!("{DIM} · denied{why}{DIM:#}")
+            }
+            Self::NotRun(why) => {
+                let why = one_line(why);
+                format!("{DIM} · {DIM:#}{BAD}not run{BAD:#}: {why}")
+            }
+            Self::Failed(how, error) => {
+                let error = one_line(error);
+                format!("{DIM}{took} · {DIM:#}{BAD}{how}{BAD:#}: {error}")
+            }
+        }
+    }
+}
+
+/// Names a call as the beginning of its line: its tool, and what it touches.
+pub(crate) fn named(name: &str, arguments: &str) -> String {
+    let target = target(arguments);
+    let name = one_line(name);
+    match target.as_str() {
+        "" => format!("{NAME}{name}{NAME:#}"),
+        target => format!("{NAME}{name}{NAME:#} {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn failed(how: &str, error: &str) -> ToolResult {
+        let record = json!({
+            "tool_call_id": "call_1", "name": "tool", "index": 0, "status": "error",
+            "value": {"error": error}, "failure": how,
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn a_tools_own_words_lose_nothing() {
+        let end = End::of(
+            &OpenCall::default(),
+            &failed("error", "denied: by the disk"),
+        );
+        assert_eq!(end, End::Failed("failed", "denied: by the disk".to_owned()));
+    }
+
+    #[test]
+    fn why_a_call_was_refused_is_what_the_verdict_says_and_not_what_the_model_is_told() {
+        let mut call = OpenCall::default();
+        let told = failed("denied", "denied: denied: by rule x");
+        let not_run = |why: &str| End::NotRun(why.to_owned());
+        assert_eq!(End::of(&call, &told), not_run("denied: denied: by rule x"));
+        call.refusal = Some(Refusal::ByPolicy("denied: by rule x".to_owned()));
+        assert_eq!(End::of(&call, &told), not_run("denied: by rule x"));
+        call.refusal = Some(Refusal::ByPerson(None));
+        assert_eq!(End::of(&call, &told), End::Denied(None));
+    }
+}

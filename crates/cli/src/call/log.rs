@@ -1,0 +1,169 @@
+//! The calls of a run, as its records tell of them: what each is asked to do, and, of one that may not run, why.
+//!
+//! Who decided and why is read from the records that hold it, and not from the sentence that the model is told.
+
+use std::collections::{HashMap, VecDeque};
+
+use neuraxis::core::{
+    AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Record, RecordBody, ToolCallId,
+    Vetted, Vetting,
+};
+
+/// The calls that have no result yet.
+#[derive(Debug, Default)]
+pub(crate) struct CallLog {
+    open: HashMap<ToolCallId, OpenCall>,
+    /// The calls of each agent that are to be checked, in the order in which they will be.
+    unchecked: HashMap<AgentId, VecDeque<ToolCallId>>,
+}
+
+/// A call without its result.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OpenCall {
+    pub(crate) name: String,
+    /// The JSON that the call has in the end: as the model wrote it, or as somebody changed it.
+    pub(crate) arguments: String,
+    /// Why it may not run, if it may not.
+    pub(crate) refusal: Option<Refusal>,
+    /// Why a person had to decide.
+    why_asked: Option<String>,
+}
+
+/// Why a call may not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The policy says so, in a sentence.
+    ByPolicy(String),
+    /// A person said so, and perhaps why.
+    ByPerson(Option<String>),
+    /// A person had to decide, for this reason, and nobody could be asked.
+    NobodyThere(String),
+    /// A person had to decide, for this reason, and nobody did in time.
+    TooLate(String),
+}
+
+impl CallLog {
+    /// Takes a record of the run.
+    pub(crate) fn hear(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::LlmCall(call) => self.asked_for(record, call),
+            RecordBody::Verdict(vetted) => self.checked(record.agent, vetted),
+            RecordBody::ApprovalRequested(asked) => {
+                let open = self.open.entry(asked.tool_call_id.clone()).or_default();
+                open.name = asked.name.to_string();
+                asked.arguments.as_str().clone_into(&mut open.arguments);
+                open.why_asked = Some(asked.reason.clone());
+            }
+            RecordBody::ApprovalDecided(decided) => self.decided(record.agent, decided),
+            // What is checked anew then is in no order that is known here.
+            RecordBody::Resumed(_) => self.unchecked.clear(),
+            RecordBody::ToolCall(call) => {
+                let open = self.open.entry(call.tool_call_id.clone()).or_default();
+                open.name = call.name.to_string();
+                call.arguments.as_str().clone_into(&mut open.arguments);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns a call that has no result yet.
+    pub(crate) fn get(&self, id: &ToolCallId) -> Option<&OpenCall> {
+        self.open.get(id)
+    }
+
+    /// Takes a call out, because it has its result.
+    pub(crate) fn close(&mut self, id: &ToolCallId) -> OpenCall {
+        for unchecked in self.unchecked.values_mut() {
+            unchecked.retain(|other| other != id);
+        }
+        self.open.remove(id).unwrap_or_default()
+    }
+
+    fn asked_for(&mut self, record: &Record, call: &LlmCall) {
+        let Some(content_index) = record.content_index else {
+            return;
+        };
+        let unchecked = self.unchecked.entry(record.agent).or_default();
+        unchecked.clear();
+        for (index, requested) in (0..).zip(call.reply.calls()) {
+            let index = CallIndex(index);
+            let id = ToolCallId::new(record.run_id, record.agent, content_index, index);
+            unchecked.push_back(id.clone());
+            let open = self.open.entry(id).or_default();
+            open.name = requested.name.to_string();
+            requested.arguments.as_str().clone_into(&mut open.arguments);
+        }
+    }
+
+    /// Calls were checked: all that have no result yet, or one that a person allowed.
+    fn checked(&mut self, agent: AgentId, vetted: &Vetted) {
+        for advised in &vetted.advised {
+            if let (Some(open), Some(arguments)) = (
+                self.open.get_mut(&advised.tool_call_id),
+                advised.arguments.as_ref(),
+            ) {
+                arguments.as_str().clone_into(&mut open.arguments);
+            }
+        }
+        let unchecked = self.unchecked.entry(agent).or_default();
+        for found in &vetted.calls {
+            let Some(id) = unchecked.pop_front() else {
+                return;
+            };
+            if let (Vetting::Deny { reason, .. }, Some(open)) = (found, self.open.get_mut(&id)) {
+                open.refusal = Some(Refusal::ByPolicy(reason.clone()));
+            }
+        }
+    }
+
+    fn decided(&mut self, agent: AgentId, decided: &ApprovalDecided) {
+        let Some(open) = self.open.get_mut(&decided.tool_call_id) else {
+            return;
+        };
+        let why = open.why_asked.clone().unwrap_or_default();
+        open.refusal = match &decided.decision {
+            ApprovalDecision::Approve { arguments, .. } => {
+                if let Some(arguments) = arguments {
+                    arguments.as_str().clone_into(&mut open.arguments);
+                }
+                // What a person allowed is checked once more.
+                let unchecked = self.unchecked.entry(agent).or_default();
+                unchecked.push_back(decided.tool_call_id.clone());
+                None
+            }
+            ApprovalDecision::Deny { reason } if decided.by.is_some() => {
+                Some(Refusal::ByPerson(reason.clone()))
+            }
+            ApprovalDecision::Deny { .. } => Some(Refusal::NobodyThere(why)),
+            ApprovalDecision::Expired => Some(Refusal::TooLate(why)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::engine::read_log;
+
+    use super::*;
+
+    #[test]
+    fn a_call_has_the_arguments_that_a_person_gave_it() {
+        let log = include_str!("../../../core/tests/golden/edited_approval_and_crash.jsonl");
+        let mut calls = CallLog::default();
+        let mut edited = 0;
+        for record in read_log(log).unwrap() {
+            calls.hear(&record);
+            if let RecordBody::ApprovalDecided(decided) = &record.body
+                && let ApprovalDecision::Approve {
+                    arguments: Some(given),
+                    ..
+                } = &decided.decision
+            {
+                edited += 1;
+                let open = calls.get(&decided.tool_call_id).unwrap();
+                assert_eq!(open.arguments, given.as_str());
+            }
+        }
+        assert!(edited > 0);
+    }
+}

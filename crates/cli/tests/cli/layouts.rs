@@ -1,0 +1,229 @@
+//! Everything fits its screen: lists, runs, answers, help and errors at 60, 80 and 140 columns, with and without colors.
+
+use crate::machine::Machine;
+use crate::screen::{CALLS, PROMPT, Screen, chat};
+use crate::scripted::{Scripted, Turn};
+
+/// The widths, and whether colors are wanted.
+const SCREENS: [(u16, bool); 4] = [(60, false), (80, false), (140, false), (80, true)];
+
+const ANSWER: [&str; 1] = ["\
+Run `cargo test` in **all** crates, and then look at what it says, since the terminal of whoever reads this ends somewhere.\n\n\
+| what | how |\n| --- | --- |\n| test | run `cargo test` in **all** crates of the workspace, one after the other |\n"];
+
+const MESSAGE: &str =
+    "What is to be done before this change can be sent to the people who are going to look at it?";
+
+/// Shows what a command prints on a screen.
+fn shown(machine: &Machine, arguments: &[&str], (columns, no_color): (u16, bool)) -> String {
+    let screen = Screen::open(machine, arguments, columns, no_color);
+    let seen = screen.at_its_end();
+    assert!(!no_color || !screen.has_colors(), "{seen}");
+    seen
+}
+
+/// Checks that the terminal broke no line. Commands to be copied are broken by nobody else.
+#[track_caller]
+fn assert_fits(seen: &str, columns: u16) {
+    let is_copied = |line: &&str| line.starts_with("to go on: ") || line.contains("://");
+    let mut lines = seen.lines().filter(|line| !is_copied(line));
+    let too_wide = lines.find(|line| line.chars().count() > usize::from(columns));
+    assert_eq!(too_wide, None, "{columns}:\n{seen}");
+}
+
+/// Returns a text with each run of blanks and line breaks as one blank.
+fn words(seen: &str) -> String {
+    seen.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a machine on which one message was answered, after calls of which one was refused.
+fn answered(model: &Scripted) -> Machine {
+    let machine = model.machine().with_file("notes.md", "one\ntwo\nthree\n");
+    let arguments = [
+        "ask",
+        "--session",
+        "a-trip",
+        "--channel",
+        "code_task",
+        "--mode",
+        "exploratory",
+        MESSAGE,
+    ];
+    let done = machine
+        .command(arguments)
+        .env("MY_KEY", "k")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    machine
+}
+
+fn model() -> Scripted {
+    Scripted::start([Turn::Calls(&CALLS), Turn::Says(&ANSWER)])
+}
+
+#[test]
+fn a_run_shows_what_its_calls_touched_and_came_to_as_the_chat_did() {
+    let model = model();
+    let machine = answered(&model);
+    for (columns, no_color) in SCREENS {
+        let seen = shown(&machine, &["runs", "show", "last"], (columns, no_color));
+        assert_fits(&seen, columns);
+        let words = words(&seen);
+        for expected in [
+            "│ [x] Look",
+            "│ [>] Write",
+            "read_file notes.md · 3 lines",
+            "write_file notes.md · +1 −1",
+            "│ -two",
+            "│ +2",
+            "read_file /etc/passwd · not run:",
+            "run cargo test in all crates",
+        ] {
+            assert!(words.contains(expected), "{columns}: {expected:?}:\n{seen}");
+        }
+        assert!(
+            !seen.contains("denied: ") && !seen.contains("\"path\""),
+            "{seen}"
+        );
+    }
+    let seen = shown(&machine, &["runs", "show", "last", "-v"], (80, false));
+    assert!(seen.contains("│ three"), "what was read:\n{seen}");
+}
+
+#[test]
+fn a_session_shows_what_each_call_touched() {
+    let model = model();
+    let machine = answered(&model);
+    for (columns, no_color) in SCREENS {
+        let seen = shown(
+            &machine,
+            &["sessions", "show", "a-trip"],
+            (columns, no_color),
+        );
+        assert_fits(&seen, columns);
+        let words = words(&seen);
+        for expected in [
+            "· read_file notes.md · 3 lines",
+            "· read_file /etc/passwd · failed:",
+        ] {
+            assert!(words.contains(expected), "{expected:?}:\n{seen}");
+        }
+    }
+}
+
+#[test]
+fn lists_say_what_each_is_about_at_every_width() {
+    let model = model();
+    let machine = answered(&model);
+    for (columns, no_color) in SCREENS {
+        for list in [["sessions", "list"], ["runs", "list"]] {
+            let seen = shown(&machine, &list, (columns, no_color));
+            assert_fits(&seen, columns);
+            assert!(words(&seen).contains("What is to be done before"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn help_tools_decisions_and_diagnoses_are_broken_between_words_and_go_on_beneath_themselves() {
+    let machine = Machine::new();
+    for (columns, no_color) in SCREENS {
+        for command in [
+            &["tools", "list"][..],
+            &["agents"],
+            &["help"],
+            &["help", "chat"],
+            &["doctor", "--offline"],
+            &[
+                "policy",
+                "explain",
+                "--tool",
+                "current_time",
+                "What time is it?",
+            ],
+            &["ask", "--mode", "moderat", "What time is it?"],
+            &["sessions", "show", "no-such-session-at-all"],
+        ] {
+            assert_fits(&shown(&machine, command, (columns, no_color)), columns);
+        }
+    }
+    let tools = shown(
+        &machine,
+        &["tools", "list", "--mode", "conservative"],
+        (60, false),
+    );
+    assert!(
+        tools.contains("· denied") && tools.contains("· runs"),
+        "{tools}"
+    );
+}
+
+#[test]
+fn an_answer_is_laid_out_at_a_terminal_whichever_command_prints_it_and_raw_elsewhere() {
+    let model = Scripted::start([
+        Turn::Says(&ANSWER),
+        Turn::Says(&ANSWER),
+        Turn::Says(&ANSWER),
+    ]);
+    let machine = model.machine();
+    let ask = ["ask", "--session", "s", MESSAGE];
+    let seen = shown(&machine, &ask, (60, false));
+    assert_fits(&seen, 60);
+    assert!(seen.contains("─┼─") && !seen.contains("**"), "{seen}");
+    let fork = ["runs", "fork", "last", "--at-turn", "0"];
+    let seen = shown(&machine, &fork, (60, false));
+    assert!(seen.contains("─┼─") && !seen.contains("**"), "{seen}");
+    let raw = machine.command(ask).env("MY_KEY", "k").output().unwrap();
+    assert_eq!(
+        String::from_utf8(raw.stdout).unwrap().trim_end(),
+        ANSWER[0].trim_end()
+    );
+}
+
+#[test]
+fn a_users_ten_minutes_fit_their_screen() {
+    let model = Scripted::start([
+        Turn::Calls(&CALLS),
+        Turn::Says(&ANSWER),
+        Turn::Thinks("Seven times six.", "Forty-two.\n"),
+        Turn::Says(&["Once more.\n"]),
+    ]);
+    let machine = model.machine().with_file("notes.md", "one\ntwo\nthree\n");
+    for columns in [60, 140] {
+        let mut screen = chat(&machine, columns, false);
+        for (typed, expected) in [
+            ("/help", "begins a message with a slash"),
+            ("/tools", "run_command"),
+        ] {
+            screen.types(&format!("{typed}\r"));
+            let seen = screen.until(typed, |seen| words(seen).contains(expected));
+            assert_fits(&seen, columns);
+        }
+    }
+    let mut screen = chat(&machine, 60, false);
+    let mut prompts = 1;
+    for (typed, expected) in [
+        (MESSAGE, "model calls"),
+        ("/history", "· read_file notes.md · 3 lines"),
+        ("What is it?", "Forty-two."),
+        ("/reasoning", "│ Seven times six."),
+        ("/retry", "Once more."),
+        ("/sessions", "What is to be done before"),
+        ("/undo", "taken back: What is it?"),
+        ("/cost", "model call"),
+    ] {
+        screen.types(&format!("{typed}\r"));
+        prompts += 1;
+        let seen = screen.until(typed, |seen| {
+            let words = words(seen);
+            words.contains(expected) && seen.trim_end().ends_with('>')
+        });
+        let typed_lines = |line: &&str| !line.contains(PROMPT);
+        let others: Vec<&str> = seen.lines().filter(typed_lines).collect();
+        assert_fits(&others.join("\n"), 60);
+    }
+    assert_eq!(prompts, 9);
+    screen.types("/quit\r");
+    screen.at_its_end();
+}
