@@ -13,7 +13,7 @@ use neuraxis_ports::{Session, StoreError, UsageOf};
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
 use crate::engine::roles_besides;
-use crate::request::{RequestError, UserRequest};
+use crate::request::{Earlier, RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
 #[derive(Debug, Clone, Copy, Default)]
@@ -249,6 +249,7 @@ impl Runs {
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| work_on_files);
         spec.decision = Some(decision);
+        spec.root.compact_first = request.earlier == Earlier::SummedUp;
         request.join_terms(&mut spec);
         if let Some(answer) = &request.answer {
             answer.hold(&mut spec.root);
