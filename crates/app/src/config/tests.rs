@@ -320,7 +320,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
 }
 
 /// Every section there is, with what its table has to hold anyway.
-const SECTIONS: [(&str, &str); 36] = [
+const SECTIONS: [(&str, &str); 37] = [
     ("models.x", "provider = 'openai'"),
     ("models.x", "provider = 'llama'"),
     ("models.x", "provider = 'anthropic'"),
@@ -352,6 +352,7 @@ const SECTIONS: [(&str, &str); 36] = [
     ("health", ""),
     ("prices.x", ""),
     ("price_list", ""),
+    ("prompts.x", "text = 'y'"),
     ("driver", ""),
     ("driver.restate", ""),
     ("telemetry", ""),
