@@ -15,6 +15,8 @@ mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;
 mod deploy_files;
+#[cfg(unix)]
+mod documents;
 mod endings;
 mod fork;
 mod framing;
