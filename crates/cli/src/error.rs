@@ -28,6 +28,9 @@ const DENIED: u8 = 4;
 /// The exit code of a run that waits.
 const WAITING: u8 = 5;
 
+/// The exit code of a run that nothing could answer: there is no language model, and no rule fitted.
+const NO_ANSWER: u8 = 6;
+
 /// The most lines of a cause after its first.
 const MAX_CAUSE_LINES: usize = 60;
 
@@ -54,6 +57,8 @@ enum Kind {
     Denied,
     /// The run waits for somebody.
     Waiting,
+    /// There is no language model, and no rule fitted.
+    NoAnswer,
     /// The user stopped it, or whoever manages the process.
     Interrupted(Signal),
     /// Whoever read the output went away.
@@ -89,6 +94,11 @@ impl CommandError {
     /// The run waits for somebody.
     pub(crate) fn waiting(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Waiting, error)
+    }
+
+    /// There is no language model, and no rule fitted.
+    pub(crate) fn no_answer(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::NoAnswer, error)
     }
 
     /// The user stopped it, or whoever manages the process.
@@ -159,6 +169,7 @@ impl CommandError {
             Kind::AtLimit => ExitCode::from(AT_A_LIMIT),
             Kind::Denied => ExitCode::from(DENIED),
             Kind::Waiting => ExitCode::from(WAITING),
+            Kind::NoAnswer => ExitCode::from(NO_ANSWER),
             Kind::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Kind::OutputClosed => ExitCode::SUCCESS,
         }
@@ -173,7 +184,7 @@ impl CommandError {
             Kind::Interrupted(signal) => return writeln!(out, "{}", signal.word()),
             Kind::Usage => "wrong usage: ",
             Kind::Configuration => "wrong configuration: ",
-            Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting => "",
+            Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting | Kind::NoAnswer => "",
         };
         let error = one_line(&self.error.to_string());
         // A run that waits does what it was asked to do, and one of which a call was denied has said something.
@@ -212,7 +223,7 @@ impl From<ConfigError> for CommandError {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }
             ConfigError::Key { fault, .. } if is_case(fault) => {
-                "cases stand in a file of their own: `neuraxis policy test FILE` runs them"
+                "cases belong in a file of their own: `neuraxis policy test FILE` runs them"
             }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
@@ -306,9 +317,7 @@ impl From<RequestError> for CommandError {
                 Some(role) => format!("give [models.{role}] a model, or choose another --mode"),
                 None => "choose another --mode".to_owned(),
             },
-            RequestError::Policy(_) => {
-                "`neuraxis config show modes channels` lists what there is".to_owned()
-            }
+            RequestError::Policy(refusal) => hint_about_policy(refusal).to_owned(),
             RequestError::Brought(BroughtError::RoleNotAllowed { .. }) => {
                 "choose another model with -m, or another --mode".to_owned()
             }
@@ -319,6 +328,22 @@ impl From<RequestError> for CommandError {
             _ => return Self::failed(error),
         };
         Self::usage(error).hint(hint)
+    }
+}
+
+/// Says what to do about a name that the policy does not have.
+fn hint_about_policy(refusal: &neuraxis::brainstem::RequestError) -> &'static str {
+    use neuraxis::brainstem::RequestError as Refusal;
+
+    match refusal {
+        Refusal::UnknownPlan { known, .. } if known.is_empty() => {
+            "leave out --plan: none is configured; `neuraxis help policy` says how to make one"
+        }
+        Refusal::UnknownPlan { .. } => "`neuraxis config show plans` lists the plans",
+        Refusal::UnknownAgent { .. } => "`neuraxis agents list` lists the agents",
+        Refusal::UnknownChannel { .. } => "`neuraxis config show channels` lists the channels",
+        Refusal::UnknownMode { .. } => "`neuraxis config show modes` lists the modes",
+        _ => "`neuraxis config show modes channels` lists what there is",
     }
 }
 
@@ -350,10 +375,10 @@ impl From<FindError> for CommandError {
         match error {
             FindError::NoSession(text) => {
                 Self::usage(anyhow!("there is no session {:?}", one_line(&text)))
-                    .hint("`neuraxis sessions list` shows those that there are")
+                    .hint("`neuraxis sessions list` lists your sessions")
             }
             FindError::NoRun(text) => Self::usage(anyhow!("there is no run {:?}", one_line(&text)))
-                .hint("`neuraxis runs list` shows those that there are"),
+                .hint("`neuraxis runs list` lists your runs"),
             FindError::Ambiguous { prefix, ids } => {
                 let (prefix, ids) = (one_line(&prefix), ids.join(", "));
                 Self::usage(anyhow!("{prefix:?} begins several ids: {ids}"))

@@ -46,7 +46,7 @@ enum Format {
 impl Tail {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Some(run) = self.find(sessions).await? else {
-            Progress::new().notice("there are no runs yet: `neuraxis ask` makes one");
+            Progress::new().notice("there are no runs yet: `neuraxis chat` begins one");
             return Ok(());
         };
         let mut output = Output::new();

@@ -174,11 +174,63 @@ impl Calls {
                 Ended::Refused(format!("{call} was not run: {why}"))
             }
             _ => {
-                let error = one_line(error);
+                let error = one_line(without_code(&result.name, error));
                 let line = format!("{named}{DIM}{took}{DIM:#} · {BAD}failed{BAD:#}: {error}");
                 let rows = rows(&open.arguments, result, detail);
                 Ended::Told { line, rows }
             }
+        }
+    }
+}
+
+/// The tools of ours whose errors begin with a word for the model, such as `no_folder: there is no folder "x"`.
+const WITH_CODES: [&str; 9] = [
+    "apply_patch",
+    "calculate",
+    "list_files",
+    "read_file",
+    "run_command",
+    "search_files",
+    "web_fetch",
+    "web_search",
+    "write_file",
+];
+
+/// Returns what a tool says of its failure, for a person. The words of somebody else's tool are left alone.
+fn without_code<'a>(tool: &str, error: &'a str) -> &'a str {
+    let is_code = |code: &str| {
+        code.contains('_')
+            && code
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    match error.split_once(": ") {
+        Some((code, said)) if WITH_CODES.contains(&tool) && is_code(code) => said,
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_for_the_model_is_not_shown_to_people_and_other_tools_keep_all_their_words() {
+        for (tool, error, said) in [
+            (
+                "write_file",
+                "no_folder: there is no folder",
+                "there is no folder",
+            ),
+            (
+                "apply_patch",
+                "does_not_fit: \"a\": line 3",
+                "\"a\": line 3",
+            ),
+            ("read_file", "it is a link: x", "it is a link: x"),
+            ("shop__buy", "user_id: unknown", "user_id: unknown"),
+        ] {
+            assert_eq!(without_code(tool, error), said);
         }
     }
 }
