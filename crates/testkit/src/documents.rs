@@ -141,9 +141,10 @@ pub fn run_all(
     }
     shell.arg("-c").arg(&script).stdin(Stdio::null());
     let output = shell.output()?;
-    let read = |number, what| fs::read_to_string(place(number, what)).unwrap_or_default();
+    let read =
+        |number: usize, what: &str| fs::read_to_string(place(number, what)).unwrap_or_default();
     let ran = commands.iter().enumerate().map(|(number, command)| {
-        let code = read(number, "code").trim().parse().map_err(|_| {
+        let code: i32 = read(number, "code").trim().parse().map_err(|_| {
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             io::Error::other(format!("the shell ended at {command}: {told}"))
         })?;
