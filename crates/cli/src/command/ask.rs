@@ -21,7 +21,7 @@ use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::{AnswerSchema, Brought, Delivery, RequestError};
 use neuraxis::{Channel, Mode, Role, UserRequest};
-use neuraxis_app::{App, Tape};
+use neuraxis_app::App;
 
 use crate::approve::WhenAway;
 use crate::command::choice::{ModelArgument, SessionChoice};
@@ -171,7 +171,6 @@ impl Ask {
         }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let tape = self.tape.tape();
-        let is_replay = matches!(tape, Tape::Replay(_));
         let attended = Attended::new(&loaded.config, self.when_away())?;
         let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
@@ -191,12 +190,7 @@ impl Ask {
         let answered = self.answer(&app, attended, asked).await;
         close(&app).await;
         let finished = tapes.finish();
-        answered.map_err(|error| match is_replay && error.is_failure() {
-            true => error
-                .about("the recording has no answer to this")
-                .hint("record it anew with --record, or ask what was recorded"),
-            false => error,
-        })?;
+        answered?;
         let progress = Progress::new();
         for notice in finished.map_err(CommandError::failed)? {
             progress.warn(&notice);

@@ -117,6 +117,7 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
             | LlmErrorKind::InvalidResponse
             | LlmErrorKind::BadRequest,
         ) => "`neuraxis doctor` checks the models and says how to fix what it finds",
+        Some(LlmErrorKind::NotRecorded) => "record it anew with --record, or ask what was recorded",
         _ => "ask again with --format events to see every step",
     }
 }
