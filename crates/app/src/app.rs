@@ -43,6 +43,15 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
     ))
 }
 
+/// Says that nothing of the user's own configuration counts, where this process may not look at it.
+#[must_use]
+pub fn locked_configuration(environment: &Environment) -> Option<String> {
+    let folder = environment.locked_config_dir()?.display();
+    Some(format!(
+        "{folder} cannot be read: no configuration there counts (--config FILE names another one)"
+    ))
+}
+
 /// An engine, ready for requests.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -295,6 +304,7 @@ impl<'a> AppBuilder<'a> {
         let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
         config.check_agents(&others)?;
         notices.extend(config.check_tools(&known)?);
+        notices.extend(locked_configuration(environment));
         let nowhere = nowhere_to_keep(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
         Ok(App {

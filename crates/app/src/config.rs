@@ -57,6 +57,7 @@ pub use telemetry::{JsonLinesSection, OtlpSection, Pattern, TelemetryConfig};
 
 use crate::approval_key;
 use crate::environment::Environment;
+use crate::prompts::PromptConfig;
 use crate::server_keys::ServerKeyFile;
 
 /// What SQLite appends to the name of a database for the files that belong to it.
@@ -80,6 +81,7 @@ pub struct Config {
     web: WebConfig,
     mcp: McpConfig,
     telemetry: TelemetryConfig,
+    prompts: BTreeMap<String, PromptConfig>,
     project_root: PathBuf,
     policy: Policy,
     found: Option<FoundFile>,
@@ -115,6 +117,7 @@ impl Config {
         };
         let mut sections = layers.sections()?;
         named::check_roles(&sections, &layers)?;
+        named::check_prompts(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
         web::check_key(&layers)?;
@@ -151,6 +154,7 @@ impl Config {
             web: sections.web,
             mcp,
             telemetry,
+            prompts: sections.prompts,
             discovery: sections.discovery,
             driver: sections.driver,
             store,
@@ -176,6 +180,13 @@ impl Config {
     #[must_use]
     pub const fn discovery(&self) -> &DiscoveryConfig {
         &self.discovery
+    }
+
+    /// Returns the sections `[prompts.NAME]`. Besides, files of the user's configuration folder are prompts:
+    /// [`Prompts`](crate::Prompts).
+    #[must_use]
+    pub const fn prompts(&self) -> &BTreeMap<String, PromptConfig> {
+        &self.prompts
     }
 
     /// Returns the section `[store]`.

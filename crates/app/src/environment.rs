@@ -24,6 +24,8 @@ pub struct Environment {
     data_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     keeping: Keeping,
+    /// The user's configuration folder, where this process may not even look into it.
+    locked_config_dir: Option<PathBuf>,
 }
 
 /// Whether the user's data folder takes what is to be kept.
@@ -58,12 +60,19 @@ impl Environment {
             true => Keeping::ReadOnly,
             false => Keeping::Writable,
         };
+        let config_dir = user.map(|user| user.config_dir().join(FOLDER));
+        // As with a service that has the `HOME` of somebody else: whatever stands there is not for it.
+        let (locked_config_dir, config_dir) = match config_dir.as_deref().is_some_and(is_locked) {
+            true => (config_dir, None),
+            false => (None, config_dir),
+        };
         Ok(Self {
             keeping,
+            locked_config_dir,
             variables: env::vars_os().collect(),
             working_dir: env::current_dir()?,
             home_dir: user.map(|user| user.home_dir().to_owned()),
-            config_dir: user.map(|user| user.config_dir().join(FOLDER)),
+            config_dir,
             data_dir,
             state_dir: user.map(|user| {
                 let folder = user.state_dir().unwrap_or_else(|| user.data_dir());
@@ -152,6 +161,12 @@ impl Environment {
         self.config_dir.as_deref()
     }
 
+    /// Returns the user's configuration folder where this process may not look into it, so that nothing in it counts.
+    #[must_use]
+    pub fn locked_config_dir(&self) -> Option<&Path> {
+        self.locked_config_dir.as_deref()
+    }
+
     /// Returns the folder in which sessions are kept unless the configuration says otherwise. It need not be there.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
@@ -176,6 +191,13 @@ impl Environment {
     pub fn state_dir(&self) -> Option<&Path> {
         self.state_dir.as_deref()
     }
+}
+
+/// Tells whether this process may not even find out whether a folder is there.
+fn is_locked(folder: &Path) -> bool {
+    // Of something in it, so that a folder that cannot be entered is noticed, too.
+    let inside = folder.join("neuraxis.toml").symlink_metadata();
+    inside.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Tells whether a folder cannot be written, or not be made where it is missing. Nothing is made to find out.

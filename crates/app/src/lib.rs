@@ -36,6 +36,7 @@ mod instructions;
 mod mcp;
 mod model_choice;
 mod names;
+mod prompts;
 mod providers;
 mod secrecy;
 mod server_keys;
@@ -47,7 +48,8 @@ mod trust;
 mod web;
 
 pub use app::{
-    App, AppBuilder, BuildError, is_project_tool, nowhere_to_keep, tool_names, tool_specs,
+    App, AppBuilder, BuildError, is_project_tool, locked_configuration, nowhere_to_keep,
+    tool_names, tool_specs,
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use candidates::{Candidate, candidates};
@@ -73,6 +75,7 @@ pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError}
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{Commands, CommandsHere};
 pub use neuraxis_web::{SearchConfig, WebConfig};
+pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
 pub use server_token::ServerToken;

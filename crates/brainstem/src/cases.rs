@@ -6,7 +6,7 @@ use neuraxis_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Permission, PolicyConfig};
+use crate::config::{Origins, Permission, PolicyConfig};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
@@ -83,7 +83,7 @@ pub struct CaseFailure {
 
 impl CaseFile {
     /// The sections of a configuration that are no part of a policy, so that a whole `neuraxis.toml` can be tested.
-    const OTHERS: [&str; 8] = [
+    const OTHERS: [&str; 12] = [
         "case",
         "models",
         "discovery",
@@ -92,6 +92,10 @@ impl CaseFile {
         "mcp",
         "telemetry",
         "server",
+        "driver",
+        "web",
+        "price_list",
+        "prompts",
     ];
 
     /// Reads a file; `source` is what its places are called.
@@ -120,18 +124,24 @@ impl CaseFile {
         } else {
             toml::from_str(text).map_err(|error| syntax(&error))?
         };
-        policy.origins = crate::config::Origins::of_text(source, text);
+        policy.origins = Origins::of_text(source, text);
         Ok(Self {
             policy,
             cases: cases.case,
         })
     }
 
+    /// Tells whether the file holds neither a case nor a section of a policy, so that running it checks nothing but the base.
+    #[must_use]
+    pub fn says_nothing(&self) -> bool {
+        self.cases.is_empty() && self.policy == PolicyConfig::default()
+    }
+
     /// Runs the examples in rules and the cases against the policy of the file, laid over `base`: for what
     /// [`Policy::layered`] makes of the same file, [`PolicyConfig::built_in`]. An empty one has no modes and channels.
     ///
     /// `tools` are those there are, where that is known: a case is then about the tool as it is, but for what the case says
-    /// of it, and a case about a tool that there is not fails. Names of the form `SERVER__TOOL` are those of other people's
+    /// of it, and a case about a tool that does not exist fails. Names of the form `SERVER__TOOL` are those of other people's
     /// servers, which need not be connected, and are never unknown.
     ///
     /// # Errors

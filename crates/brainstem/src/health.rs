@@ -222,7 +222,7 @@ impl Policy {
             );
             return serving(wanted, true, Some(reason));
         }
-        let until = degraded.until;
+        let left = degraded.until.duration_since(now).as_secs().max(0);
         let is_healthy = |role: &&Role| {
             health
                 .roles
@@ -233,7 +233,7 @@ impl Policy {
         match others.into_iter().find(is_healthy) {
             Some(other) => {
                 let reason = format!(
-                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again from {until:.0} on."
+                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again in {left} s."
                 );
                 serving(other, false, Some(reason))
             }

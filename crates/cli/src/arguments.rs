@@ -28,6 +28,7 @@ Exit codes:
   3    a limit was reached before there was an answer
   4    a call was denied because nobody could be asked about it
   5    the run waits for a person, or for its client
+  6    there is no language model, and no rule fitted the question
   130  interrupted; 143 ended by SIGTERM, 129 by SIGHUP";
 
 /// Governed, tool-using conversations with language models.

@@ -15,6 +15,7 @@ mod mcp;
 pub(crate) mod models;
 mod policy;
 mod project;
+mod prompts;
 mod runs;
 mod sessions;
 mod setup;

@@ -7,7 +7,7 @@ use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunFilter, SessionFilter};
-use neuraxis_app::Config;
+use neuraxis_app::{Config, Prompts};
 
 use crate::arguments::{Arguments, ConfigurationArguments};
 use crate::harmless::one_line;
@@ -51,6 +51,17 @@ pub(crate) fn channels() -> Vec<CompletionCandidate> {
 /// The agents there are.
 pub(crate) fn agents() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().agents()))
+}
+
+/// The prompts that the user keeps.
+pub(crate) fn prompts() -> Vec<CompletionCandidate> {
+    let Some(loaded) = loaded() else {
+        return Vec::new();
+    };
+    let prompts = Prompts::read(&loaded.config, &loaded.environment);
+    let list = prompts.list();
+    list.map(|(name, about)| candidate(name, Some(&about)))
+        .collect()
 }
 
 /// The plans there are.

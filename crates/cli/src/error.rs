@@ -109,14 +109,6 @@ impl CommandError {
         Self::new(Kind::Interrupted(signal), anyhow!(signal.word()))
     }
 
-    /// Says what failed, where that is not what is known of it, and forgets what was proposed about that.
-    #[must_use]
-    pub(crate) fn about(mut self, what: &'static str) -> Self {
-        self.error = self.error.context(what);
-        self.hints.clear();
-        self
-    }
-
     /// Adds what to do next. A command between backticks gets the options that this one was called with.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
@@ -136,11 +128,6 @@ impl CommandError {
             error: error.into(),
             hints: Vec::new(),
         }
-    }
-
-    /// Tells whether it was tried and failed.
-    pub(crate) fn is_failure(&self) -> bool {
-        self.kind == Kind::Failed
     }
 
     /// Returns what stopped it, if anything did.

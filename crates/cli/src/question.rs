@@ -24,7 +24,13 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
         ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument | ErrorKind::MissingSubcommand
     );
     let said = given.get(1..).unwrap_or_default();
-    if !may_be_question || said.is_empty() || names_command(said) {
+    if !may_be_question || said.is_empty() {
+        return Err(error);
+    }
+    if let Some(arguments) = with_options_behind(given) {
+        return Ok(arguments);
+    }
+    if names_command(said) {
         return Err(error);
     }
     let program = given.iter().take(1).cloned();
@@ -32,6 +38,26 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
         .chain([OsString::from(ASK)])
         .chain(said.iter().cloned());
     Arguments::try_parse_from(ask)
+}
+
+/// Reads arguments of which the options of a command stand before it, as in `neuraxis -q ask hello`.
+fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
+    let command = Arguments::command();
+    let names_it = |word: &OsString| {
+        let mut names = command.get_subcommands().map(clap::Command::get_name);
+        word.to_str()
+            .is_some_and(|word| names.any(|name| name == word))
+    };
+    let (program, said) = given.split_first()?;
+    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
+    if !said.first().is_some_and(is_option) {
+        return None;
+    }
+    let place = said.iter().position(names_it)?;
+    let (before, rest) = said.split_at_checked(place)?;
+    let (name, behind) = rest.split_first()?;
+    let words = [program, name].into_iter().chain(before).chain(behind);
+    Arguments::try_parse_from(words).ok()
 }
 
 /// Tells whether a word is a command, or most likely meant as one.
@@ -78,6 +104,8 @@ mod tests {
             &["--set", "a.b=c", "--channel", "code_task", "Fix it"],
             &["-c", "And now?"],
             &["-f", "notes.md"],
+            &["-q", "ask", "hello"],
+            &["-m", "gpt", "chat"],
         ] {
             assert!(parsed(line).is_ok(), "{line:?}");
         }
@@ -86,7 +114,8 @@ mod tests {
             (&["doctr"], ErrorKind::InvalidSubcommand),
             (&["aks", "Hi"], ErrorKind::InvalidSubcommand),
             (&["Hi", "--chanel", "code"], ErrorKind::UnknownArgument),
-            (&["-m", "gpt", "chat"], ErrorKind::UnknownArgument),
+            (&["-m", "gpt", "models"], ErrorKind::UnknownArgument),
+            (&["Hi", "-q", "chat"], ErrorKind::InvalidSubcommand),
         ] {
             assert_eq!(parsed(line).unwrap_err(), kind, "{line:?}");
         }

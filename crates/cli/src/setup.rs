@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use neuraxis_app::{
-    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, nowhere_to_keep,
-    tool_names,
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, locked_configuration,
+    nowhere_to_keep, tool_names,
 };
 
 use crate::arguments::ConfigurationArguments;
@@ -149,7 +149,9 @@ impl Loaded {
     /// Opens the store, for what needs no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
         self.say_what_is_ignored();
-        if let Some(notice) = nowhere_to_keep(&self.config, &self.environment) {
+        let locked = locked_configuration(&self.environment);
+        let nowhere = nowhere_to_keep(&self.config, &self.environment);
+        for notice in locked.into_iter().chain(nowhere) {
             Progress::new().notice(&notice);
         }
         Ok(OpenStore::open(&self.config, &self.environment).await?)

@@ -99,6 +99,9 @@ pub enum LlmErrorKind {
     /// The request is not one the provider accepts.
     #[error("the provider refuses the request")]
     BadRequest,
+    /// A recording stands in for the provider, and holds no such request.
+    #[error("the recording has no answer to this request")]
+    NotRecorded,
     /// We gave up on it.
     #[error("the call was cancelled")]
     Cancelled,
@@ -173,6 +176,7 @@ impl LlmError {
             | LlmErrorKind::ContextOverflow { .. }
             | LlmErrorKind::ContentFiltered
             | LlmErrorKind::BadRequest
+            | LlmErrorKind::NotRecorded
             | LlmErrorKind::Cancelled => false,
         }
     }

@@ -10,6 +10,7 @@ use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
 use crate::finish::FinishReason;
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
+use crate::input::is_false;
 use crate::json::{ContentHash, JsonText};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
@@ -160,6 +161,10 @@ pub struct AgentSpec {
     /// The argument of its tool that holds a list, one agent an item; the results form one array in that order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<String>,
+    /// Whether what was said before is summed up before its first model call, although it would fit (loop rule 13). Without a
+    /// usable summary it stays as it is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub compact_first: bool,
 }
 
 impl AgentSpec {
@@ -182,6 +187,7 @@ impl AgentSpec {
             reply_format: ReplyFormat::Text,
             answer: None,
             fan_out: None,
+            compact_first: false,
         }
     }
 

@@ -90,7 +90,9 @@ impl SharedHealth {
         let is_new = before.is_none_or(|before| before.until != after.until);
         is_new.then(|| {
             let DegradedRole { until, reason, .. } = after;
-            format!("role {role} is degraded until {until:.0}: {reason}")
+            // How long, and not until when: nobody knows here which time zone the reader is in.
+            let seconds = until.duration_since(now).as_secs();
+            format!("role {role} is degraded for {seconds} s: {reason}")
         })
     }
 

@@ -86,7 +86,7 @@ pub use media::{
     attachment,
 };
 pub use orchestrator::Orchestrator;
-pub use request::{Delivery, RequestError, UserRequest};
+pub use request::{Delivery, Earlier, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{
     NoAnswer, OrchestratorResult, OrchestratorStep, PendingCall, StepType, cost as run_cost,

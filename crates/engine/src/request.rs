@@ -48,6 +48,19 @@ pub struct UserRequest {
     pub answer: Option<AnswerSchema>,
     /// What a client brings besides its message.
     pub brought: Option<Box<Brought>>,
+    /// Whether the model is sent what was said before as it was said.
+    pub earlier: Earlier,
+}
+
+/// What becomes of what was said before in the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Earlier {
+    /// It is sent as it was said, as far as it fits.
+    #[default]
+    Whole,
+    /// It is summed up by a model first, and from then on the summary is sent; on record all of it stays. What is untrusted
+    /// stays marked. Where there is no usable summary, as with [`Whole`](Self::Whole).
+    SummedUp,
 }
 
 /// Whether a person reads along.
@@ -77,7 +90,15 @@ impl UserRequest {
             context: RequestContext::default(),
             answer: None,
             brought: None,
+            earlier: Earlier::default(),
         }
+    }
+
+    /// Sets what becomes of what was said before.
+    #[must_use]
+    pub const fn earlier(mut self, earlier: Earlier) -> Self {
+        self.earlier = earlier;
+        self
     }
 
     /// Sets how much freedom the request has.
@@ -225,9 +246,7 @@ pub enum RequestError {
         run: RunId,
     },
     /// The request names an owner, and the session is not that owner's.
-    #[error(
-        "session {session} is not this owner's: name one of their own, or one that there is not yet"
-    )]
+    #[error("session {session} is not this owner's: name one of their own, or a new one")]
     OtherOwner {
         /// The session.
         session: SessionId,

@@ -15,6 +15,7 @@
 //! - a real model server, [`LlamaServer`], a real database server, [`Postgres`], and a real durable-execution engine,
 //!   [`Restate`], for tests that drive real parts;
 //! - the checks of what a fault leaves behind, [`Aftermath`];
+//! - the blocks of code that documents show, to be run as they stand, [`documents`];
 //! - the suite that every implementation of a port must pass, in [`conformance`].
 //!
 //! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
@@ -43,6 +44,7 @@ mod approver;
 mod call;
 mod clock;
 pub mod conformance;
+pub mod documents;
 mod faulty_model_server;
 mod llama_server;
 mod mcp_script;

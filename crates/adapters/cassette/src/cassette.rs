@@ -28,7 +28,7 @@ use crate::redact::Redactor;
 /// yet, one that was wanted the same way (whole or streamed) before one that was not. Requests are the same if a model
 /// reads the same: ids are compared by the order in which they appear, and a recording that differs in nothing but times,
 /// dates and UUIDs in its texts answers where none fits better. A request without a recording is refused with
-/// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) and a comparison with the recording most like it. Once all
+/// [`NotRecorded`](neuraxis_core::LlmErrorKind::NotRecorded) and a comparison with the recording most like it. Once all
 /// recordings of a request were played, the last one answers again, unless the replay is strict.
 ///
 /// Cloning shares it: which recordings were played is known to all clones and clients.

@@ -1,8 +1,8 @@
 //! From a request to an answer: which tools to call, or what to say.
 
 use neuraxis_core::{
-    JsonText, LlmError, LlmErrorKind, Message, ModelRequest, RequestedCall, ToolChoice, ToolClass,
-    ToolMessage, ToolName, ToolSpec,
+    JsonText, LlmError, LlmErrorKind, Message, ModelRequest, Part, RequestedCall, ToolChoice,
+    ToolClass, ToolMessage, ToolName, ToolSpec,
 };
 
 use crate::question::Question;
@@ -12,6 +12,9 @@ use crate::{help, named, report};
 /// The most calls of one answer.
 const MAX_CALLS: usize = 8;
 
+/// How many earlier messages are looked at for what a question goes on from.
+const MAX_LOOKED_BACK: usize = 16;
+
 /// What lets the draft of an answer stand (`SelfCheck::read` in `neuraxis-core`): rules have nothing to say against it.
 const ACCEPT: &str = "ACCEPT";
 
@@ -19,6 +22,8 @@ const ACCEPT: &str = "ACCEPT";
 pub(crate) enum Response {
     /// A text, which ends the run.
     Text(String),
+    /// No rule fits: what can be asked instead, and how to get a model. It answers nothing.
+    Help(String),
     /// Calls of offered tools, at most [`MAX_CALLS`].
     Calls(Vec<Call>),
 }
@@ -60,14 +65,14 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     let results = results(request);
     match &request.tool_choice {
         ToolChoice::Named(name) => forced(&question, offered(request, name)?),
-        ToolChoice::Required => required(&question, &request.tools),
+        ToolChoice::Required => required(&question, request),
         // What was gathered is told; with it, nothing is left to be called.
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
             Ok(Response::Text(report::report(&results)))
         }
-        ToolChoice::None => Ok(Response::Text(help::help(&question, &request.tools))),
-        ToolChoice::Auto => Ok(match chosen(&question, &request.tools) {
-            calls if calls.is_empty() => Response::Text(help::help(&question, &request.tools)),
+        ToolChoice::None => Ok(Response::Help(help::help(&question, &request.tools))),
+        ToolChoice::Auto => Ok(match chosen(&question, request) {
+            calls if calls.is_empty() => Response::Help(help::help(&question, &request.tools)),
             calls => Response::Calls(calls),
         }),
     }
@@ -76,7 +81,19 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
 fn question(request: &ModelRequest) -> Question {
     let mut messages = request.messages.messages().iter().rev();
     let last = messages.find(|message| matches!(***message, Message::User { .. }));
-    Question::new(last.map(|message| message.text()).unwrap_or_default())
+    Question::new(last.map(|message| said(message)).unwrap_or_default())
+}
+
+/// Returns what a person says in a message: the files that go with it are texts of their own, and ask for nothing.
+fn said(message: &Message) -> String {
+    let Message::User { parts } = message else {
+        return message.text();
+    };
+    let text = parts.iter().find_map(|part| match part {
+        Part::Text(text) => Some(text.text.clone()),
+        _ => None,
+    });
+    text.unwrap_or_default()
 }
 
 /// Returns the results that came after the last user message.
@@ -94,13 +111,14 @@ fn results(request: &ModelRequest) -> Vec<&ToolMessage> {
 }
 
 /// Chooses calls: of tools that the message names, otherwise of those whose rules it fits.
-fn chosen(question: &Question, tools: &[ToolSpec]) -> Vec<Call> {
+fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
+    let tools = &request.tools;
     let mut calls: Vec<_> = tools
         .iter()
         .filter_map(|tool| named::call(question, tool))
         .collect();
     if calls.is_empty() {
-        let rules = rules::fitting(question);
+        let rules = asked_for(question, request);
         let offered = rules.iter().filter_map(|rule| {
             let tool = tools.iter().find(|tool| tool.name.as_str() == rule.tool)?;
             Some(call(question, tool, Some(rule)))
@@ -111,8 +129,23 @@ fn chosen(question: &Question, tools: &[ToolSpec]) -> Vec<Call> {
     calls
 }
 
-fn required(question: &Question, tools: &[ToolSpec]) -> Result<Response, LlmError> {
-    let calls = chosen(question, tools);
+/// Returns the rules that a question asks for: those that fit it, or for one that goes on, as in "And in New York?", those of
+/// what it goes on from.
+fn asked_for(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
+    let fitting = rules::fitting(question);
+    if !fitting.is_empty() || !question.goes_on() {
+        return fitting;
+    }
+    let messages = request.messages.messages().iter().rev();
+    let of_person = messages.filter(|message| matches!(***message, Message::User { .. }));
+    let earlier = of_person.skip(1).take(MAX_LOOKED_BACK);
+    let mut rules = earlier.map(|message| rules::fitting(&Question::new(said(message))));
+    rules.find(|rules| !rules.is_empty()).unwrap_or_default()
+}
+
+fn required(question: &Question, request: &ModelRequest) -> Result<Response, LlmError> {
+    let tools = &request.tools;
+    let calls = chosen(question, request);
     if !calls.is_empty() {
         return Ok(Response::Calls(calls));
     }

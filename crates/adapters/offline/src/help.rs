@@ -3,7 +3,6 @@
 use neuraxis_core::ToolSpec;
 
 use crate::question::Question;
-use crate::report::CLOSING;
 use crate::{clean, rules};
 
 /// The most tools that are listed.
@@ -12,8 +11,8 @@ const MAX_TOOLS: usize = 40;
 const NO_MODEL: &str =
     "No language model is configured: fixed rules can only call tools and report what they return.";
 
-const HOW_TO_CONFIGURE: &str = "For real answers, configure a model under [models.reasoning] in neuraxis.toml; \
-    `neuraxis config show` prints what is in effect.";
+const HOW_TO_CONFIGURE: &str = "For real answers: export OPENAI_API_KEY=… (or DEEPSEEK_API_KEY, or ANTHROPIC_API_KEY), \
+    or run `neuraxis setup`.";
 
 /// Says that there is no model, what can be asked instead, and how to get one.
 pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
@@ -24,7 +23,6 @@ pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
         tools => list(tools),
     });
     paragraphs.push(HOW_TO_CONFIGURE.to_owned());
-    paragraphs.push(CLOSING.to_owned());
     paragraphs.join("\n\n")
 }
 

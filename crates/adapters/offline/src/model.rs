@@ -19,6 +19,12 @@ use crate::answer::{Response, answer};
 /// The provider's name in configuration and records.
 const PROVIDER: &str = "offline";
 
+/// The name of what replies where a rule fitted.
+const RULES: &str = "rules";
+
+/// The name of what replies where none did.
+const NO_RULE: &str = "no-rule";
+
 /// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OfflineModel;
@@ -30,8 +36,15 @@ impl OfflineModel {
         Self
     }
 
+    /// Tells whether a reply only says that no rule fits and how to get a model: it answers nothing, and programs should not
+    /// take it for an answer. Its [`model`](Reply::model) says so, so that a record of it does.
+    #[must_use]
+    pub fn is_no_answer(reply: &Reply) -> bool {
+        reply.model == ModelRef::new(PROVIDER, NO_RULE)
+    }
+
     fn model() -> ModelRef {
-        ModelRef::new(PROVIDER, "rules")
+        ModelRef::new(PROVIDER, RULES)
     }
 }
 
@@ -42,7 +55,9 @@ impl LlmClient for OfflineModel {
         let answer = answer(request)?;
         let end = end(&answer);
         let parts = match answer {
-            Response::Text(text) => vec![ReplyPart::Text(TextPart { text, state: None })],
+            Response::Text(text) | Response::Help(text) => {
+                vec![ReplyPart::Text(TextPart { text, state: None })]
+            }
             Response::Calls(calls) => calls
                 .into_iter()
                 .map(|call| ReplyPart::ToolCall(call.into()))
@@ -96,21 +111,22 @@ fn check(cancellation: &CancellationToken) -> Result<(), LlmError> {
 }
 
 fn end(answer: &Response) -> ReplyEnd {
-    let finish = match answer {
-        Response::Text(_) => ReplyFinish::Stop,
-        Response::Calls(_) => ReplyFinish::ToolCalls,
+    let (finish, model) = match answer {
+        Response::Text(_) => (ReplyFinish::Stop, OfflineModel::model()),
+        Response::Help(_) => (ReplyFinish::Stop, ModelRef::new(PROVIDER, NO_RULE)),
+        Response::Calls(_) => (ReplyFinish::ToolCalls, OfflineModel::model()),
     };
     ReplyEnd {
         finish,
         usage: Usage::default(),
-        model: OfflineModel::model(),
+        model,
     }
 }
 
 fn deltas(answer: Response) -> Vec<ReplyDelta> {
     let end = ReplyDelta::End(Box::new(end(&answer)));
     let deltas: Vec<ReplyDelta> = match answer {
-        Response::Text(text) => {
+        Response::Text(text) | Response::Help(text) => {
             let words = text.split_inclusive(char::is_whitespace);
             words
                 .map(|word| ReplyDelta::Text {

@@ -33,6 +33,11 @@ impl Question {
         Self { text, head, words }
     }
 
+    /// Tells whether it goes on with an earlier one: "And in New York?".
+    pub(crate) fn goes_on(&self) -> bool {
+        self.words.first().is_some_and(|word| word.is_among("and"))
+    }
+
     /// Tells whether one of the words of a list stands in the message.
     pub(crate) fn has_any(&self, list: &str) -> bool {
         self.words.iter().any(|word| word.is_among(list))

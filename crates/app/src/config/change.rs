@@ -137,6 +137,7 @@ impl Change {
                 "changes which traces of your runs are exported".to_owned(),
             ),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
+            ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
             ["config", ..] => (7, "has no effect".to_owned()),
             _ => (4, "is unknown to this version".to_owned()),
         };

@@ -11,6 +11,7 @@ use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::commands::RUN_COMMAND;
 use crate::names::{nearest, shown};
+use crate::prompts::impossible_name;
 use crate::web::SEARCH;
 
 /// The roles that are there without being named.
@@ -28,6 +29,18 @@ pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), Co
         Some(role) => {
             let message = "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned();
             Err(wrong(layers, &format!("models.{role}"), message))
+        }
+    }
+}
+
+/// Checks that prompts have names that can be typed after a slash.
+pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
+    match impossible_name(sections.prompts.keys()) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("a prompt cannot be called {name:?}: letters, digits, _ and - make a name");
+            Err(wrong(layers, "prompts", message))
         }
     }
 }

@@ -227,7 +227,32 @@ fn read(path: &Path) -> Result<String, Unread> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-/// Returns a path as it is shown: relative where it stands in the working directory.
+/// Returns a path as it is shown: relative where it stands in the working directory. At the root of the file system every path
+/// would.
 fn relative(path: &Path, working_dir: &Path) -> PathBuf {
-    path.strip_prefix(working_dir).unwrap_or(path).to_owned()
+    let below = path.strip_prefix(working_dir);
+    let below = below.ok().filter(|_| working_dir.parent().is_some());
+    below.unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_relative_to_the_working_directory_and_whole_at_the_root() {
+        let shown = |path, working_dir| relative(Path::new(path), Path::new(working_dir));
+        assert_eq!(
+            shown("/work/neuraxis.toml", "/work"),
+            Path::new("neuraxis.toml")
+        );
+        assert_eq!(
+            shown("/etc/neuraxis.toml", "/work"),
+            Path::new("/etc/neuraxis.toml")
+        );
+        assert_eq!(
+            shown("/root/neuraxis.toml", "/"),
+            Path::new("/root/neuraxis.toml")
+        );
+    }
 }

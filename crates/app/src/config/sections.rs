@@ -25,6 +25,7 @@ use super::prices::PriceListConfig;
 use super::store::StoreConfig;
 use super::telemetry::TelemetryConfig;
 use crate::environment::Environment;
+use crate::prompts::PromptConfig;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,6 +41,7 @@ pub(super) struct Sections {
     pub(super) web: WebConfig,
     pub(super) mcp: McpConfig,
     pub(super) telemetry: TelemetryConfig,
+    pub(super) prompts: BTreeMap<String, PromptConfig>,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,

@@ -77,6 +77,13 @@ impl Config {
         for (name, value) in self.telemetry.table() {
             self.add(&mut list, format!("telemetry.{name}"), &value);
         }
+        for (name, prompt) in &self.prompts {
+            let about = prompt.about.iter().map(|about| ("about", about));
+            for (key, value) in about.chain([("text", &prompt.text)]) {
+                let key = format!("prompts.{}.{key}", as_key(name));
+                self.add(&mut list, key, &Value::String(value.clone()));
+            }
+        }
         self.add_server(&mut list);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {

@@ -353,6 +353,7 @@ const SECTIONS: [(&str, &str); 37] = [
     ("health", ""),
     ("prices.x", ""),
     ("price_list", ""),
+    ("prompts.x", "text = 'y'"),
     ("driver", ""),
     ("driver.restate", ""),
     ("telemetry", ""),

@@ -54,7 +54,7 @@ impl fmt::Display for Scope {
 
 /// A text that names no scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no scope; there are turns, read, approve and admin")]
+#[error("it is not a scope; the scopes are turns, read, approve and admin")]
 #[non_exhaustive]
 pub struct UnknownScope;
 

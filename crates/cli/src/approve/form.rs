@@ -163,16 +163,18 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
         FieldKind::Integer { min, max } => {
             let number: i64 = said
                 .parse()
-                .map_err(|_| "That is no whole number.".to_owned())?;
+                .map_err(|_| "That is not a whole number.".to_owned())?;
             within(number, *min, *max)?;
             Ok(Value::from(number))
         }
         FieldKind::Number { min, max } => {
-            let number: f64 = said.parse().map_err(|_| "That is no number.".to_owned())?;
+            let number: f64 = said
+                .parse()
+                .map_err(|_| "That is not a number.".to_owned())?;
             within(number, *min, *max)?;
             serde_json::Number::from_f64(number)
                 .map(Value::Number)
-                .ok_or_else(|| "That is no number.".to_owned())
+                .ok_or_else(|| "That is not a number.".to_owned())
         }
         FieldKind::Boolean => match said.to_lowercase().as_str() {
             "y" | "yes" | "true" => Ok(Value::from(true)),

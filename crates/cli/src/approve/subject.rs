@@ -95,7 +95,7 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
 fn patched(tool: &str, patch: &str) -> Vec<Row> {
     let title = Row {
         mark: Mark::Title,
-        text: format!("the patch for {tool}:"),
+        text: format!("{tool} would change:"),
     };
     std::iter::once(title)
         .chain(patch.lines().map(Row::of_diff))

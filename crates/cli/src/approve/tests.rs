@@ -553,7 +553,7 @@ fn a_question_of_a_server_is_asked_field_by_field_and_sent_after_a_yes() {
     for said in [
         "MCP server shop asks you",
         "It has to be filled in.",
-        "That is no whole number.",
+        "That is not a whole number.",
         "It may be 9 at the most.",
         "Answer with a number from 1 to 2.",
         "2. Large",

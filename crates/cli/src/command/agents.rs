@@ -17,7 +17,7 @@ Examples:
   neuraxis ask --agent deep_research --mode exploratory \"Why are there tides?\"
   neuraxis agents --format json | jq '.[] | select(.name == \"researcher\")'";
 
-/// List the agents there are
+/// List the agents
 ///
 /// Each is one of [agents.NAME]; `ask` and `chat` take one by --agent.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ enum Command {
     List(List),
 }
 
-/// List the agents there are, as `neuraxis agents` alone does
+/// List the agents, as `neuraxis agents` alone does
 #[derive(Debug, Args)]
 struct List {
     /// What to print: some lines an agent, or a JSON array with everything that is configured of them

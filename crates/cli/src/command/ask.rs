@@ -21,12 +21,13 @@ use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::{AnswerSchema, Brought, Delivery, RequestError};
 use neuraxis::{Channel, Mode, Role, UserRequest};
-use neuraxis_app::{App, Tape};
+use neuraxis_app::App;
 
 use crate::approve::WhenAway;
 use crate::command::choice::{ModelArgument, SessionChoice};
 use crate::command::lease_progress;
 use crate::command::project::{self, Asking};
+use crate::command::prompts;
 use crate::command::trust;
 use crate::completion;
 use crate::detail::DetailArguments;
@@ -41,7 +42,7 @@ use message::Question;
 pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::Attended;
-pub(in crate::command) use follow::{cancel, show, unless_turned_away, watch};
+pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
 pub(in crate::command) use view::View;
 
 const EXAMPLES: &str = "\
@@ -52,6 +53,7 @@ Examples:
   git diff | neuraxis ask \"Review this change\"
   neuraxis ask -f screenshot.png \"What is wrong here?\"
   neuraxis ask -c \"And in Osaka?\"
+  git diff | neuraxis ask -p review \"only errors\"
   neuraxis ask -m gpt-5.4 \"What time is it in Tokyo?\"
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
   neuraxis ask --schema place.json \"Where is the TU Delft?\" | jq -r .city
@@ -69,7 +71,7 @@ Examples:
 /// A call that needs approval is shown at the terminal, and you decide, also where something is piped in. Where nobody
 /// can be asked it is denied; with --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if the
 /// run failed, 3 if a limit was reached before there was an answer, 4 if a call was denied because nobody could be asked,
-/// and 5 while it waits.
+/// 5 while it waits, and 6 if there is no language model and no rule fitted.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
@@ -84,6 +86,10 @@ pub(crate) struct Ask {
     /// How much freedom it has: conservative, moderate, exploratory or one of your own
     #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
+
+    /// Ask a prompt that you keep, [prompts.NAME] or prompts/NAME.md beside your configuration; the question fills its places
+    #[arg(long, short = 'p', value_name = "NAME", add = ArgValueCandidates::new(completion::prompts))]
+    prompt: Option<String>,
 
     #[command(flatten)]
     session: SessionChoice,
@@ -149,7 +155,10 @@ pub(in crate::command) enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let question = message::read(&self.words)?;
+        let mut question = match &self.prompt {
+            None => message::read(&self.words)?,
+            Some(_) => message::beside_a_prompt()?,
+        };
         // From here on standard input is for answers.
         make_way_for_person();
         let schema = self.schema.as_deref().map(schema::read).transpose()?;
@@ -157,9 +166,11 @@ impl Ask {
             Format::Text => trust::load_and_ask(setup)?,
             Format::Json | Format::Events => setup.load()?,
         };
+        if let Some(name) = &self.prompt {
+            question.text = prompts::filled(&loaded, name, &self.words)?;
+        }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let tape = self.tape.tape();
-        let is_replay = matches!(tape, Tape::Replay(_));
         let attended = Attended::new(&loaded.config, self.when_away())?;
         let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
@@ -179,12 +190,7 @@ impl Ask {
         let answered = self.answer(&app, attended, asked).await;
         close(&app).await;
         let finished = tapes.finish();
-        answered.map_err(|error| match is_replay && error.is_failure() {
-            true => error
-                .about("the recording has no answer to this")
-                .hint("record it anew with --record, or ask what was recorded"),
-            false => error,
-        })?;
+        answered?;
         let progress = Progress::new();
         for notice in finished.map_err(CommandError::failed)? {
             progress.warn(&notice);
@@ -224,7 +230,7 @@ impl Ask {
         watch(app, view, (&handle, events), &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
-            Progress::new().done(&format!("to go on: {again} ask --session {session} …"));
+            Progress::new().done(&format!("to go on: {again} chat --session {session}"));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use crate::setup::{Setup, close};
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
-pub(super) use slash::nearest;
+pub(super) use slash::{is_chat_command, nearest};
 
 const EXAMPLES: &str = "\
 Examples:

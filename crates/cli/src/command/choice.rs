@@ -20,6 +20,10 @@ pub(super) struct SessionChoice {
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completion::sessions))]
     pub(super) session: Option<SessionId>,
 
+    /// Begin the session that --session names, also where its name looks like a part of an id
+    #[arg(long, requires = "session")]
+    new: bool,
+
     /// Go on with the session of the last run
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     goes_on: bool,
@@ -43,6 +47,7 @@ impl SessionChoice {
     /// Finds the session, or makes a new one.
     pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
         match self.session {
+            Some(session) if self.new => lookup::begun(sessions, session).await,
             Some(session) => lookup::continued(sessions, session).await,
             None if self.goes_on => lookup::last_session(sessions).await,
             None => lookup::new_session(),

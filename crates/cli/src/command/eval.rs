@@ -31,13 +31,13 @@ A case in the file:
     { max_turns = 3 },
   ]
 
-docs/evals.md has all checks.
+`neuraxis help evals` has all checks.
 
 Exit codes: 0 every case passed, or with --compare none got worse; 1 not so;
 2 wrong usage, configuration or file, and nothing was run;
 130 interrupted, with what there is of the results.";
 
-/// Check what agents do: run the cases of a file, and compare with before
+/// Check what agents do: run the cases of a file, and compare with earlier results
 ///
 /// A case is a message and checks of what comes of it: the answer, the tools that were called, turns, cost and time. Each
 /// runs in a session of its own, under the same policy as `neuraxis ask`, and its run is kept as any other. A case may also

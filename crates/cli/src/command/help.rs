@@ -1,5 +1,9 @@
 //! `neuraxis help`: the documents, which whoever has only this program has, too.
 
+mod links;
+mod rules;
+mod topics;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -10,105 +14,15 @@ use crate::arguments::Arguments;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
-
-/// The documents: what they are called, what they are about, and their text.
-const TOPICS: [(&str, &str, &str); 18] = [
-    (
-        "models",
-        "which model answers, and what to do where it does not",
-        include_str!("../../../../docs/models.md"),
-    ),
-    (
-        "chat",
-        "talking at a terminal: keys, commands, approvals",
-        include_str!("../../../../docs/chat.md"),
-    ),
-    (
-        "pipes",
-        "data from pipes and files, exit codes, scripts",
-        include_str!("../../../../docs/pipes.md"),
-    ),
-    (
-        "policy",
-        "what may run, and rules of your own",
-        include_str!("../../../../docs/policy.md"),
-    ),
-    (
-        "sessions",
-        "going on with, checking, moving and branching conversations",
-        include_str!("../../../../docs/sessions.md"),
-    ),
-    (
-        "storage",
-        "where sessions are kept, and what survives what",
-        include_str!("../../../../docs/storage.md"),
-    ),
-    (
-        "security",
-        "what is defended against, and how",
-        include_str!("../../../../docs/security.md"),
-    ),
-    (
-        "agents",
-        "agents of your own",
-        include_str!("../../../../docs/agents.md"),
-    ),
-    (
-        "answers",
-        "answers that are JSON of a form",
-        include_str!("../../../../docs/answers.md"),
-    ),
-    (
-        "web",
-        "reading and searching the web",
-        include_str!("../../../../docs/web.md"),
-    ),
-    (
-        "mcp",
-        "tools of MCP servers",
-        include_str!("../../../../docs/mcp.md"),
-    ),
-    (
-        "mcp-server",
-        "being an MCP server",
-        include_str!("../../../../docs/mcp-server.md"),
-    ),
-    (
-        "long-results",
-        "results of tools that are too long for a model",
-        include_str!("../../../../docs/long-results.md"),
-    ),
-    (
-        "reliability",
-        "failures, retries, crashes",
-        include_str!("../../../../docs/reliability.md"),
-    ),
-    (
-        "server",
-        "neuraxis-server and its HTTP API",
-        include_str!("../../../../docs/server.md"),
-    ),
-    (
-        "evals",
-        "whether agents still do what they should",
-        include_str!("../../../../docs/evals.md"),
-    ),
-    (
-        "observability",
-        "traces, metrics and where they go",
-        include_str!("../../../../docs/observability.md"),
-    ),
-    (
-        "scale",
-        "many servers, and runs that workers drive",
-        include_str!("../../../../docs/scale.md"),
-    ),
-];
+pub(super) use rules::command_for;
+use topics::TOPICS;
 
 const EXAMPLES: &str = "\
 Examples:
   neuraxis help
   neuraxis help policy
+  neuraxis help errors/no-model
+  neuraxis help default-policy.toml
   neuraxis help sessions export
   neuraxis help --man-pages ~/.local/share/man/man1";
 
@@ -141,9 +55,11 @@ impl Help {
         let Some(first) = self.words.first() else {
             return Ok(output.lines(&listed())?);
         };
-        let topic = TOPICS.iter().find(|(name, ..)| name == first);
-        if let (Some((_, _, text)), 1) = (topic, self.words.len()) {
-            return Ok(output.markdown(text.trim_end())?);
+        if let (Some(topic), 1) = (topics::find(first), self.words.len()) {
+            return Ok(output.markdown(links::resolved(topic).trim_end())?);
+        }
+        if let Some(rules) = rules::of(first) {
+            return Ok(output.text(&rules)?);
         }
         let mut command = &mut Arguments::command();
         command.build();
@@ -158,7 +74,12 @@ impl Help {
 
 fn listed() -> String {
     let topics = TOPICS.iter();
-    let topics = topics.map(|(name, about, _)| format!("  {name:<13} {about}\n"));
+    let topics = topics.map(|topic| (topic.name, topic.about));
+    let topics = topics.chain([(
+        rules::NAME,
+        "the policy that ships, with the numbers of its lines",
+    )]);
+    let topics = topics.map(|(name, about)| format!("  {name:<19} {about}\n"));
     let topics: String = topics.collect();
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
@@ -176,7 +97,7 @@ fn unknown(word: &str) -> CommandError {
     );
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
-    let known = TOPICS.iter().map(|(name, ..)| *name).chain(commands);
+    let known = TOPICS.iter().map(|topic| topic.name).chain(commands);
     match nearest(word, known) {
         Some(near) => CommandError::usage(error).hint(format!("`neuraxis help {near}` is one")),
         None => CommandError::usage(error).hint("`neuraxis help` lists them"),

@@ -14,8 +14,10 @@ use crate::progress::Progress;
 /// What stands for the newest run, and for the session of it.
 const LAST: &str = "last";
 
-/// The shortest end of an id that is taken for one, and the shortest beginning of one that is missing.
+/// The shortest end of an id, and beginning with a digit in it, that is taken for one.
 const MIN_END: usize = 4;
+
+/// The shortest name of a new session that is most likely the beginning of an id.
 const MIN_BEGINNING: usize = 8;
 
 /// How many of the newest sessions and runs are looked through for the end of an id.
@@ -132,6 +134,17 @@ pub(crate) async fn continued(
     Ok(found)
 }
 
+/// Returns the name of a session that is to be begun, whatever it looks like.
+pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionId, CommandError> {
+    match sessions.runs(&id).await? {
+        None => Ok(id),
+        Some(_) => Err(
+            CommandError::usage(anyhow!("there is a session {id} already"))
+                .hint("leave out --new to go on with it"),
+        ),
+    }
+}
+
 async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
     let filter = RunFilter::default().limited_to(1);
     Ok(sessions.each_run(filter).next().await?)
@@ -149,10 +162,11 @@ async fn existing(sessions: &Sessions, text: &str) -> Result<Option<SessionId>, 
         return Ok(newest_run(sessions).await?.map(|run| run.session));
     }
     // A name may be anything: only what looks like a part of an id that was made here is taken for one.
-    if text.len() >= MIN_BEGINNING && is_part_of_id(text) {
+    if is_end(text) || (text.len() >= MIN_BEGINNING && is_part_of_id(text)) {
         match sessions.find(text).await {
-            Ok(found) => return Ok(Some(found)),
-            Err(FindError::NoSession(_)) => {}
+            Ok(found) if is_made_here(found.as_str()) => return Ok(Some(found)),
+            // The beginning of a name that somebody chose is a name of its own.
+            Ok(_) | Err(FindError::NoSession(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -207,7 +221,8 @@ fn is_made_here(id: &str) -> bool {
 }
 
 /// Makes sure that a new session is wanted where its name is most likely a slip: the part of an id, or nearly the name of
-/// another session.
+/// another session. Where nobody can be asked, what looks like a part of an id is refused, which it is whatever else is kept;
+/// a name that is nearly another one is begun, since scripts choose names that are alike.
 async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
     let name = id.as_str();
     let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
@@ -216,6 +231,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         false => alike(sessions, name).await?,
     };
     if !is_of_id && alike.is_none() {
+        Progress::new().done(&format!("session {name} is new"));
         return Ok(());
     }
     let meant = alike.map(|name| format!(" (did you mean {}?)", one_line(&name)));
@@ -223,6 +239,13 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         "there is no session {name} yet{}",
         meant.unwrap_or_default()
     );
+    // A date or a number of a build is a name that scripts choose, too.
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_somebody_there() && is_of_id && !is_number {
+        return Err(CommandError::usage(anyhow!(what)).hint(
+            "type more of the id (`neuraxis sessions list`), or add --new to begin a session of this name",
+        ));
+    }
     if !is_somebody_there() {
         Progress::new().notice(&format!("{what}: this begins it"));
         return Ok(());
@@ -230,7 +253,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
     match says_yes(&format!("{what}. Begin it?"))? {
         true => Ok(()),
         false => Err(CommandError::usage(anyhow!("no session was begun"))
-            .hint("`neuraxis sessions list` shows those that there are")),
+            .hint("`neuraxis sessions list` lists your sessions")),
     }
 }
 

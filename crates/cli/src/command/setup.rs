@@ -32,7 +32,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetUp {
-    /// Ask nothing: take what stands first
+    /// Ask nothing: take the first one that is found
     #[arg(long)]
     yes: bool,
 }
@@ -94,7 +94,7 @@ impl SetUp {
         };
         let chosen = usize::checked_sub(number, 1).and_then(|place| several.get(place));
         chosen.ok_or_else(|| {
-            let error = anyhow!("that is none of the numbers from 1 to {}", several.len());
+            let error = anyhow!("that is not a number from 1 to {}", several.len());
             CommandError::usage(error).hint("run `neuraxis setup` again")
         })
     }

@@ -39,7 +39,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {
-    /// Only runs that began since then: an age such as 12h, 7d or 4w, a day such as 2026-11-01, or `all`
+    /// Only runs that began since then: an age such as 12h, 7d or 4w, a day of yours such as 2026-11-01, or `all`
     #[arg(long, value_name = "WHEN", default_value = USUAL, value_parser = since)]
     since: Since,
 
@@ -61,7 +61,7 @@ fn since(text: &str) -> Result<Since, String> {
         return Ok(Since::Ever);
     }
     if let Ok(day) = text.parse::<Date>() {
-        let begins = day.to_zoned(TimeZone::UTC);
+        let begins = day.to_zoned(TimeZone::system());
         return begins
             .map(|begins| Since::Day(begins.timestamp()))
             .map_err(|_| "there is no such day".to_owned());
@@ -132,9 +132,7 @@ fn in_text(
         let (half, most) = (brief_millis(half), brief_millis(most));
         parts.push(format!("half within {half}, 95 % within {most}"));
     }
-    let since = since.map_or_else(String::new, |since| {
-        format!("since {} UTC: ", moment(since))
-    });
+    let since = since.map_or_else(String::new, |since| format!("since {}: ", moment(since)));
     let line = format!("{since}{}", parts.join(" · "));
     let line = columns.map_or_else(
         || line.clone(),
@@ -142,7 +140,7 @@ fn in_text(
     );
     let mut text = format!("{line}\n");
     let tables = [
-        ("DAY", figures.days(), Unit::Runs),
+        ("DAY (UTC)", figures.days(), Unit::Runs),
         ("MODEL", figures.models(), Unit::Calls),
         ("ROLE", figures.roles(), Unit::Calls),
         ("TOOL", figures.tools(), Unit::ToolCalls),
@@ -236,7 +234,7 @@ mod tests {
         let Ok(Since::Day(day)) = since("2026-11-01") else {
             panic!("a day")
         };
-        assert_eq!(day.to_string(), "2026-11-01T00:00:00Z");
+        assert_eq!(moment(day), "2026-11-01 00:00:00", "the reader's own day");
         for wrong in ["", "yesterday", "2026-13-01", "-3d", "7"] {
             let error = since(wrong).unwrap_err();
             assert!(error.contains("such as 7d"), "{wrong}: {error}");

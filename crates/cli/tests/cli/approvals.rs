@@ -114,7 +114,7 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
     assert!(text.contains(&id) && text.contains(call), "{text}");
 
     let shown = run(&machine, &["approvals", "show", &id]).stdout_of(0);
-    let time = regex::Regex::new("expires: [0-9]{4}-[^ ]+Z\n").unwrap();
+    let time = regex::Regex::new("expires: [0-9]{4}-[-0-9]+ [0-9:]+\n").unwrap();
     insta::assert_snapshot!(without_names(&time.replace(&shown, "expires: TIME\n")));
 
     let name = list[0]["question"].as_str().unwrap();
@@ -145,7 +145,7 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
     assert!(list[0]["expires_at"].is_string(), "{list:?}");
     for tell in [&["approvals", "list"][..], &["approvals", "show", &id]] {
         let told = run(&machine, tell).stdout_of(0);
-        assert!(told.contains("expired: at 2"), "{told}");
+        assert!(told.contains("expired: 2"), "{told}");
     }
 
     let name = question(&machine, &id);

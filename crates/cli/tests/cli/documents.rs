@@ -1,110 +1,260 @@
-//! The commands that README and documents show: each is run as it stands, on a machine without a model, and none of them is
-//! wrong usage.
+//! What README and documents show, used as it stands: every command for a shell is run on a machine of its own document, and
+//! has to end with code 0 but where the table here says otherwise; every block of TOML is a configuration.
+//!
+//! Commands of the server are run by the tests of `neuraxis-server`. Rust is compiled by those of the crate `neuraxis`.
 
-use std::fs;
 use std::path::Path;
+use std::process::Command;
+
+use neuraxis_testkit::documents::{Block, Ran, blocks, run_all};
 
 use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
 
-/// The documents whose commands are run, each in order on a machine of its own.
-const DOCUMENTS: [&str; 5] = [
-    "README.md",
+/// What is expected of a command instead of code 0.
+#[derive(Debug, Clone, Copy)]
+enum Instead {
+    /// This code.
+    Exits(i32),
+    /// It is not run, for this reason.
+    IsNotRun(&'static str),
+}
+use Instead::{Exits, IsNotRun};
+
+const PERSON: Instead = IsNotRun("a person at a terminal is asked");
+const NETWORK: Instead = IsNotRun("it reaches the network");
+const WORKSPACE: Instead = IsNotRun("it builds the workspace");
+const OTHERS: Instead = IsNotRun("it starts somebody else's service");
+/// There is no model on the machine of this document.
+const NO_MODEL: Instead = Exits(6);
+
+/// Commands, by how they begin, that do not end with code 0.
+const EXCEPTIONS: [(&str, &str, Instead); 15] = [
+    (
+        "README.md",
+        "neuraxis() {",
+        IsNotRun("it builds the program that is there"),
+    ),
+    ("README.md", "git log -3 | neuraxis", NO_MODEL),
+    ("README.md", "neuraxis -f README.md", NO_MODEL),
+    ("README.md", "neuraxis ask \"${store[@]}\"", Exits(5)),
+    ("README.md", "neuraxis trust add", Exits(2)),
+    ("README.md", "cargo xtask", WORKSPACE),
+    ("README.md", "cargo run -p neuraxis --example", WORKSPACE),
+    (
+        "docs/evals.md",
+        "neuraxis eval evals.toml --set",
+        IsNotRun("it takes another model"),
+    ),
+    (
+        "docs/mcp.md",
+        "neuraxis mcp add",
+        IsNotRun("a package is fetched"),
+    ),
+    (
+        "docs/mcp.md",
+        "neuraxis mcp test",
+        IsNotRun("its server is in that package"),
+    ),
+    ("docs/observability.md", "podman ", OTHERS),
+    ("docs/performance.md", "cargo ", WORKSPACE),
+    (
+        "docs/pipes.md",
+        "neuraxis -m anthropic",
+        IsNotRun("it takes a key of Anthropic"),
+    ),
+    ("docs/web.md", "neuraxis tools call web_fetch", NETWORK),
+    ("docs/policy.md", "neuraxis trust add", PERSON),
+];
+
+/// Documents whose commands are about what a model says.
+const WITH_MODEL: [&str; 7] = [
+    "docs/answers.md",
+    "docs/evals.md",
+    "docs/long-results.md",
+    "docs/mcp.md",
+    "docs/observability.md",
     "docs/pipes.md",
-    "docs/models.md",
-    "docs/sessions.md",
-    "docs/chat.md",
+    "docs/runs.md",
 ];
 
-/// What commands begin with that are not run here, and why: a person talks, a package is fetched, a key is needed, something
-/// else was run before than these documents say, or it is no command of ours.
-const ELSEWHERE: [&str; 13] = [
-    "neuraxis chat",                                     // a person types
-    "neuraxis mcp",                                      // npx fetches a server
-    "neuraxis -m gpt",                                   // a key
-    "neuraxis -m anthropic",                             // a key
-    "neuraxis -m coding",                                // a model for the role
-    "neuraxis \"What is wrong here?\"",                  // an image
-    "neuraxis approvals", // RUN and QUESTION stand for what a run says
-    "neuraxis sessions verify trip --expect", // HEAD stands for a hash
-    "neuraxis ask --session 0199f3a1", // an id of somebody's machine
-    "neuraxis runs show 0199f3a2", // an id of somebody's machine
-    "neuraxis runs fork RUN --at-turn 0 --model coding", // a model for the role
-    "neuraxis runs fork RUN --at-turn 1", // goes on where another answer follows
-    "neuraxis() {",
-];
+/// What the surroundings of a document give before its first command.
+const PRELUDE: &str = r#"
+neuraxis() { "$NEURAXIS" "$@"; }
+git init -q . && git config user.name t && git config user.email t@example.com
+git add README.md && git commit -q -m "The first words" && printf 'more\n' >> README.md
+neuraxis ask --session begun "What time is it?" >/dev/null 2>&1
+"#;
 
-fn document(name: &str) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(name);
-    fs::read_to_string(file).unwrap()
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the lines of the blocks for a shell that call our program, those that go on in the next one as one.
-fn commands(text: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut is_shell = false;
-    let mut begun = String::new();
-    for line in text.lines() {
-        match line.trim_start().strip_prefix("```") {
-            Some(language) => is_shell = !is_shell && matches!(language, "sh" | "bash" | "console"),
-            None if is_shell => match line.strip_suffix('\\') {
-                Some(more) => begun.push_str(more),
-                None => {
-                    begun.push_str(line);
-                    commands.push(std::mem::take(&mut begun));
-                }
-            },
-            None => {}
-        }
-    }
-    let is_ours = |line: &String| {
-        let mut words = line.split("| ").chain(line.split("&& "));
-        words.any(|part| part.starts_with("neuraxis "))
-    };
-    commands.retain(is_ours);
-    commands
+/// Tells whether a block is run by the tests of the server.
+fn is_of_server(block: &Block) -> bool {
+    ["neuraxis-server", "127.0.0.1:8787"]
+        .iter()
+        .any(|word| block.text.contains(word))
 }
 
-fn is_elsewhere(command: &str) -> bool {
-    let mut parts = command.split("| ");
-    parts.any(|part| ELSEWHERE.iter().any(|begin| part.starts_with(begin)))
+fn exception(document: &str, command: &str) -> Option<usize> {
+    EXCEPTIONS
+        .iter()
+        .position(|(of, begins, _)| *of == document && command.starts_with(begins))
 }
 
-/// Runs a command in a shell that knows our program by its name.
-fn run(machine: &Machine, command: &str) -> Done {
-    let command = command
+/// Puts what a run says of itself where a document has a word for it.
+fn filled_in(command: &str) -> String {
+    let question =
+        r#"$(neuraxis approvals "${store[@]}" list --format json | jq -r '.[0].question')"#;
+    let head = "$(neuraxis sessions verify trip --format json | jq -r '.[0].head')";
+    command
+        .replace("cargo run -p neuraxis-cli --", "neuraxis")
         .replace(" RUN", " last")
-        .replace("\"${store[@]}\"", "");
-    let script = format!("neuraxis() {{ \"$0\" \"$@\"; }}\n{command}");
-    machine.shell(&script).output().unwrap().into()
+        .replace("0199f3a1", "last")
+        .replace("0199f3a2", "last")
+        .replace("QUESTION ", &format!("{question} "))
+        .replace("expect HEAD", &format!("expect {head}"))
+}
+
+fn machine_of(document: &str, model: &Scripted) -> Machine {
+    let machine = if WITH_MODEL.contains(&document) {
+        model.machine_with_roles()
+    } else {
+        Machine::new()
+    };
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    machine
+        .with_file("README.md", readme)
+        .with_file("main.rs", "fn main() {}\n")
+        .with_file("error.log", "it failed\n")
+        .with_file("screenshot.png", PNG)
+        .with_file("place.json", PLACE)
+        .with_file("evals.toml", EVALS)
+        .with_file("team-policy.toml", "[rules.none]\nanswer = \"deny\"\ntools = [\"run_command\"]\n")
+        .with_file("policy-cases.toml", "[[case]]\nmode = \"moderate\"\nchannel = \"chat\"\ntool = \"current_time\"\nexpect = \"allow\"\n")
+}
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
+const PLACE: &str = r#"{"title":"Place","type":"object","required":["city"],"properties":{"city":{"type":"string"}}}"#;
+const EVALS: &str = "[[case]]\nname = \"it answers\"\nmessage = \"What time is it?\"\nchecks = [{ max_turns = 3 }]\n";
+
+fn run(document: &str, commands: &[String]) -> Vec<Ran> {
+    let model = Scripted::start(std::iter::repeat_n(
+        Turn::Says(&[r#"{"city":"Delft"}"#]),
+        200,
+    ));
+    let machine = machine_of(document, &model);
+    let ours = machine.command([""; 0]);
+    let mut shell = Command::new("bash");
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+        .env("NEURAXIS", ours.get_program())
+        .env("MY_KEY", "k")
+        .env("NEURAXIS_MODELS__CODING__PROVIDER", "offline")
+        .current_dir(machine.path(""));
+    if WITH_MODEL.contains(&document) {
+        shell.env_remove("NEURAXIS_MODELS__CODING__PROVIDER");
+    }
+    let commands: Vec<String> = commands.iter().map(|it| filled_in(it)).collect();
+    run_all(&mut shell, PRELUDE, &commands, machine.root()).unwrap()
 }
 
 #[test]
-fn the_commands_of_the_documents_run_as_they_stand() {
-    for name in DOCUMENTS {
-        let machine = Machine::new()
-            .with_file("README.md", document("README.md"))
-            .with_file("main.rs", "fn main() {}\n")
-            .with_file("error.log", "it failed\n");
-        let mut count = 0;
-        for command in commands(&document(name)) {
-            if is_elsewhere(&command) {
-                continue;
-            }
-            count += 1;
-            let done = run(&machine, &command);
-            let is_wrong =
-                done.code == Some(2) && !done.stderr.contains("is your own configuration");
-            let is_missing =
-                command.contains("neuraxis trust add") && done.stderr.contains("there is no");
-            assert!(!is_wrong || is_missing, "{name}: {command}: {done:?}");
-            assert!(
-                !done.stderr.contains("panicked"),
-                "{name}: {command}: {done:?}"
-            );
+fn every_command_of_the_documents_ends_with_the_code_that_is_expected() {
+    let blocks = blocks(&root()).unwrap();
+    let ours = || blocks.iter().filter(|block| !is_of_server(block));
+    let mut documents: Vec<&str> = ours().map(|block| block.document.as_str()).collect();
+    documents.dedup();
+    let mut used = [false; EXCEPTIONS.len()];
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for document in documents {
+        let of_document = ours().filter(|block| block.document == document);
+        let mut commands: Vec<String> = of_document.flat_map(Block::commands).collect();
+        commands.retain(|command| {
+            let place = exception(document, command);
+            used[place.unwrap_or(0)] |= place.is_some();
+            !place.is_some_and(|place| matches!(EXCEPTIONS[place].2, IsNotRun(_)))
+        });
+        if commands.is_empty() {
+            continue;
         }
-        let expected = if name == "docs/chat.md" { 0 } else { 3 };
-        assert!(count >= expected, "{name} shows {count} commands");
+        for (command, ran) in commands.iter().zip(run(document, &commands)) {
+            count += 1;
+            let expected = match exception(document, command).map(|place| EXCEPTIONS[place].2) {
+                Some(Exits(code)) => code,
+                _ => 0,
+            };
+            if ran.code != expected || ran.stderr.contains("panicked") {
+                wrong.push(format!(
+                    "{document}: {command}: expected {expected}: {ran:?}"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(count > 60, "{count} commands were run");
+    let unused: Vec<_> = EXCEPTIONS
+        .iter()
+        .zip(used)
+        .filter(|(_, used)| !used)
+        .collect();
+    assert!(unused.is_empty(), "no document has these: {unused:?}");
+}
+
+/// Blocks that are no configuration by themselves, by a word in them, and what tests them.
+const NO_CONFIGURATION: [(&str, &str); 1] = [(
+    "[[case]]",
+    "cases of a policy or an eval, which the tests of each run",
+)];
+
+#[test]
+fn every_block_of_toml_is_a_configuration() {
+    let mut count = 0;
+    for block in blocks(&root()).unwrap() {
+        let is_other = NO_CONFIGURATION
+            .iter()
+            .any(|(word, _)| block.text.contains(word));
+        if block.language != "toml" || is_other {
+            continue;
+        }
+        count += 1;
+        let machine = Machine::new().with_file("block.toml", &block.text);
+        let done: Done = machine
+            .command(["config", "show", "--config", "block.toml"])
+            .output()
+            .unwrap()
+            .into();
+        let place = format!("{}:{}", block.document, block.line);
+        assert_eq!(done.code, Some(0), "{place}: {done:?}");
+    }
+    assert!(count > 15, "{count} blocks");
+}
+
+/// The front page of the crate `neuraxis` is compiled and run with its tests, and so are the pages that its source names.
+#[test]
+fn the_program_of_the_readme_is_that_of_the_front_page_and_every_page_with_rust_is_compiled() {
+    let source = std::fs::read_to_string(root().join("crates/neuraxis/src/lib.rs")).unwrap();
+    let front = source.lines().filter_map(|line| line.strip_prefix("//!"));
+    let shown = front.filter(|line| !line.starts_with(" # "));
+    let shown: String = shown
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect();
+    for block in blocks(&root()).unwrap() {
+        let kind = block.language.split(',').next().unwrap_or_default();
+        if kind != "rust" || block.language.contains("ignore") {
+            continue;
+        }
+        let is_compiled = match block.document.as_str() {
+            "README.md" => shown.contains(&block.text),
+            page => source.contains(&format!("include_str!(\"../../../{page}\")")),
+        };
+        assert!(is_compiled, "{}:{}", block.document, block.line);
     }
 }

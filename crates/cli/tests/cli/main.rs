@@ -16,6 +16,7 @@ mod channels;
 mod chat;
 mod config;
 mod diagnosis;
+#[cfg(unix)]
 mod documents;
 mod eval;
 mod everyday;
@@ -37,6 +38,7 @@ mod mcp_own_client;
 mod mcp_pins;
 mod mcp_serve;
 mod model_faults;
+mod no_answer;
 #[cfg(target_os = "linux")]
 mod no_sandbox;
 #[cfg(unix)]
@@ -46,6 +48,7 @@ mod plan;
 mod policy;
 mod project;
 mod promises;
+mod prompts;
 mod provider;
 mod providers;
 mod real_model;

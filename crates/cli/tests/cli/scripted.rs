@@ -72,6 +72,19 @@ impl Scripted {
         Machine::new().with_file("neuraxis.toml", text)
     }
 
+    /// Returns a machine on which it serves the usual roles.
+    pub(crate) fn machine_with_roles(&self) -> Machine {
+        let port = self.port;
+        let role = |name: &str| {
+            format!(
+                "[models.{name}]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\n\
+                 base_url = 'http://127.0.0.1:{port}/v1'\napi_key_env = 'MY_KEY'\n"
+            )
+        };
+        let text: String = ["reasoning", "coding"].map(role).concat();
+        Machine::new().with_file("neuraxis.toml", text)
+    }
+
     /// Returns its address.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)

@@ -107,7 +107,7 @@ fn where_no_search_is_configured_there_is_no_tool_and_the_doctor_says_how_to_add
     for part in [
         "none is configured, so that there is no tool web_search",
         "web.search.provider",
-        "docs/web.md",
+        "neuraxis help web",
     ] {
         assert!(doctor.stdout.contains(part), "{part}: {}", doctor.stdout);
     }

@@ -408,6 +408,12 @@ pub struct Warning {
     pub message: String,
 }
 
+impl Warning {
+    /// The code of: a tool failed, and the model went on without it. It tells who looks into a run something, and somebody who
+    /// reads its answer nothing.
+    pub const TOOL_NOT_RETRIED: &'static str = "tool_not_retried";
+}
+
 /// A person has to decide about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -66,6 +66,9 @@ pub(super) struct Agent {
     pub(super) notes: Vec<(PromptReason, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
+    /// Whether the compaction that its spec orders was looked at.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_compacted: bool,
     /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer. While
     /// a hook is asked about a text: how it ends if that stands.
     pub(super) ending: Option<(FinishReason, String)>,
@@ -217,6 +220,7 @@ impl Agent {
             forced: None,
             notes: Vec::new(),
             futile_compactions: 0,
+            has_compacted: false,
             ending: None,
             closing: None,
             taint: Taint::default(),

@@ -50,7 +50,9 @@ impl AgentTurn<'_> {
         let summary = format!("{SUMMARY_HEADING}{text}");
         if text.is_empty() || self.agent.gauge.tokens_of_user(&summary) >= plan.tokens {
             self.agent.futile_compactions = self.agent.futile_compactions.saturating_add(1);
-            self.trim(plan, None);
+            if !plan.only_summed_up {
+                self.trim(plan, None);
+            }
         } else {
             let text = text.to_owned();
             let summed = RecordBody::Summary(Box::new(Summarized { text }));

@@ -15,6 +15,7 @@ use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
+use crate::input::is_false;
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::profile::Compaction;
@@ -38,6 +39,9 @@ pub(super) struct TrimPlan {
     pub(super) shortened: Vec<ToolCallId>,
     /// How many tokens that is estimated to be.
     pub(super) tokens: u64,
+    /// Whether all of it stays where no summary can take its place: somebody ordered the compaction of what fits.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) only_summed_up: bool,
 }
 
 impl TrimPlan {
@@ -57,6 +61,14 @@ impl AgentTurn<'_> {
     /// Makes room before a model call, if the conversation is about to outgrow the context: by a compaction first, or by
     /// leaving out what no longer fits.
     pub(super) fn make_room(&mut self, planned: PlannedCall) -> Result<Next, InputError> {
+        if let Some(plan) = self.ordered_compaction() {
+            let role = match &self.spec.profile.compaction {
+                Compaction::Summarize { role } => role.clone(),
+                Compaction::Drop => planned.role.clone(),
+            };
+            let summary = PlannedCall::new(Purpose::Compaction, role, OfferedTools::None);
+            return self.call_model(summary, Some(Box::new((plan, planned))));
+        }
         let Some(plan) = self.agent.plan_before_call(self.spec) else {
             return Ok(Next::CallAtOnce(planned));
         };
@@ -75,6 +87,17 @@ impl AgentTurn<'_> {
                 Ok(Next::CallAtOnce(planned))
             }
         }
+    }
+
+    /// Plans the compaction that the spec orders, once, where there is something to sum up and the budget pays for it.
+    fn ordered_compaction(&mut self) -> Option<TrimPlan> {
+        if !self.spec.compact_first || self.agent.has_compacted {
+            return None;
+        }
+        self.agent.has_compacted = true;
+        let mut plan = self.agent.plan(u64::MAX);
+        plan.only_summed_up = true;
+        (!plan.removed.is_empty() && self.budgets().short_of(2).is_none()).then_some(plan)
     }
 
     /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.

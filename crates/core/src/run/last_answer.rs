@@ -62,9 +62,7 @@ impl Limit {
             Self::Budget(BudgetKind::UnknownTools) => {
                 "the maximum number of calls to unknown tools"
             }
-            Self::Budget(BudgetKind::RepeatedCalls) => {
-                "the maximum number of times the same call is made"
-            }
+            Self::Budget(BudgetKind::RepeatedCalls) => "the limit on repeating the same call",
             Self::Budget(BudgetKind::Log) => "the limit on what a run may record",
         }
     }

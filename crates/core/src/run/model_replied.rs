@@ -16,7 +16,7 @@ use crate::log::{ReplySource, Unrecorded};
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::{Hook, NoCalls};
-use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded};
+use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded, Warning};
 use crate::reply::{Reply, ReplyFinish};
 use crate::spec::AgentSpec;
 use crate::transcript::PrefixDigest;
@@ -162,7 +162,7 @@ impl AgentTurn<'_> {
             "failed last turn and was not tried again: {}",
             names.join(", ")
         );
-        self.warn("tool_not_retried", message);
+        self.warn(Warning::TOOL_NOT_RETRIED, message);
     }
 
     /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.

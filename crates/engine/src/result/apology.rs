@@ -128,6 +128,7 @@ fn advice(error: &LlmError) -> String {
         LlmErrorKind::BadRequest => {
             "check the base_url and the other settings of this model, or put the request in other words"
         }
+        LlmErrorKind::NotRecorded => "ask what was recorded, or make another recording",
         LlmErrorKind::Cancelled => "ask again if you still want an answer",
         _ => "try again in a moment",
     }
@@ -217,6 +218,10 @@ mod tests {
             (
                 Kind::BadRequest,
                 "the provider refuses the request; check the base_url and the other settings of this model, or put the request in other words",
+            ),
+            (
+                Kind::NotRecorded,
+                "the recording has no answer to this request; ask what was recorded, or make another recording",
             ),
             (
                 Kind::Cancelled,

@@ -12,7 +12,7 @@ use neuraxis_ports::{Session, StoreError, UsageOf};
 
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
-use crate::request::{RequestError, UserRequest};
+use crate::request::{Earlier, RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
 #[derive(Debug, Clone, Copy, Default)]
@@ -251,6 +251,7 @@ impl Runs {
         spec.agent_limits = engine.agent_limits(decision.agent_limits);
         let own_answer = engine.answers.get(name);
         spec.decision = Some(Arc::clone(&decision));
+        spec.root.compact_first = request.earlier == Earlier::SummedUp;
         request.join_terms(&mut spec);
         if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);

@@ -97,7 +97,7 @@ pub enum ArchiveFault {
         most: u64,
     },
     /// It is not one of the lines that there are.
-    #[error("it is no line of an exported session: {0}")]
+    #[error("it is not a line of an exported session: {0}")]
     Unknown(serde_json::Error),
     /// It was written by a version that writes otherwise.
     #[error("it has format {found}; this version reads format {ours}")]

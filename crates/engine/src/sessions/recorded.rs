@@ -102,7 +102,7 @@ fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
     }
     let withheld = started.spec.withheld()?;
     Some(format!(
-        "the data policy withheld {withheld}: a hash stands in its place, and nothing can be made of a hash"
+        "the data policy withheld {withheld}: a hash is in its place, and nothing can be made of a hash"
     ))
 }
 
@@ -119,7 +119,7 @@ pub enum LogFileError {
         source: io::Error,
     },
     /// A line is none that such a file has.
-    #[error("line {line} is no record")]
+    #[error("line {line} is not a record")]
     Line {
         /// Which line, from 1.
         line: u64,

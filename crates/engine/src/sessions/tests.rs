@@ -87,8 +87,8 @@ async fn what_is_no_archive_is_refused_by_its_line() {
     );
     let last = one.lines().last().unwrap();
     assert_eq!(told(last), "line 1: a session had to come here");
-    assert!(told("hello").starts_with("line 1: it is no line of an exported session"));
-    assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is no line"));
+    assert!(told("hello").starts_with("line 1: it is not a line of an exported session"));
+    assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is not a line"));
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
     first.assert_valid(RunStatus::Failed);
     let degraded = warnings(&first.result);
     let degraded = degraded.iter().find(|(_, error)| error == "role_degraded");
-    let told = "role reasoning is degraded until 1970-01-01T00:00:31Z: its model did not answer in time 3 times";
+    let told = "role reasoning is degraded for 30 s: its model did not answer in time 3 times";
     assert_eq!(degraded.map(|(text, _)| text.as_str()), Some(told));
     assert_eq!(orchestrator.degraded_roles()[0].role, Role::REASONING);
 

@@ -17,6 +17,8 @@ mod busy;
 mod client_tools;
 mod cors;
 mod deploy_files;
+#[cfg(unix)]
+mod documents;
 mod endings;
 mod fork;
 mod framing;

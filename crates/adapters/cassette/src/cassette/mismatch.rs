@@ -43,7 +43,7 @@ pub(super) fn error(
             format!("{file}: no recording of this request; {difference}")
         }
     };
-    LlmError::new(LlmErrorKind::BadRequest, message)
+    LlmError::new(LlmErrorKind::NotRecorded, message)
 }
 
 fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> String {

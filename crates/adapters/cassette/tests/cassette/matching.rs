@@ -83,7 +83,7 @@ async fn a_strict_replay_plays_each_recording_once_and_all() {
         .respond(&request("one"), &call_context())
         .await
         .unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert_eq!(error.kind, LlmErrorKind::NotRecorded);
     assert!(
         error
             .message
@@ -171,7 +171,7 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
         .respond(&say("What is down?"), &call_context())
         .await
         .unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert_eq!(error.kind, LlmErrorKind::NotRecorded);
     assert!(!error.is_retryable());
     let message = error
         .message

@@ -1,9 +1,9 @@
 //! Which tools are called, and with which arguments.
 
-use neuraxis_core::{LlmErrorKind, ToolChoice, ToolSpec};
+use neuraxis_core::{LlmErrorKind, Message, Part, ToolChoice, ToolSpec};
 use neuraxis_offline::OfflineModel;
 use neuraxis_ports::LlmClient;
-use neuraxis_testkit::{call_context, request};
+use neuraxis_testkit::{call_context, request, request_of};
 
 use crate::ask::{all, asking, current_time, files, notes, respond, shown, table, tool};
 
@@ -154,4 +154,51 @@ async fn a_huge_message_is_answered_at_once() {
         let reply = respond(&asking(&part.repeat(1_000_000), all())).await;
         assert!(reply.text().len() < 10_000);
     }
+}
+
+#[tokio::test]
+async fn a_question_that_goes_on_is_about_what_the_last_one_was_about() {
+    let conversation = |last: &str| {
+        let mut request = request_of([
+            Message::user("What time is it in Asia/Tokyo?"),
+            Message::assistant("It is noon."),
+            Message::user("And in Europe/Berlin?"),
+            Message::assistant("It is morning."),
+            Message::user(last),
+        ]);
+        request.tools = all().into();
+        request
+    };
+    let asked = respond(&conversation("And in New York?")).await;
+    assert_eq!(shown(&asked), r#"current_time {"time_zone":"New York"}"#);
+    for other in ["In New York?", "Andes in New York?"] {
+        let asked = respond(&conversation(other)).await;
+        assert!(OfflineModel::is_no_answer(&asked), "{other}: {asked:?}");
+    }
+    let first = respond(&asking("And in New York?", all())).await;
+    assert!(OfflineModel::is_no_answer(&first));
+}
+
+#[tokio::test]
+async fn a_reply_that_only_says_how_to_get_a_model_is_told_apart_from_an_answer() {
+    let told = respond(&asking("Write me a poem.", all())).await;
+    assert!(OfflineModel::is_no_answer(&told));
+    assert!(told.text().contains("export OPENAI_API_KEY="));
+    let called = respond(&asking("What time is it?", all())).await;
+    assert!(!OfflineModel::is_no_answer(&called));
+}
+
+#[tokio::test]
+async fn what_goes_with_a_question_asks_for_nothing() {
+    let mut request = asking("What changed?", all());
+    request.messages = [Message::User {
+        parts: vec![
+            Part::text("What changed?"),
+            Part::text("Date: today, and how is the CPU?"),
+        ],
+    }]
+    .into_iter()
+    .collect();
+    let told = respond(&request).await;
+    assert!(OfflineModel::is_no_answer(&told), "{told:?}");
 }

@@ -13,6 +13,7 @@ use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::quantities::moment;
 use crate::wrap::broken;
 
 /// Which call is meant.
@@ -103,8 +104,8 @@ pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {
 pub(super) fn expiry(waiting: &WaitingApproval) -> String {
     let expired = waiting.expired_by(SystemClock.now());
     match (waiting.request.expires_at, expired) {
-        (_, Some(at)) => format!("expired: at {at}, it will not be run\n"),
-        (Some(at), None) => format!("expires: {at}\n"),
+        (_, Some(at)) => format!("expired: {}; it will not run\n", moment(at)),
+        (Some(at), None) => format!("expires: {}\n", moment(at)),
         (None, None) => String::new(),
     }
 }
@@ -113,7 +114,7 @@ pub(super) fn expiry(waiting: &WaitingApproval) -> String {
 pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> String {
     let line = |line: String| broken(&line, columns, "    ");
     let asked = &waiting.request;
-    let (session, since) = (&waiting.session_id, waiting.requested_at);
+    let (session, since) = (&waiting.session_id, moment(waiting.requested_at));
     let indented = |line: String| match line.is_empty() {
         true => line,
         false => format!("  {line}"),

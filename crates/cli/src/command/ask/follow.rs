@@ -5,10 +5,12 @@ use std::sync::Arc;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
 use neuraxis::engine::NoResult;
-use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
+use neuraxis::offline::OfflineModel;
+use neuraxis::ports::LlmClient;
+use neuraxis::{Events, FinishReason, OrchestratorResult, Role, RunHandle, RunStatus};
 use neuraxis_app::App;
 
-use super::outcome::{Outcome, what_to_do};
+use super::outcome::{Outcome, Served, what_to_do};
 use super::view::View;
 use super::{Attended, schema, waiting};
 use crate::error::CommandError;
@@ -17,6 +19,9 @@ use crate::progress::Progress;
 
 /// What a user is told of an answer without a word.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
+
+/// What a user is told where nothing could answer.
+const NOTHING_SERVED: &str = "there is no answer: this takes a language model";
 
 /// Shows a run up to its end, which Ctrl-C brings about.
 pub(in crate::command) async fn watch(
@@ -51,11 +56,12 @@ pub(in crate::command) fn unless_turned_away(
 /// Shows a run up to its end, asks whoever sits here, and says how it went.
 pub(in crate::command) async fn show(
     app: &App,
-    mut view: View,
+    view: View,
     (handle, events): (&RunHandle, Events),
     attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
+    let mut view = view.holding_back(served_by_rules(app));
     let tools = app.orchestrator.tools();
     let asking = (&mut attended.prompter, &tools);
     if let Err(error) = view.follow(handle, events, asking, interrupt).await {
@@ -84,6 +90,14 @@ pub(in crate::command) async fn show(
     verdict(&result, &outcome, interrupt, &records, |failure| {
         view.has_reported(failure)
     })
+}
+
+/// Returns the roles that no model serves, but the rules that stand in for one.
+pub(in crate::command) fn served_by_rules(app: &App) -> Vec<Role> {
+    let rules = OfflineModel::new().info().model.provider;
+    let models = app.orchestrator.models();
+    let by_rules = models.filter(|(_, info)| info.model.provider == rules);
+    by_rules.map(|(role, _)| role.clone()).collect()
 }
 
 /// Says that a run was left without an end.
@@ -153,6 +167,10 @@ pub(super) fn verdict(
                     .hint("put the request in other words, or let another model answer: -m MODEL (`neuraxis models` lists them)")),
             };
         };
+        if outcome.served == Served::ByNothing {
+            let error = anyhow::anyhow!(instead).context(NOTHING_SERVED);
+            return Err(CommandError::no_answer(error));
+        }
         let error = anyhow::anyhow!(instead);
         let at_limit =
             |reason: &FinishReason| reason.ends_at_a_limit() || *reason == FinishReason::Length;

@@ -6,7 +6,9 @@ use anyhow::{Context, anyhow};
 use neuraxis::core::Part;
 use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
 
+use crate::command::chat::is_chat_command;
 use crate::error::CommandError;
+use crate::harmless::one_line;
 use crate::piped;
 
 /// The most bytes of a question that is read from standard input.
@@ -32,14 +34,33 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
             Err(CommandError::usage(anyhow!("there is no question")).hint(HINT))
         }
         [] => of_input(),
+        words if is_chat_command(&words.join(" ")) => Err(of_the_chat(&words.join(" "))),
         words => Ok(Question {
             text: words.join(" "),
-            piped: match piped::is_piped() {
-                true => data(&piped::read(PIPED, MAX_MEDIA_BYTES)?)?,
-                false => None,
-            },
+            piped: piped_in()?,
         }),
     }
+}
+
+/// Returns what goes with a prompt that is asked by its name: its text is known once the configuration is.
+pub(super) fn beside_a_prompt() -> Result<Question, CommandError> {
+    Ok(Question {
+        text: String::new(),
+        piped: piped_in()?,
+    })
+}
+
+fn piped_in() -> Result<Option<Part>, CommandError> {
+    match piped::is_piped() {
+        true => data(&piped::read(PIPED, MAX_MEDIA_BYTES)?),
+        false => Ok(None),
+    }
+}
+
+fn of_the_chat(text: &str) -> CommandError {
+    let text = one_line(text);
+    let error = anyhow!("{text} is a command of the chat, and no question");
+    CommandError::usage(error).hint("type it in `neuraxis chat`")
 }
 
 fn of_input() -> Result<Question, CommandError> {
@@ -58,7 +79,7 @@ fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let part = attachment(PIPED, bytes).context("what stands on standard input cannot be sent");
+    let part = attachment(PIPED, bytes).context("what was piped in cannot be sent");
     part.map(Some)
         .map_err(|error| CommandError::usage(error).hint(super::attach::HINT))
 }

@@ -8,6 +8,7 @@ use neuraxis::core::log::RunView;
 use neuraxis::core::{
     AgentId, FinishReason, LlmErrorKind, Purpose, Record, RecordBody, is_last_answer,
 };
+use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
 
 /// What a run came to.
@@ -17,6 +18,17 @@ pub(super) struct Outcome {
     pub(super) said: String,
     /// What the user is told in place of an answer.
     pub(super) instead: Option<String>,
+    /// Whether a model was there to answer.
+    pub(super) served: Served,
+}
+
+/// Whether a model was there to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// One was, or rules found something to do.
+    Yes,
+    /// None was, and no rule fitted.
+    ByNothing,
 }
 
 impl Outcome {
@@ -28,9 +40,17 @@ impl Outcome {
         let whole = |said: &str| Self {
             said: said.to_owned(),
             instead: None,
+            served: Served::Yes,
         };
         if result.answer.is_some() || result.status == RunStatus::Waiting {
             return whole(reply);
+        }
+        if is_no_answer(records) {
+            return Self {
+                said: String::new(),
+                instead: Some(content.trim().to_owned()),
+                served: Served::ByNothing,
+            };
         }
         let at_a_limit = result.finish_reason.as_ref();
         let at_a_limit = at_a_limit.is_some_and(FinishReason::ends_at_a_limit);
@@ -38,6 +58,7 @@ impl Outcome {
             return Self {
                 said: String::new(),
                 instead: Some(reply.trim().to_owned()),
+                served: Served::Yes,
             };
         }
         match reply.strip_prefix(content).map(str::trim) {
@@ -45,9 +66,23 @@ impl Outcome {
             Some(notice) => Self {
                 said: content.to_owned(),
                 instead: Some(notice.to_owned()),
+                served: Served::Yes,
             },
         }
     }
+}
+
+/// Tells whether what the agent said last is that no rule fitted, and no model was there.
+fn is_no_answer(records: &[Arc<Record>]) -> bool {
+    let mut of_root = records.iter().rev();
+    let said = of_root.find_map(|record| match &record.body {
+        RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => match call.purpose {
+            Purpose::Turn | Purpose::LastAnswer => Some(&call.reply),
+            _ => None,
+        },
+        _ => None,
+    });
+    said.is_some_and(|reply| OfflineModel::is_no_answer(reply))
 }
 
 /// Tells whether the agent that answers said anything that a limit leaves as its answer.
@@ -82,6 +117,7 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
             | LlmErrorKind::InvalidResponse
             | LlmErrorKind::BadRequest,
         ) => "`neuraxis doctor` checks the models and says how to fix what it finds",
-        _ => "`neuraxis ask --format events …` shows every step",
+        Some(LlmErrorKind::NotRecorded) => "record it anew with --record, or ask what was recorded",
+        _ => "ask again with --format events to see every step",
     }
 }

@@ -11,12 +11,13 @@ use neuraxis::core::log::{checklist, describe};
 use neuraxis::core::{
     AgentId, Cost, JsonText, LimitKind, LimitReachedRecord, LiveBody, LiveEvent, LlmCall,
     LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ReplyPart, ToolResult,
-    ToolSignal,
+    ToolSignal, Warning,
 };
 use neuraxis::{Event, OrchestratorResult};
 
 use super::tail::Tail;
 use crate::call::lines_of;
+use crate::command::help::command_for;
 use crate::detail::Detail;
 use crate::harmless::one_line;
 use crate::progress::Progress;
@@ -176,7 +177,7 @@ impl Reporter {
             // The failures that led to it are told already.
             RecordBody::Warning(warning)
                 if warning.code == ROLE_DEGRADED && self.detail < Detail::Verbose => {}
-            RecordBody::Warning(warning) => self.progress.warn(&warning.message),
+            RecordBody::Warning(warning) => self.warned(warning),
             RecordBody::RoleDowngraded(downgraded) => {
                 let what = describe::downgraded(downgraded);
                 let reason = &downgraded.reason;
@@ -187,8 +188,12 @@ impl Reporter {
             }
             RecordBody::ContextTrimmed(trimmed) => {
                 let messages = describe::trimmed(trimmed);
-                self.progress
-                    .warn(&format!("left out {messages}, so that the rest fits"));
+                match trimmed.summary {
+                    Some(_) => self.progress.notice(&format!("summed up {messages}")),
+                    None => self
+                        .progress
+                        .warn(&format!("left out {messages}, so that the rest fits")),
+                }
             }
             RecordBody::MaxTurnsReached(reached) => {
                 let limit = describe::max_turns(reached);
@@ -196,6 +201,13 @@ impl Reporter {
             }
             RecordBody::LimitReached(reached) => self.limit_reached(reached),
             _ => {}
+        }
+    }
+
+    /// What only says how the model went about it is for who wants to read all of that.
+    fn warned(&self, warning: &Warning) {
+        if warning.code != Warning::TOOL_NOT_RETRIED || self.detail == Detail::Verbose {
+            self.progress.warn(&warning.message);
         }
     }
 
@@ -299,7 +311,11 @@ impl Reporter {
         // What a new plan says stands in its own record.
         let is_plan = matches!(result.signal, Some(ToolSignal::Plan { .. }));
         match self.calls.ended(result, self.detail) {
-            Ended::Refused(what) => self.progress.warn(&what),
+            Ended::Refused(what) => {
+                let shows_rule = command_for(&what).map(|command| format!(" ({command})"));
+                self.progress
+                    .warn(&format!("{what}{}", shows_rule.unwrap_or_default()));
+            }
             Ended::Told { .. } if is_plan => {}
             Ended::Told { line, rows } => self.told(depth, &line, rows),
         }

@@ -26,7 +26,7 @@ pub(in crate::command) struct TapeArguments {
     #[arg(long, requires = "replay")]
     strict: bool,
 
-    /// Whether what the tools return has to be what it was; times and readings never are
+    /// Whether tools have to return what was recorded; times and measurements are never compared
     #[arg(long, value_enum, default_value_t = ToolResults::Ignore, requires = "replay")]
     tool_results: ToolResults,
 }
@@ -45,7 +45,7 @@ enum Speed {
 enum ToolResults {
     /// They have to be the same
     Compare,
-    /// They may be others
+    /// They may differ
     Ignore,
 }
 

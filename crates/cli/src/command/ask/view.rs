@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use neuraxis::core::Seq;
+use neuraxis::core::{RecordBody, Seq};
 use neuraxis::engine::ToolCatalog;
-use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
+use neuraxis::{Event, Events, OrchestratorResult, Role, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Change, PrintedAnswer};
@@ -30,6 +30,8 @@ pub(in crate::command) struct View {
     /// What was recorded before is known already.
     known: Seq,
     text: Shown,
+    /// The roles that rules serve: what they say may turn out to be no answer.
+    by_rules: Vec<Role>,
     began: Instant,
 }
 
@@ -38,6 +40,8 @@ pub(in crate::command) struct View {
 enum Shown {
     /// All of them, as they come.
     AsItComes,
+    /// The answer alone, once it was found to be one.
+    AtTheEnd,
     /// The answer alone, once it was found to be what was asked for.
     Json,
 }
@@ -56,6 +60,7 @@ impl View {
             answer: PrintedAnswer::default(),
             known: Seq(0),
             text: Shown::AsItComes,
+            by_rules: Vec::new(),
         }
     }
 
@@ -68,6 +73,12 @@ impl View {
     /// Tells so much beside the answer.
     pub(in crate::command) fn telling(mut self, detail: Detail) -> Self {
         self.reporter = Reporter::new(detail);
+        self
+    }
+
+    /// Shows nothing of what these roles say before it is known to be an answer: rules serve them, and take no time.
+    pub(super) fn holding_back(mut self, by_rules: Vec<Role>) -> Self {
+        self.by_rules = by_rules;
         self
     }
 
@@ -153,6 +164,7 @@ impl View {
     }
 
     fn show(&mut self, event: &Event) -> io::Result<()> {
+        self.note_who_serves(event);
         let happened = match event {
             Event::Record(record) => record.seq,
             Event::Live(live) => Seq(live.after.0.saturating_add(1)),
@@ -167,6 +179,21 @@ impl View {
                 Ok(())
             }
             Format::Events => self.show_event(event),
+        }
+    }
+
+    /// Holds the text of rules back from where it is known that they serve.
+    fn note_who_serves(&mut self, event: &Event) {
+        let Event::Record(record) = event else {
+            return;
+        };
+        let role = match &record.body {
+            RecordBody::Decision(decision) => &decision.role,
+            RecordBody::RoleDowngraded(downgraded) => &downgraded.to,
+            _ => return,
+        };
+        if self.text == Shown::AsItComes && self.by_rules.contains(role) {
+            self.text = Shown::AtTheEnd;
         }
     }
 

@@ -4,10 +4,11 @@
 use anyhow::anyhow;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{RunId, Seq, Turn};
-use neuraxis::engine::ForkOptions;
+use neuraxis::engine::{Earlier, ForkOptions};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
 
+use super::super::ask::served_by_rules;
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
@@ -37,6 +38,24 @@ impl Conversation {
             last.session
         );
         Ok(self.output.lines(&line)?)
+    }
+
+    /// Has what was said summed up by the model before it is sent the next message. It stays on record as it was said.
+    pub(super) async fn compact(&mut self) -> Result<(), CommandError> {
+        if self.goes_on_from.is_some() {
+            let error = anyhow!("after /undo the next message begins another session");
+            return Err(CommandError::usage(error).hint("send it first, and /compact then"));
+        }
+        self.last_run().await?;
+        let decided = self.app.orchestrator.decide(&self.request("Hello?"))?;
+        let serving = self.role.as_ref().unwrap_or(&decided.role);
+        if served_by_rules(&self.app).contains(serving) {
+            let error = anyhow!("this takes a language model, and none is configured");
+            return Err(CommandError::usage(error).hint("`neuraxis setup` configures one"));
+        }
+        self.earlier = Earlier::SummedUp;
+        let line = "what was said is summed up once you send the next message; /history shows it as it was";
+        Ok(self.output.line(line)?)
     }
 
     /// Asks the last message again, in a new session that branches off before its answer.
@@ -70,6 +89,7 @@ impl Conversation {
         let handle = runs.fork(run, turn, options).await?;
         let events = handle.events();
         self.goes_on_from = None;
+        self.earlier = Earlier::Whole;
         self.session = session;
         Progress::new().done(&format!("session {}", self.session));
         self.show(handle, events, Seq(0)).await
@@ -100,7 +120,7 @@ impl Conversation {
         };
         let Some(last) = last else {
             let error = anyhow!("nothing was said in this session yet");
-            return Err(CommandError::usage(error).hint("/sessions lists those that there are"));
+            return Err(CommandError::usage(error).hint("/sessions lists the sessions there are"));
         };
         if matches!(last.status, RunStatus::Running | RunStatus::Waiting) {
             let error = anyhow!("the last message is not answered yet");

@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::anyhow;
 use neuraxis::brainstem::Outlook;
 use neuraxis::core::AgentName;
+use neuraxis::engine::Earlier;
 use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::ask::attached;
 use super::super::lookup::{self, continued, new_session};
-use super::super::tools;
+use super::super::{prompts, tools};
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash, takes_argument};
 use crate::approve::scope;
@@ -46,9 +47,11 @@ impl Conversation {
             Slash::Resume => self.resume_in(argument).await?,
             Slash::Model => self.model(argument).await?,
             Slash::Sessions => self.sessions().await?,
+            Slash::Prompts => self.output.text(&prompts::listed(&self.loaded))?,
             Slash::History => self.history().await?,
             Slash::Retry => self.retry().await?,
             Slash::Undo => self.undo().await?,
+            Slash::Compact => self.compact().await?,
             Slash::Copy => self.copy().await?,
             Slash::Cost => self.cost().await?,
             Slash::Export => self.export(argument).await?,
@@ -57,6 +60,7 @@ impl Conversation {
             Slash::Reasoning => self.reasoning().await?,
             Slash::New => {
                 self.goes_on_from = None;
+                self.earlier = Earlier::Whole;
                 self.session = new_session()?;
                 self.session(None).await?;
             }
@@ -144,6 +148,7 @@ impl Conversation {
                     .hint(format!("/session {there} goes there all the same")));
             }
             self.goes_on_from = None;
+            self.earlier = Earlier::Whole;
             self.session(None).await?;
         }
         self.resume().await
@@ -237,8 +242,17 @@ impl Conversation {
     async fn session(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
-            self.session = continued(&self.app.orchestrator.sessions(), session).await?;
+            let sessions = self.app.orchestrator.sessions();
+            self.session = continued(&sessions, session).await?;
             self.goes_on_from = None;
+            self.earlier = Earlier::Whole;
+            if sessions.runs(&self.session).await?.is_none() {
+                let line = format!(
+                    "session {} is new: your next message begins it",
+                    self.session
+                );
+                return Ok(self.output.line(&line)?);
+            }
             if self.output.is_terminal() {
                 self.show_last_exchange().await;
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
-use neuraxis::engine::{Brought, RequestError, Taker};
+use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::App;
@@ -12,6 +12,7 @@ use neuraxis_app::App;
 use super::super::ask::{self, Attended, Format, View};
 use super::super::choice;
 use super::super::lease_progress;
+use super::super::prompts;
 use super::slash::{self, Meant};
 use crate::detail::Detail;
 use crate::error::CommandError;
@@ -38,6 +39,8 @@ pub(super) struct Conversation {
     pub(super) role: Option<Role>,
     /// Where the next message goes on from, if that is not the end of the session: the end of this turn of a run.
     pub(super) goes_on_from: Option<(RunId, Turn)>,
+    /// What becomes of what was said before, once the next message is sent.
+    pub(super) earlier: Earlier,
     /// What the project's own files tell the agent.
     pub(super) instructions: Option<String>,
     /// How the configuration is loaded, for another model.
@@ -74,6 +77,7 @@ impl Conversation {
             attachments: Vec::new(),
             role: None,
             goes_on_from: None,
+            earlier: Earlier::Whole,
             instructions: None,
             setup,
             plan: None,
@@ -169,12 +173,18 @@ impl Conversation {
                 Ok(Flow::GoOn)
             }
             Meant::Command(command, argument) => self.obey(command, argument).await,
-            Meant::Unknown { name, nearest } => {
+            Meant::Unknown { name, argument, .. } if prompts::is_kept(&self.loaded, name) => {
+                let words = prompts::words_of(argument);
+                self.say(prompts::filled(&self.loaded, name, &words)?)
+                    .await?;
+                Ok(Flow::GoOn)
+            }
+            Meant::Unknown { name, nearest, .. } => {
                 let error = CommandError::usage(anyhow!("there is no command /{name}"));
                 Err(match nearest {
                     Some(nearest) => error.hint(format!("did you mean /{nearest}?")),
                     None => {
-                        error.hint("/help lists the commands; // begins a message with a slash")
+                        error.hint("/help lists the commands, /prompts the prompts that you keep; // begins a message with a slash")
                     }
                 })
             }
@@ -191,9 +201,11 @@ impl Conversation {
         let mut request = self.request(message);
         let parts = self.attachments.iter().map(|(_, part)| part.clone());
         request.attachments = parts.collect();
+        request.earlier = self.earlier;
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => {
                 self.attachments.clear();
+                self.earlier = Earlier::Whole;
                 self.show(run, events, Seq(0)).await
             }
             Err(RequestError::Busy { run, .. }) => {

@@ -19,9 +19,11 @@ pub(super) enum Slash {
     Verbose,
     Reasoning,
     Sessions,
+    Prompts,
     History,
     Retry,
     Undo,
+    Compact,
     Copy,
     Cost,
     Export,
@@ -43,7 +45,7 @@ const ALIASES: [(&str, Slash); 6] = [
 const FAREWELLS: [&str; 2] = ["exit", "quit"];
 
 /// All commands: name, argument, and what each does.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 21] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -100,6 +102,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 21] = [
         "show the session, or go to another one",
     ),
     (Slash::Sessions, "sessions", "", "list the newest sessions"),
+    (
+        Slash::Prompts,
+        "prompts",
+        "",
+        "list the prompts that you keep; /NAME asks one",
+    ),
     (Slash::History, "history", "", "show what was said"),
     (Slash::Retry, "retry", "", "ask the last message again"),
     (
@@ -107,6 +115,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 21] = [
         "undo",
         "",
         "take the last message and its answer back",
+    ),
+    (
+        Slash::Compact,
+        "compact",
+        "",
+        "have what was said summed up before the next message",
     ),
     (Slash::Copy, "copy", "", "copy the last answer"),
     (Slash::Cost, "cost", "", "show what the session used"),
@@ -141,9 +155,10 @@ pub(super) enum Meant<'a> {
     Message(String),
     /// A command, with what follows it.
     Command(Slash, Option<&'a str>),
-    /// A command that there is not.
+    /// No command, but maybe a prompt that the user keeps.
     Unknown {
         name: &'a str,
+        argument: Option<&'a str>,
         nearest: Option<&'static str>,
     },
 }
@@ -181,6 +196,7 @@ pub(super) fn read(line: &str) -> Meant<'_> {
         Some(command) => Meant::Command(command, argument.filter(|text| !text.is_empty())),
         None => Meant::Unknown {
             name,
+            argument,
             nearest: nearest(name, COMMANDS.iter().map(|(_, known, ..)| *known)),
         },
     }
@@ -189,6 +205,11 @@ pub(super) fn read(line: &str) -> Meant<'_> {
 /// Tells whether a line is meant as a command, one that there is or not.
 pub(super) fn is_command(line: &str) -> bool {
     matches!(read(line), Meant::Command(..) | Meant::Unknown { .. })
+}
+
+/// Tells whether a text is a command that the chat has, and not only looks like one.
+pub(in crate::command) fn is_chat_command(text: &str) -> bool {
+    matches!(read(text), Meant::Command(..))
 }
 
 /// Tells whether a command takes something after its name.

@@ -57,7 +57,7 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
                 AdminError::NoWorker | AdminError::NoneAnswers { .. } => {
                     "start neuraxis-server worker with this configuration"
                 }
-                _ => "start Restate, or correct [driver.restate]; docs/scale.md says how",
+                _ => "start Restate, or correct [driver.restate]; `neuraxis help scale` says how",
             };
             let mut detail = error.to_string();
             if let Some(cause) = error.source() {

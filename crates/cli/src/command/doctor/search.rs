@@ -15,14 +15,14 @@ pub(super) async fn check(config: &Config, environment: &Environment, sends: boo
         Ok(service) => service,
         Err(error) => {
             return Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
-                .fix("docs/web.md shows [web.search] for SearXNG, Brave and Tavily");
+                .fix("`neuraxis help web` shows [web.search] for SearXNG, Brave and Tavily");
         }
     };
     let provider = config.web().search.provider;
     let (Some(service), Some(provider)) = (service, provider) else {
         let detail = "none is configured, so that there is no tool web_search";
         return Check::new(SUBJECT, NAME, Outcome::Ok, detail).fix(
-            "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); docs/web.md says how",
+            "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); `neuraxis help web` says how",
         );
     };
     let name = provider.as_str();

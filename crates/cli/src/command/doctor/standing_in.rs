@@ -33,7 +33,7 @@ pub(super) fn check(roles: &BTreeSet<Role>, checks: &[Check]) -> Option<Check> {
         None => "no other role could take over".to_owned(),
     };
     let detail = format!("{} failed just now; {who}", named.join(", "));
-    Some(Check::new("roles", "standing in", Outcome::Warning, detail))
+    Some(Check::new("roles", "fallback", Outcome::Warning, detail))
 }
 
 #[cfg(test)]

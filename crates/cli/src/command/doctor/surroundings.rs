@@ -301,7 +301,7 @@ fn fix_of_named_key(error: &ApprovalKeyError) -> String {
         ApprovalKeyError::Exposed { path } => {
             format!("`chmod 600 {}`, as its owner", path.display())
         }
-        _ => "make a key as docs/storage.md says, or name its file in store.approval_key_file"
+        _ => "make a key as `neuraxis help storage` says, or name its file in store.approval_key_file"
             .to_owned(),
     }
 }

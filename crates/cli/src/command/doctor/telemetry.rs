@@ -28,13 +28,13 @@ pub(super) async fn checks(config: &Config, environment: &Environment, sends: bo
                 let detail = format!("spans go to {endpoint}, which does not take them: {why}");
                 Check::new(SUBJECT, NAME, Outcome::Warning, detail).fix(
                     "start the collector, or see telemetry.otlp.endpoint and the variables OTEL_EXPORTER_OTLP_…; \
-                     docs/observability.md has examples",
+                     `neuraxis help observability` has examples",
                 )
             }
         }),
         Err(error) => checks.push(
             Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
-                .fix("docs/observability.md says which values there are"),
+                .fix("`neuraxis help observability` says which values there are"),
         ),
     }
     let lines = config.telemetry().json_lines.as_ref();

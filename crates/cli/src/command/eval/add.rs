@@ -37,7 +37,7 @@ Examples:
   neuraxis eval add evals.toml 0199f3a1 --cassette flight.cassette
   neuraxis eval add evals.toml 0199f3a1 --stored";
 
-/// Make a case of a run that is stored, at the end of a file
+/// Turn a stored run into a case, at the end of a file
 ///
 /// The case asks the same again, with what was said before, and checks that the same tools are called, that the run ends with
 /// an answer, and in no more turns. Read it and say what matters: the answer stands above it as a comment.

@@ -33,11 +33,11 @@ pub(super) struct Run {
     #[arg(long = "case", value_name = "TEXT")]
     cases: Vec<String>,
 
-    /// Run so many attempts at a time; 4, and with --replay 1 unless you say otherwise
+    /// How many attempts run at a time; 4 if left out, or 1 with --replay
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroU32>,
 
-    /// Run each case so often, whatever it says
+    /// How often each case is run, whatever the case says
     #[arg(long, value_name = "N")]
     repeat: Option<NonZeroU32>,
 
@@ -191,7 +191,7 @@ pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
         FileFault::Io(_) => {
             "`neuraxis eval add FILE RUN` makes a first case of a run (`neuraxis runs list`)"
         }
-        _ => "`neuraxis eval --help` shows a case, docs/evals.md all that one may hold",
+        _ => "`neuraxis eval --help` shows a case, `neuraxis help evals` all that one may hold",
     };
     let error = anyhow::Error::new(fault).context(path.display().to_string());
     CommandError::usage(error).hint(hint)

@@ -77,9 +77,8 @@ impl Edited {
         models.set_implicit(true);
         let models = self.document.entry("models").or_insert(Item::Table(models));
         let models = models.as_table_mut();
-        let models = models.ok_or_else(|| {
-            anyhow!("models is there, and is no table of its own lines: write the section by hand")
-        })?;
+        let models = models
+            .ok_or_else(|| anyhow!("models is written on one line: add the section by hand"))?;
         if models.contains_key(role) {
             return Ok(false);
         }
@@ -94,11 +93,7 @@ impl Edited {
 
     fn servers(&mut self) -> anyhow::Result<&mut Table> {
         let table = |item: &'static str| {
-            move || {
-                anyhow!(
-                    "{item} is there, and is no table of its own lines: write the section by hand"
-                )
-            }
+            move || anyhow!("{item} is written on one line: change it by hand")
         };
         let implicit = || {
             let mut table = Table::new();

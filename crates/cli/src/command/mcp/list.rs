@@ -32,7 +32,7 @@ impl List {
         let servers = &loaded.config.mcp().servers;
         let text = match self.format {
             ListFormat::Text if servers.is_empty() => {
-                "no MCP server is configured; `neuraxis mcp add NAME -- COMMAND …` adds one\n"
+                "no MCP server is configured; `neuraxis mcp add --help` says how to add one\n"
                     .to_owned()
             }
             ListFormat::Text => {

@@ -27,7 +27,7 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
         };
         let error = anyhow!("there is no MCP server named {name:?}; {known}");
         return Err(
-            CommandError::usage(error).hint("`neuraxis mcp add NAME -- COMMAND …` adds one")
+            CommandError::usage(error).hint("`neuraxis mcp add --help` says how to add one")
         );
     };
     let at = loaded.config.mcp_origin(name);

@@ -11,6 +11,7 @@ use neuraxis::engine::ToolCallError;
 
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -30,7 +31,7 @@ A case in the file:
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///
 /// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]; the examples of the built-in rules are run, too. Nothing is called
-/// and nothing runs. A case about a tool that there is not fails, unless it is one of another server (SERVER__TOOL), and
+/// and nothing runs. A case about a tool that does not exist fails, unless it is one of another server (SERVER__TOOL), and
 /// so does one with arguments that do not fit the tool's schema. Exit code 1 if an example or a case is not as expected.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,6 +48,11 @@ impl Test {
         let wrong =
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
+        if cases.says_nothing() {
+            Progress::new().notice(&format!(
+                "{file} holds neither a case nor a rule: only the examples of the policy in force are run (`neuraxis help policy` shows a case)"
+            ));
+        }
         let loaded = setup.load()?;
         let app = loaded.app_without_sessions().await?;
         let tools: Vec<_> = app.orchestrator.tools().specs().cloned().collect();

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use neuraxis::brainstem::{Call, Judgment, Request};
-use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolSpec};
+use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolName, ToolSpec};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
 use neuraxis_app::Config;
@@ -20,6 +20,9 @@ Examples:
   neuraxis policy explain --mode exploratory --channel code_task \"Fix the build\"
   neuraxis policy explain --channel code_task --tool read_file --args '{\"path\": \"../x\"}'
   neuraxis policy explain --format json \"What time is it?\" | jq .decision.role";
+
+/// What stands between the name of an MCP server and that of its tool.
+const SERVER_MARK: &str = "__";
 
 /// Say what the policy decides about a request, or a tool call in it, and why
 ///
@@ -87,7 +90,12 @@ impl Explain {
         let plan = self.plan.map(PlanName::new);
         let mut taint = Taint::default();
         if let Some(source) = &self.untrusted {
-            taint.add(&source.parse().map_err(CommandError::usage)?, None);
+            let name: ToolName = source.parse().map_err(CommandError::usage)?;
+            // The tools of a server that is not connected are not known here.
+            if !source.contains(SERVER_MARK) {
+                find(&specs, source, &loaded.config)?;
+            }
+            taint.add(&name, None);
         }
         let models: Vec<_> = app.orchestrator.models().collect();
         let roles: Vec<Role> = models.iter().map(|(role, _)| (*role).clone()).collect();

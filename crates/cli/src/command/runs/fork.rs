@@ -114,7 +114,7 @@ impl Fork {
         watch(app, View::new(format), (&handle, events), attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
-            Progress::new().done(&format!("to go on: {again} ask --session {session} …"));
+            Progress::new().done(&format!("to go on: {again} chat --session {session}"));
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl List {
             }
             Some(_) => {}
             None if before.is_some() => progress.notice("there are no more runs"),
-            None => progress.notice("there are no runs yet: `neuraxis ask` makes one"),
+            None => progress.notice("there are no runs yet: `neuraxis chat` begins one"),
         }
         Ok(())
     }

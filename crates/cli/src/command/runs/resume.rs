@@ -32,7 +32,7 @@ Examples:
 /// approval asks for it again. A process that died keeps its run for as long as store.lease_ms says: that is waited for, and
 /// one that turns out to be alive keeps it. With --cancel, a process that is alive is told to end the run.
 ///
-/// What the log says is no warrant: every call that is not finished is checked anew before it runs. A run that was imported
+/// The log alone lets nothing run: every call that is not finished is checked anew before it runs. A run that was imported
 /// goes on only if you say so, once you were shown its open calls.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

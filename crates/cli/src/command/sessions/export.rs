@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::SessionId;
+use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{ExportError, Sessions};
 use neuraxis::ports::SessionFilter;
 
@@ -26,7 +27,7 @@ Examples:
 /// Write sessions as JSON Lines
 ///
 /// One line describes the session, one line stands for each record, and one ends it; each holds where the hash chain
-/// stands, so that `neuraxis sessions import` notices what was changed. docs/sessions.md describes every line.
+/// stands, so that `neuraxis sessions import` notices what was changed. `neuraxis help sessions` describes every line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
@@ -63,7 +64,12 @@ impl Export {
             Err(error) => Err(error),
         };
         match finished {
-            Ok(count) => tell(count),
+            Ok(count) => {
+                tell(count)?;
+                let sessions = counted(u64::try_from(count).unwrap_or(u64::MAX), "session");
+                Progress::new().notice(&format!("wrote {sessions} to {}", path.display()));
+                Ok(())
+            }
             Err(error) => {
                 // A file that ends in the middle is good for nothing.
                 let _ = fs::remove_file(path);

@@ -23,7 +23,7 @@ Examples:
 ///
 /// The whole file is checked first, line by line; nothing is kept of one that is damaged. Sessions and runs keep their
 /// ids. One that is here already, just the same, is left alone, and one of which the beginning is here is completed;
-/// another one under the same id is a conflict. So an import that was cut off is just made again.
+/// another one under the same id is a conflict. So an import that was cut off can simply be made again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Import {

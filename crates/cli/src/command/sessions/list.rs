@@ -77,7 +77,7 @@ fn tell_rest(last: Option<String>, is_more: bool, is_later_page: bool) {
         }
         Some(_) => {}
         None if is_later_page => progress.notice("there are no more sessions"),
-        None => progress.notice("there are no sessions yet: `neuraxis ask` begins one"),
+        None => progress.notice("there are no sessions yet: `neuraxis chat` begins one"),
     }
 }
 

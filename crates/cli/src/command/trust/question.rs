@@ -133,7 +133,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
         text.push_str(&ours(&line, columns));
     } else if changes.len() > AT_A_GLANCE {
         let all = changes.len();
-        let line = format!("these are {all} changes; the most dangerous stand at the top");
+        let line = format!("these are {all} changes, the most dangerous first");
         text.push_str(&ours(&line, columns));
     }
     text

@@ -271,6 +271,50 @@ fn a_compaction_that_fails_or_is_empty_trims_without_a_summary() {
     }
 }
 
+fn ordered(spec: &mut RunSpec) {
+    summarizing(spec);
+    spec.root.compact_first = true;
+}
+
+#[test]
+fn a_compaction_that_is_ordered_sums_up_what_would_fit_and_does_so_once() {
+    let history = exchanges(2);
+    let mut run = Script::start_after(small(ordered), history.clone());
+    assert_eq!(run.model_call().purpose, Purpose::Compaction);
+    run.reply(says("The user wrote many x."));
+    let summary = "[Summary of the earlier conversation]\nThe user wrote many x.";
+    assert_eq!(trimmed(&run)[0].summary.as_deref(), Some(summary));
+    assert_eq!(trimmed(&run)[0].removed, [Span { start: 0, end: 4 }]);
+    assert_eq!(run.tree.messages().len(), 2, "the summary and the question");
+    assert_told(&run, &history);
+    turn(&mut run, 1);
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    run.reply(says("Blue."));
+    let later = continued_history(&history, &run.records);
+    assert_eq!(*later.messages()[0], Message::user(summary));
+}
+
+#[test]
+fn a_compaction_that_is_ordered_and_fails_leaves_the_conversation_as_it_was() {
+    let history = exchanges(2);
+    for fails in [true, false] {
+        let mut run = Script::start_after(small(ordered), history.clone());
+        match fails {
+            true => {
+                run.fail_model(1, NextAttempt::None);
+            }
+            false => {
+                run.reply(says(" "));
+            }
+        }
+        assert!(trimmed(&run).is_empty());
+        assert_eq!(run.model_call().request.messages.len(), 5);
+        assert_told(&run, &history);
+    }
+    let run = Script::start_after(small(ordered), exchanges(0));
+    assert_eq!(run.model_call().purpose, Purpose::Turn, "nothing to sum up");
+}
+
 /// A conversation that outgrows its context, of which a call takes about 900 tokens; two more are kept back for the end.
 fn summarizing_within(tokens: u64) -> Script {
     let limited = |spec: &mut RunSpec| {

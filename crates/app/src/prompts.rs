@@ -1,0 +1,232 @@
+//! Prompts that a user keeps: texts that are asked again and again, with places for what differs.
+//!
+//! They are sections `[prompts.NAME]` of the configuration, and files `prompts/NAME.md` in the user's configuration folder.
+//! Those of a project's own `neuraxis.toml` count once a person trusted it, as the rest of that file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::names::shown;
+
+/// The folder with files of prompts, in the user's configuration folder.
+const FOLDER: &str = "prompts";
+
+/// How the name of such a file ends.
+const EXTENSION: &str = "md";
+
+/// The most bytes of a file.
+const MAX_BYTES: u64 = 256 * 1024;
+
+/// The most characters that a list shows of a text without a description.
+const MAX_ABOUT: usize = 60;
+
+/// What stands for all arguments in a text.
+const ALL: &str = "ARGUMENTS";
+
+/// `[prompts.NAME]`: a text that is asked by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PromptConfig {
+    /// The text. `$ARGUMENTS` stands for everything that is given with the name, `$1` to `$9` for one word of it, `$$` for a
+    /// dollar sign. In a text without them, what is given follows as a paragraph of its own.
+    pub text: String,
+    /// What it is for, as lists of prompts show it; the beginning of its text if left out.
+    #[serde(default)]
+    pub about: Option<String>,
+}
+
+/// The prompts there are, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prompts {
+    known: BTreeMap<String, PromptConfig>,
+    /// Files that cannot be used, and why, a sentence each.
+    pub faults: Vec<String>,
+}
+
+impl Prompts {
+    /// Reads those of the configuration and of the user's folder. A section of the configuration counts before a file.
+    #[must_use]
+    pub fn read(config: &Config, environment: &Environment) -> Self {
+        let mut prompts = Self::default();
+        if let Some(folder) = environment.config_dir() {
+            prompts.read_folder(&folder.join(FOLDER));
+        }
+        let configured = config.prompts().iter();
+        let configured = configured.map(|(name, prompt)| (name.clone(), prompt.clone()));
+        prompts.known.extend(configured);
+        prompts
+    }
+
+    /// Returns a prompt.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&PromptConfig> {
+        self.known.get(name)
+    }
+
+    /// Returns the names, in alphabetical order, each with what it is for, on one line.
+    pub fn list(&self) -> impl Iterator<Item = (&str, String)> {
+        let known = self.known.iter();
+        known.map(|(name, prompt)| (name.as_str(), prompt.about()))
+    }
+
+    fn read_folder(&mut self, folder: &Path) {
+        // A folder that is not there, or not for this process, holds no prompts.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            let is_prompt = path.extension().is_some_and(|it| it == EXTENSION);
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else {
+                continue;
+            };
+            if !is_prompt || !is_name(name) {
+                continue;
+            }
+            match read_text(&path) {
+                Ok(text) => {
+                    let prompt = PromptConfig { text, about: None };
+                    self.known.insert(name.to_owned(), prompt);
+                }
+                Err(error) => {
+                    let path = path.display();
+                    self.faults
+                        .push(format!("{path} cannot be used as a prompt: {error}"));
+                }
+            }
+        }
+        self.faults.sort_unstable();
+    }
+}
+
+impl PromptConfig {
+    /// Puts words where the text has places for them.
+    #[must_use]
+    pub fn filled(&self, words: &[String]) -> String {
+        let all = words.join(" ");
+        let mut filled = String::with_capacity(self.text.len() + all.len());
+        let mut has_places = false;
+        let mut rest = self.text.as_str();
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            rest = after;
+            let mut next = after.chars();
+            match next.next() {
+                _ if after.starts_with(ALL) => {
+                    filled.push_str(&all);
+                    rest = after.get(ALL.len()..).unwrap_or_default();
+                    has_places = true;
+                }
+                Some(digit @ '1'..='9') => {
+                    let place = "123456789".find(digit).unwrap_or_default();
+                    filled.push_str(words.get(place).map_or("", String::as_str));
+                    rest = next.as_str();
+                    has_places = true;
+                }
+                Some('$') => {
+                    filled.push('$');
+                    rest = next.as_str();
+                }
+                _ => filled.push('$'),
+            }
+        }
+        filled.push_str(rest);
+        let filled = filled.trim();
+        match has_places || all.is_empty() {
+            true => filled.to_owned(),
+            false => format!("{filled}\n\n{all}"),
+        }
+    }
+
+    fn about(&self) -> String {
+        let about = self.about.as_deref().unwrap_or(&self.text);
+        let line = about.lines().find(|line| !line.trim().is_empty());
+        let line = line.unwrap_or_default().trim_start_matches(['#', ' ']);
+        match line.char_indices().nth(MAX_ABOUT) {
+            Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+            None => line.to_owned(),
+        }
+    }
+}
+
+/// Tells whether a prompt may have this name: one that can be typed after a slash.
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+    !name.is_empty() && name.chars().all(is_letter)
+}
+
+/// Returns the first name in the configuration that no prompt may have, as it is shown.
+pub(crate) fn impossible_name<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<String> {
+    names.find(|name| !is_name(name)).map(|name| shown(name))
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 256 KiB");
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        let error = "it is not a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+    }
+    match metadata.len() > MAX_BYTES {
+        true => Err(too_large()),
+        false => fs::read_to_string(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str, words: &[&str]) -> String {
+        let prompt = PromptConfig {
+            text: text.to_owned(),
+            about: None,
+        };
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        prompt.filled(&words)
+    }
+
+    #[test]
+    fn words_go_where_the_text_has_places_for_them_and_behind_it_otherwise() {
+        for (text, words, expected) in [
+            (
+                "Review $1 as $2.",
+                &["a.rs", "a novice"][..],
+                "Review a.rs as a novice.",
+            ),
+            ("Explain: $ARGUMENTS", &["the", "loop"], "Explain: the loop"),
+            (
+                "Review this.\n",
+                &["only", "errors"],
+                "Review this.\n\nonly errors",
+            ),
+            ("Review this.", &[], "Review this."),
+            ("$3 is missing", &["one"], "is missing"),
+            ("It costs $$5 or $x", &[], "It costs $5 or $x"),
+            ("$1", &["$2 $ARGUMENTS"], "$2 $ARGUMENTS"),
+        ] {
+            assert_eq!(filled(text, words), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_the_folder_are_prompts_and_what_cannot_be_read_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        file("review.md", "# Review\nLook for errors.");
+        file("notes.txt", "none");
+        file("two words.md", "none");
+        fs::write(folder.path().join("binary.md"), [0xff, 0xfe]).unwrap();
+        let mut prompts = Prompts::default();
+        prompts.read_folder(folder.path());
+        let list: Vec<_> = prompts.list().collect();
+        assert_eq!(list, [("review", "Review".to_owned())]);
+        assert_eq!(prompts.faults.len(), 1, "{:?}", prompts.faults);
+        prompts.read_folder(&folder.path().join("missing"));
+    }
+}

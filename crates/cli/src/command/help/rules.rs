@@ -1,0 +1,62 @@
+//! The policy that ships, which refusals name by file and line: shown with the numbers of its lines.
+
+use neuraxis::brainstem::PolicyConfig;
+
+/// What refusals call it.
+pub(super) const NAME: &str = "default-policy.toml";
+
+/// What may be said for it.
+const STEM: &str = "default-policy";
+
+/// How many lines are shown before and after the one that is asked for.
+const AROUND: usize = 12;
+
+/// Returns the policy, or the lines around one of it, where that is what is asked for: `default-policy.toml:239`.
+pub(super) fn of(name: &str) -> Option<String> {
+    let line = match name
+        .strip_prefix(NAME)
+        .or_else(|| name.strip_prefix(STEM))?
+    {
+        "" => None,
+        place => Some(place.strip_prefix(':')?.parse::<usize>().ok()?),
+    };
+    let lines = (1_usize..).zip(PolicyConfig::built_in_text().lines());
+    let near = lines.filter(|(number, _)| line.is_none_or(|line| number.abs_diff(line) <= AROUND));
+    let shown = near.map(|(number, text)| {
+        let mark = if line == Some(number) { '>' } else { ' ' };
+        format!("{mark}{number:>4}  {text}\n")
+    });
+    Some(shown.collect())
+}
+
+/// Names the command that shows the rule of the policy that ships which a refusal names.
+pub(in crate::command) fn command_for(refusal: &str) -> Option<String> {
+    let place = refusal.split_once(NAME)?.1.strip_prefix(':')?;
+    let digits = place.bytes().take_while(u8::is_ascii_digit).count();
+    let line = place.get(..digits).filter(|line| !line.is_empty())?;
+    Some(format!("`neuraxis help {NAME}:{line}` shows the rule"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_a_refusal_names_is_shown_among_others() {
+        let refusal = "Rule outside-root (default-policy.toml:20) denies read_file: It leads out.";
+        let expected = "`neuraxis help default-policy.toml:20` shows the rule";
+        assert_eq!(command_for(refusal).unwrap(), expected);
+        assert_eq!(command_for("Rule mine (neuraxis.toml:8) denies it."), None);
+
+        let shown = of("default-policy.toml:20").unwrap();
+        let line = PolicyConfig::built_in_text().lines().nth(19).unwrap();
+        assert!(shown.contains(&format!(">  20  {line}\n")), "{shown}");
+        assert_eq!(shown.lines().count(), 2 * AROUND + 1);
+        let whole = of(NAME).unwrap();
+        assert_eq!(
+            whole.lines().count(),
+            PolicyConfig::built_in_text().lines().count()
+        );
+        assert_eq!(of("default-policy.toml:x"), None);
+    }
+}

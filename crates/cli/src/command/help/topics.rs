@@ -1,0 +1,249 @@
+//! The documents that are part of the program: what each is called and what it is about.
+//!
+//! Not those that are for whoever changes the code, such as the rules of the loop.
+
+/// A document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Topic {
+    /// What `neuraxis help` takes.
+    pub(super) name: &'static str,
+    /// What it is about; empty for a page of a document that is listed.
+    pub(super) about: &'static str,
+    /// Its file beneath `docs`, which links lead to.
+    pub(super) file: &'static str,
+    /// Its text, in Markdown.
+    pub(super) text: &'static str,
+}
+
+macro_rules! topic {
+    ($name:literal, $about:literal, $file:literal) => {
+        Topic {
+            name: $name,
+            about: $about,
+            file: $file,
+            text: include_str!(concat!("../../../../../docs/", $file)),
+        }
+    };
+}
+
+macro_rules! page {
+    ($folder:literal, $name:literal) => {
+        Topic {
+            name: concat!($folder, "/", $name),
+            about: "",
+            file: concat!($folder, "/", $name, ".md"),
+            text: include_str!(concat!("../../../../../docs/", $folder, "/", $name, ".md")),
+        }
+    };
+}
+
+/// The documents that are listed.
+pub(super) static TOPICS: [Topic; 26] = [
+    topic!(
+        "models",
+        "which model answers, and what to do where it does not",
+        "models.md"
+    ),
+    topic!(
+        "chat",
+        "talking at a terminal: keys, commands, approvals",
+        "chat.md"
+    ),
+    topic!(
+        "pipes",
+        "data from pipes and files, exit codes, scripts",
+        "pipes.md"
+    ),
+    topic!("policy", "what may run, and rules of your own", "policy.md"),
+    topic!(
+        "sessions",
+        "going on with, checking, moving and branching conversations",
+        "sessions.md"
+    ),
+    topic!(
+        "storage",
+        "where sessions are kept, and what survives what",
+        "storage.md"
+    ),
+    topic!(
+        "security",
+        "what is defended against, and how",
+        "security.md"
+    ),
+    topic!("agents", "agents of your own", "agents.md"),
+    topic!("answers", "answers that are JSON of a form", "answers.md"),
+    topic!("web", "reading and searching the web", "web.md"),
+    topic!("mcp", "tools of MCP servers", "mcp.md"),
+    topic!("mcp-server", "being an MCP server", "mcp-server.md"),
+    topic!(
+        "long-results",
+        "results of tools that are too long for a model",
+        "long-results.md"
+    ),
+    topic!(
+        "reliability",
+        "failures, retries, crashes",
+        "reliability.md"
+    ),
+    topic!("server", "neuraxis-server and its HTTP API", "server.md"),
+    topic!(
+        "evals",
+        "whether agents still do what they should",
+        "evals.md"
+    ),
+    topic!(
+        "observability",
+        "traces, metrics and where they go",
+        "observability.md"
+    ),
+    topic!(
+        "scale",
+        "many servers, and runs that workers drive",
+        "scale.md"
+    ),
+    topic!(
+        "runs",
+        "what a run did, what it cost, where its time went",
+        "runs.md"
+    ),
+    topic!(
+        "openai",
+        "the API of OpenAI that the server speaks",
+        "openai.md"
+    ),
+    topic!("agui", "front ends that speak AG-UI", "agui.md"),
+    topic!(
+        "deploy",
+        "systemd, containers, probes, replicas",
+        "deploy.md"
+    ),
+    topic!(
+        "many-tools",
+        "what happens with hundreds of tools",
+        "many-tools.md"
+    ),
+    topic!(
+        "performance",
+        "what it takes, as measured",
+        "performance.md"
+    ),
+    topic!(
+        "embedding",
+        "the crate in programs of your own; its pages: embedding/hello-world, …",
+        "embedding/README.md"
+    ),
+    topic!(
+        "errors",
+        "problems that the server answers with, each on a page: errors/no-model, …",
+        "errors/README.md"
+    ),
+];
+
+/// The pages of documents that are folders.
+pub(super) static PAGES: [Topic; 62] = [
+    page!("embedding", "approvals"),
+    page!("embedding", "guardrails"),
+    page!("embedding", "hello-world"),
+    page!("embedding", "policy"),
+    page!("embedding", "provider"),
+    page!("embedding", "sessions"),
+    page!("embedding", "streaming"),
+    page!("embedding", "sub-agents"),
+    page!("embedding", "testing"),
+    page!("embedding", "tools"),
+    page!("embedding", "typed-answers"),
+    page!("errors", "agent-not-allowed"),
+    page!("errors", "at-work-elsewhere"),
+    page!("errors", "body-timeout"),
+    page!("errors", "body-too-large"),
+    page!("errors", "cannot-go-on"),
+    page!("errors", "channel-not-allowed"),
+    page!("errors", "foreign-host"),
+    page!("errors", "foreign-origin"),
+    page!("errors", "idempotency-key-reused"),
+    page!("errors", "internal"),
+    page!("errors", "invalid-body"),
+    page!("errors", "invalid-field"),
+    page!("errors", "invalid-host"),
+    page!("errors", "invalid-idempotency-key"),
+    page!("errors", "invalid-json"),
+    page!("errors", "invalid-last-event-id"),
+    page!("errors", "invalid-query"),
+    page!("errors", "invalid-session-id"),
+    page!("errors", "key-needed"),
+    page!("errors", "method-not-allowed"),
+    page!("errors", "mode-not-allowed"),
+    page!("errors", "no-decisions"),
+    page!("errors", "no-model"),
+    page!("errors", "no-such-model"),
+    page!("errors", "no-such-response"),
+    page!("errors", "no-such-run"),
+    page!("errors", "no-such-session"),
+    page!("errors", "not-asked"),
+    page!("errors", "not-found"),
+    page!("errors", "not-json"),
+    page!("errors", "not-local"),
+    page!("errors", "not-waiting"),
+    page!("errors", "other-question"),
+    page!("errors", "question-altered"),
+    page!("errors", "question-expired"),
+    page!("errors", "refused"),
+    page!("errors", "run-ended"),
+    page!("errors", "run-unrecorded"),
+    page!("errors", "scope-needed"),
+    page!("errors", "session-altered"),
+    page!("errors", "session-busy"),
+    page!("errors", "session-exists"),
+    page!("errors", "shutting-down"),
+    page!("errors", "store-failed"),
+    page!("errors", "store-unavailable"),
+    page!("errors", "token-needed"),
+    page!("errors", "too-many-requests"),
+    page!("errors", "too-many-runs"),
+    page!("errors", "unknown-channel"),
+    page!("errors", "unknown-field"),
+    page!("errors", "unknown-mode"),
+];
+
+/// Finds a document by what it is called, also as the file that others name: `docs/policy.md`.
+pub(super) fn find(name: &str) -> Option<&'static Topic> {
+    let file = name.strip_prefix("docs/").unwrap_or(name);
+    let mut all = TOPICS.iter().chain(&PAGES);
+    all.find(|topic| topic.name == name || topic.file == file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is for whoever changes the code.
+    const OF_THE_CODE: [&str; 5] = [
+        "architecture.md",
+        "comparison.md",
+        "loop-rules.md",
+        "state-transitions.md",
+        "wire.md",
+    ];
+
+    fn files(folder: &str) -> BTreeSet<String> {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let entries = std::fs::read_dir(docs.join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = names.filter(|name| name.ends_with(".md"));
+        names.map(|name| format!("{folder}{name}")).collect()
+    }
+
+    #[test]
+    fn every_document_for_users_is_part_of_the_program() {
+        let mut there = files("");
+        there.extend(files("embedding/"));
+        there.extend(files("errors/"));
+        there.retain(|name| !OF_THE_CODE.contains(&name.as_str()));
+        let ours = TOPICS.iter().chain(&PAGES);
+        let ours: BTreeSet<String> = ours.map(|topic| topic.file.to_owned()).collect();
+        assert_eq!(ours, there);
+    }
+}

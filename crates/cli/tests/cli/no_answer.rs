@@ -1,0 +1,166 @@
+//! What is told in place of an answer where nothing could answer: on standard error, with an exit code of its own; and hints
+//! that can be used as they stand.
+
+use crate::machine::Machine;
+use crate::scripted::{Scripted, Turn};
+
+const HOW_TO_GET_A_MODEL: &str = "export OPENAI_API_KEY=…";
+
+#[test]
+fn without_a_model_a_question_that_no_rule_fits_is_an_error_that_says_what_to_export() {
+    let machine = Machine::new();
+    let told = machine.run(["ask", "Write me a poem."]).complaint(6);
+    assert!(told.contains("error: there is no answer"), "{told}");
+    let lines = told
+        .lines()
+        .filter(|line| line.contains(HOW_TO_GET_A_MODEL));
+    assert_eq!(lines.count(), 1, "{told}");
+    assert!(told.contains("neuraxis setup"), "{told}");
+
+    let events = machine.run(["ask", "--format", "events", "Write me a poem."]);
+    assert_eq!(events.code, Some(6));
+    assert!(events.stdout.contains("offline/no-rule") || events.stdout.contains("no-rule"));
+    let json = machine.run(["ask", "--format", "json", "Write me a poem."]);
+    assert!(
+        json.stdout_of(6)
+            .replace(" ", "")
+            .contains("\"status\":\"done\"")
+    );
+}
+
+#[test]
+fn what_rules_tell_by_calling_a_tool_is_an_answer_and_so_is_what_goes_on_from_it() {
+    let machine = Machine::new();
+    let said = machine.run(["What time is it in Asia/Tokyo?"]).stdout_of(0);
+    assert!(said.contains("Asia/Tokyo"), "{said}");
+    let said = machine.run(["-c", "And in Asia/Kathmandu?"]).stdout_of(0);
+    assert!(said.contains("Asia/Kathmandu"), "{said}");
+    let fork = ["runs", "fork", "last", "--message", "And in Europe/Berlin?"];
+    assert!(machine.run(fork).stdout_of(0).contains("Europe/Berlin"));
+}
+
+#[test]
+fn a_recording_and_its_replay_agree_that_there_is_no_answer() {
+    let machine = Machine::new();
+    let ask = |option: &str, words: &str| machine.run(["ask", option, "a.cassette", words]);
+    ask("--record", "Write me a poem.").complaint(6);
+    ask("--replay", "Write me a poem.").complaint(6);
+    let told = ask("--replay", "Write me a song.").complaint(1);
+    assert!(told.contains("the recording has no answer"), "{told}");
+    assert!(
+        !told.contains("base_url") && !told.contains("provider refuses"),
+        "{told}"
+    );
+}
+
+#[test]
+fn in_a_conversation_a_message_without_an_answer_is_counted_and_told_on_standard_error() {
+    let machine = Machine::new();
+    let done = machine.run_with_input(["chat"], "Write me a poem.\nWhat time is it?\n");
+    assert!(done.stderr.contains(HOW_TO_GET_A_MODEL), "{done:?}");
+    assert!(!done.stdout.contains("No language model"), "{done:?}");
+    assert!(done.stdout.contains("It is"), "{done:?}");
+    assert!(
+        done.stderr.contains("a message was not answered"),
+        "{done:?}"
+    );
+    assert_eq!(done.code, Some(1));
+}
+
+#[test]
+fn a_tool_that_failed_and_was_left_is_told_to_who_wants_to_read_everything() {
+    let turns = || {
+        [
+            Turn::Calls(&[("read_file", r#"{"path": "missing.txt"}"#)]),
+            Turn::Says(&["There is no such file."]),
+        ]
+    };
+    for (option, is_told) in [(None, false), (Some("-v"), true)] {
+        let model = Scripted::start(turns());
+        let machine = model.machine();
+        let words = ["ask", "--channel", "code_task", "Read missing.txt"];
+        let mut command = machine.command(words);
+        let done = command.args(option).env("MY_KEY", "k").output().unwrap();
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(told.contains("was not tried again"), is_told, "{told}");
+    }
+}
+
+#[test]
+fn a_command_of_the_chat_is_no_question_and_options_may_stand_before_a_command() {
+    let machine = Machine::new();
+    for words in [&["/model"][..], &["exit"], &["ask", "/session", "trip"]] {
+        let told = machine.run(words).complaint(2);
+        assert!(told.contains("neuraxis chat"), "{words:?}: {told}");
+    }
+    machine.run(["-q", "ask", "What time is it?"]).stdout_of(0);
+}
+
+#[test]
+fn a_plan_that_there_is_not_leads_to_what_says_of_plans() {
+    let machine = Machine::new();
+    let told = machine.run(["ask", "--plan", "nope", "Hello"]).complaint(2);
+    assert!(told.contains("neuraxis help policy"), "{told}");
+    let machine = Machine::new().with_file("neuraxis.toml", "[plans.team]\nmax_turns = 3\n");
+    let told = machine.run(["ask", "--plan", "nope", "Hello"]).complaint(2);
+    assert!(told.contains("neuraxis config show plans"), "{told}");
+    let shown = machine.run(["config", "show", "plans"]).stdout_of(0);
+    assert!(shown.contains("plans.team"), "{shown}");
+}
+
+#[test]
+fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() {
+    let machine = Machine::new();
+    for _ in 0..2 {
+        machine.run(["What time is it?"]).stdout_of(0);
+    }
+    let ask = |session: &str, new: Option<&str>| {
+        let words = ["ask", "--session", session, "What time is it?"];
+        machine.run(words.into_iter().chain(new))
+    };
+    let told = ask("deadbeef1", None).complaint(2);
+    assert!(told.contains("--new"), "{told}");
+    let list = ["sessions", "list", "--format", "json"];
+    let listed = machine.run(list).stdout_of(0);
+    let id = listed.split("\"id\": \"").nth(1).unwrap();
+    let beginning = &id[..4];
+    let told = ask(beginning, None).complaint(2);
+    assert!(told.contains("begins several ids"), "{told}");
+    ask(beginning, Some("--new")).stdout_of(0);
+    let told = ask(beginning, Some("--new")).complaint(2);
+    assert!(told.contains("already"), "{told}");
+    ask(beginning, None).stdout_of(0);
+    ask("plain-name", None).stdout_of(0);
+}
+
+#[test]
+fn a_refusal_names_the_command_that_shows_its_rule() {
+    let model = Scripted::start([
+        Turn::Calls(&[("read_file", r#"{"path": "/etc/passwd"}"#)]),
+        Turn::Says(&["No."]),
+    ]);
+    let machine = model.machine();
+    let mut command = machine.command(["ask", "--channel", "code_task", "Read it"]);
+    let done = command.env("MY_KEY", "k").output().unwrap();
+    let told = String::from_utf8(done.stderr).unwrap();
+    let (_, place) = told
+        .split_once("neuraxis help default-policy.toml:")
+        .unwrap();
+    let line: String = place.chars().take_while(char::is_ascii_digit).collect();
+    let topic = format!("default-policy.toml:{line}");
+    let shown = machine.run(["help", &topic]).stdout_of(0);
+    assert!(shown.contains("[rules.outside-root]"), "{shown}");
+}
+
+#[test]
+fn what_a_check_of_a_policy_did_not_look_at_is_said() {
+    let machine = Machine::new().with_file("empty.toml", "");
+    let done = machine.run(["policy", "test", "empty.toml"]);
+    assert!(
+        done.stderr.contains("neither a case nor a rule"),
+        "{done:?}"
+    );
+    let words = ["policy", "explain", "--untrusted", "nope", "Hello"];
+    let told = machine.run(words).complaint(2);
+    assert!(told.contains("unknown tool \"nope\""), "{told}");
+}

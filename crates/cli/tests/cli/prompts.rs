@@ -1,0 +1,141 @@
+//! Prompts that a user keeps, and `/compact`.
+
+use std::fs;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+const SECTION: &str = "[prompts.greet]\nabout = \"a greeting\"\ntext = \"Greet $1 in $2.\"\n";
+
+fn with_prompt(machine: Machine, name: &str, text: &str) -> Machine {
+    machine.with_private(&format!("config/neuraxis/prompts/{name}.md"), text)
+}
+
+fn with_key(machine: &Machine, words: &[&str]) -> Done {
+    let mut command = machine.command(words);
+    command.env("MY_KEY", "k").output().unwrap().into()
+}
+
+fn answering() -> Scripted {
+    Scripted::start(std::iter::repeat_n(Turn::Says(&["Done."]), 20))
+}
+
+#[test]
+fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
+    let model = answering();
+    let machine = model
+        .machine()
+        .with_private("config/neuraxis/neuraxis.toml", SECTION);
+    let machine = with_prompt(machine, "review", "# Review\nReview this change.");
+    with_key(&machine, &["-p", "greet", "Ada", "old Dutch"]).stdout_of(0);
+    assert_eq!(model.heard(), ["Greet Ada in old Dutch."]);
+
+    let mut command = machine.command(["-p", "review", "only", "errors"]);
+    let diff = machine.path("a.diff");
+    fs::write(&diff, "+ a line\n").unwrap();
+    let input = fs::File::open(diff).unwrap();
+    let done: Done = command
+        .env("MY_KEY", "k")
+        .stdin(input)
+        .output()
+        .unwrap()
+        .into();
+    done.stdout_of(0);
+    let heard = model.heard().join("\n");
+    assert!(
+        heard.contains("Review this change.") && heard.contains("only errors"),
+        "{heard}"
+    );
+    assert!(heard.contains("+ a line"), "{heard}");
+
+    let told = with_key(&machine, &["-p", "revuew"]).complaint(2);
+    assert!(told.contains("did you mean review?"), "{told}");
+    assert_eq!(model.asked(), 2);
+}
+
+#[test]
+fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() {
+    let model = answering();
+    let machine = model
+        .machine()
+        .with_private("config/neuraxis/neuraxis.toml", SECTION);
+    let machine = with_prompt(machine, "help", "Never asked.");
+    let mut command = machine.command(["chat"]);
+    let lines = "/greet Ada \"old Dutch\"\n/prompts\n/help\n/grete\n";
+    fs::write(machine.path("lines"), lines).unwrap();
+    let input = fs::File::open(machine.path("lines")).unwrap();
+    let done: Done = command
+        .env("MY_KEY", "k")
+        .stdin(input)
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(model.heard(), ["Greet Ada in old Dutch."]);
+    assert_eq!(model.asked(), 1);
+    assert!(done.stdout.contains("/greet"), "{done:?}");
+    assert!(done.stdout.contains("a greeting"), "{done:?}");
+    assert!(
+        done.stderr.contains("there is no command /grete"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn the_prompts_of_a_project_count_once_it_is_trusted() {
+    let machine = Machine::new().with_untrusted(SECTION);
+    let told = machine.run(["-p", "greet", "Ada"]).complaint(2);
+    assert!(told.contains("there is no prompt"), "{told}");
+    let shown = machine.run(["trust", "show"]).stdout_of(0);
+    assert!(shown.contains("adds the prompt greet"), "{shown}");
+    machine.run(["trust", "add", "--yes"]).stdout_of(0);
+    // Rules answer nothing to it, but it is asked.
+    machine.run(["-p", "greet", "Ada"]).complaint(6);
+}
+
+#[test]
+fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
+    let model = Scripted::start([
+        Turn::Says(&["A long answer."]),
+        Turn::Says(&["They spoke of tides."]),
+        Turn::Says(&["Yes."]),
+        Turn::Says(&["No."]),
+    ]);
+    let machine = model.machine();
+    let lines =
+        "/compact\nWhy are there tides?\n/compact\nIs it the moon?\nOr the sun?\n/history\n";
+    fs::write(machine.path("lines"), lines).unwrap();
+    let input = fs::File::open(machine.path("lines")).unwrap();
+    let mut command = machine.command(["chat", "--session", "tides"]);
+    let done: Done = command
+        .env("MY_KEY", "k")
+        .stdin(input)
+        .output()
+        .unwrap()
+        .into();
+    assert!(
+        done.stderr.contains("nothing was said in this session yet"),
+        "{done:?}"
+    );
+    assert!(
+        done.stderr.contains("summed up 2 older messages"),
+        "{done:?}"
+    );
+    assert!(
+        done.stdout.contains("Why are there tides?"),
+        "what was said is kept: {done:?}"
+    );
+    assert_eq!(model.asked(), 4);
+    let heard = model.heard();
+    assert!(heard[0].contains("They spoke of tides."), "{heard:?}");
+    assert_eq!(heard[1..], ["Is it the moon?", "Or the sun?"]);
+    assert_eq!(model.said(), ["Yes."]);
+    let verified = machine.run(["sessions", "verify", "tides"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[test]
+fn without_a_model_nothing_is_summed_up() {
+    let machine = Machine::new();
+    let done = machine.run_with_input(["chat"], "What time is it?\n/compact\n");
+    assert!(done.stderr.contains("takes a language model"), "{done:?}");
+}

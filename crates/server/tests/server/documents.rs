@@ -1,0 +1,162 @@
+//! The commands about the server that README and documents show, run as they stand against the program on a free port: each
+//! has to end with code 0 but where the table here says otherwise. Other commands are run by the tests of `neuraxis-cli`.
+
+use std::path::Path;
+use std::process::Command;
+
+use neuraxis_testkit::documents::{Block, blocks, run_all};
+use serde_json::{Value, json};
+
+use crate::support::Program;
+
+/// Commands that are not run, by how they begin, and why.
+const NOT_RUN: [(&str, &str, &str); 11] = [
+    (
+        "README.md",
+        "cargo run -p neuraxis-server",
+        "the test starts the program",
+    ),
+    ("README.md", "cargo install", "it builds the workspace"),
+    (
+        "docs/server.md",
+        "neuraxis-server &",
+        "the test starts the program",
+    ),
+    (
+        "docs/scale.md",
+        "neuraxis-server --config",
+        "it serves until it is stopped",
+    ),
+    (
+        "docs/scale.md",
+        "neuraxis-server worker",
+        "it takes a server of Restate",
+    ),
+    (
+        "docs/scale.md",
+        "neuraxis doctor",
+        "it is another program's",
+    ),
+    ("docs/deploy.md", "install ", "it changes the system"),
+    ("docs/deploy.md", "systemctl ", "it changes the system"),
+    (
+        "docs/deploy.md",
+        "podman build",
+        "no engine of containers is at hand",
+    ),
+    (
+        "docs/deploy.md",
+        "podman run",
+        "no engine of containers is at hand",
+    ),
+    (
+        "docs/observability.md",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        "it serves until it is stopped",
+    ),
+];
+
+const CONFIGURATION: &str =
+    "[plans.basic]\nmax_turns = 5\n[modes.moderate.tools]\nread_only = \"ask\"\n";
+
+const PRELUDE: &str = r#"
+neuraxis-server() { "$SERVER" "$@"; }
+curl() { command curl -sS --fail-with-body --max-time 60 "${@//127.0.0.1:8787/$ADDRESS}"; }
+"#;
+
+/// What a run that waits says of itself, for the words that documents have for it.
+struct Waiting {
+    run: String,
+    call: String,
+    question: String,
+}
+
+fn is_of_server(block: &Block) -> bool {
+    ["neuraxis-server", "127.0.0.1:8787"]
+        .iter()
+        .any(|word| block.text.contains(word))
+}
+
+fn why_not_run(document: &str, command: &str) -> Option<usize> {
+    NOT_RUN
+        .iter()
+        .position(|(of, begins, _)| *of == document && command.starts_with(begins))
+}
+
+async fn one_that_waits(program: &Program) -> Waiting {
+    let body = json!({"message": "What time is it?"});
+    let reply = program.client().turn("waits", &body).send().await.unwrap();
+    let result: Value = serde_json::from_str(&reply.text().await.unwrap()).unwrap();
+    assert_eq!(result["status"], "waiting", "{result}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let pending = &result["pending"][0];
+    Waiting {
+        run: text(&result["run_id"]),
+        call: text(&pending["tool_call_id"]),
+        question: text(&pending["question"]),
+    }
+}
+
+fn filled_in(command: &str, waiting: &Waiting) -> String {
+    let key = "$(neuraxis-server keys list | grep -oE '[0-9a-f]{12}' | tail -1)";
+    command
+        .replace("$RUN", &waiting.run)
+        .replace("$CALL", &waiting.call)
+        .replace("4f0c…", &waiting.question)
+        .replace("5c1f0a9b7d21", key)
+}
+
+async fn wrong_of(document: &str, commands: &[String]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("neuraxis.toml"), CONFIGURATION).unwrap();
+    std::fs::write(folder.path().join("report.pdf"), "All is well.\n").unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    let waiting = one_that_waits(&program).await;
+    let mut shell = Command::new("bash");
+    shell
+        .current_dir(program.folder())
+        .env_clear()
+        .env("HOME", program.folder())
+        .env("PATH", "/usr/bin:/bin")
+        .env("SERVER", env!("CARGO_BIN_EXE_neuraxis-server"))
+        .env("ADDRESS", program.address());
+    let filled: Vec<String> = commands.iter().map(|it| filled_in(it, &waiting)).collect();
+    let scratch = tempfile::tempdir().unwrap();
+    let ran = tokio::task::spawn_blocking(move || {
+        run_all(&mut shell, PRELUDE, &filled, scratch.path()).unwrap()
+    });
+    let ran = ran.await.unwrap();
+    let failed = ran.iter().filter(|ran| ran.code != 0);
+    failed.map(|ran| format!("{document}: {ran:?}")).collect()
+}
+
+#[tokio::test]
+async fn every_command_about_the_server_ends_with_code_0() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let blocks = blocks(&root).unwrap();
+    let ours = || blocks.iter().filter(|block| is_of_server(block));
+    let mut documents: Vec<&str> = ours().map(|block| block.document.as_str()).collect();
+    documents.dedup();
+    let mut used = [false; NOT_RUN.len()];
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for document in documents {
+        let of_document = ours().filter(|block| block.document == document);
+        let mut commands: Vec<String> = of_document.flat_map(Block::commands).collect();
+        commands.retain(|command| match why_not_run(document, command) {
+            Some(place) => {
+                used[place] = true;
+                false
+            }
+            None => true,
+        });
+        if !commands.is_empty() {
+            count += commands.len();
+            wrong.extend(wrong_of(document, &commands).await);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(count >= 12, "{count} commands were run");
+    let unused = NOT_RUN.iter().zip(used).filter(|(_, used)| !used);
+    assert_eq!(unused.count(), 0, "no document has some of {NOT_RUN:?}");
+}
