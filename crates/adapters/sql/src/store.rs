@@ -313,7 +313,7 @@ impl SessionIndex for SqlStore {
 
     async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
         let before = before.as_microsecond();
-        let found = read::sessions::idle(&mut self.link().await?, before, most).await;
+        let found = read::sessions::idle(&mut *self.link("idle").await?, before, most).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -355,12 +355,12 @@ impl SessionIndex for SqlStore {
 
     async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::due(&mut self.link().await?, database).await;
+        let found = read::runs::due(&mut *self.link("due").await?, database).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
-        let found = read::runs::mailed(&mut self.link().await?).await;
+        let found = read::runs::mailed(&mut *self.link("mailed").await?).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

@@ -320,7 +320,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
 }
 
 /// Every section there is, with what its table has to hold anyway.
-const SECTIONS: [(&str, &str); 37] = [
+const SECTIONS: [(&str, &str); 38] = [
     ("models.x", "provider = 'openai'"),
     ("models.x", "provider = 'llama'"),
     ("models.x", "provider = 'anthropic'"),

@@ -45,7 +45,10 @@ impl End {
                 }
             },
             _ if is_refused => Self::NotRun(error),
-            _ => Self::Failed(describe::failure(failure), error),
+            _ => {
+                let error = without_code(&result.name, &error).to_owned();
+                Self::Failed(describe::failure(failure), error)
+            }
         }
     }
 
@@ -85,6 +88,33 @@ pub(crate) fn named(name: &str, arguments: &str) -> String {
     }
 }
 
+/// The tools of ours whose errors begin with a word for the model, such as `no_folder: there is no folder "x"`.
+const WITH_CODES: [&str; 9] = [
+    "apply_patch",
+    "calculate",
+    "list_files",
+    "read_file",
+    "run_command",
+    "search_files",
+    "web_fetch",
+    "web_search",
+    "write_file",
+];
+
+/// Returns what a tool says of its failure, for a person. The words of somebody else's tool are left alone.
+fn without_code<'a>(tool: &str, error: &'a str) -> &'a str {
+    let is_code = |code: &str| {
+        code.contains('_')
+            && code
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    match error.split_once(": ") {
+        Some((code, said)) if WITH_CODES.contains(&tool) && is_code(code) => said,
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -118,5 +148,25 @@ mod tests {
         assert_eq!(End::of(&call, &told), not_run("denied: by rule x"));
         call.refusal = Some(Refusal::ByPerson(None));
         assert_eq!(End::of(&call, &told), End::Denied(None));
+    }
+
+    #[test]
+    fn a_word_for_the_model_is_not_shown_to_people_and_other_tools_keep_all_their_words() {
+        for (tool, error, said) in [
+            (
+                "write_file",
+                "no_folder: there is no folder",
+                "there is no folder",
+            ),
+            (
+                "apply_patch",
+                "does_not_fit: \"a\": line 3",
+                "\"a\": line 3",
+            ),
+            ("read_file", "it is a link: x", "it is a link: x"),
+            ("shop__buy", "user_id: unknown", "user_id: unknown"),
+        ] {
+            assert_eq!(without_code(tool, error), said);
+        }
     }
 }

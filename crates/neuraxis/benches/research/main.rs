@@ -148,7 +148,7 @@ fn answer(request: &ModelRequest, topics: usize) -> Script {
 fn urls(messages: &[Arc<Message>]) -> impl Iterator<Item = String> {
     let mut users = messages
         .iter()
-        .filter(|it| matches!(***it, Message::User(_)));
+        .filter(|it| matches!(***it, Message::User { .. }));
     let topic = users
         .next()
         .map(|message| message.text())

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis::core::{
-    AgentSpec, FinishReason, Record, RecordBody, RunId, ToolFailure, ToolKind, ToolResult,
-    Transcript,
+    AgentSpec, Record, RecordBody, RunId, ToolFailure, ToolKind, ToolResult, Transcript,
 };
 use neuraxis::ports::TraceSink;
 use prometheus_client::encoding::EncodeLabelSet;

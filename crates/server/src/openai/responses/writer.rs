@@ -3,17 +3,18 @@
 use std::mem;
 use std::sync::Arc;
 
-use axum::response::sse;
 use neuraxis::Event;
 use neuraxis::core::{Record, ToolCall};
 use neuraxis::engine::Words;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::output::{Item, ResponseOut, id_of};
-use crate::openai::error::in_stream;
+use crate::events::write_event;
+use crate::openai::error::ErrorBody;
 use crate::openai::run::Ended;
+use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{Thoughts, retold};
-use crate::problem::Problem;
 
 /// What becomes of the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ enum Listener {
 
 /// Makes the events of one response, and with them its items: a response that is told whole has the very same ones.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct ResponseEvents {
     response: ResponseOut,
     listener: Listener,
     /// How many events there were.
@@ -38,7 +39,6 @@ pub(super) struct Writer {
     at_once: bool,
     words: Words,
     thoughts: Thoughts,
-    frames: Vec<sse::Event>,
 }
 
 /// The item that is being filled.
@@ -50,16 +50,39 @@ enum Open {
     Reasoning(String),
 }
 
-impl Writer {
-    /// Begins to tell a client of a response.
+/// What each event has, with what it has beyond that.
+#[derive(Serialize)]
+struct EventOut<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    sequence_number: u64,
+    #[serde(flatten)]
+    fields: &'a T,
+}
+
+/// More of the text of a message.
+#[derive(Serialize)]
+struct TextDelta<'a> {
+    item_id: &'a str,
+    output_index: usize,
+    content_index: u32,
+    delta: &'a str,
+    logprobs: [(); 0],
+}
+
+/// More of a thought.
+#[derive(Serialize)]
+struct ThoughtDelta<'a> {
+    item_id: &'a str,
+    output_index: usize,
+    summary_index: u32,
+    delta: &'a str,
+}
+
+impl ResponseEvents {
+    /// Tells a client of a response; `at_once` leaves out what comes before the whole answer.
     pub(super) fn to_client(response: ResponseOut, at_once: bool) -> Self {
-        let mut writer = Self::new(response, Listener::Client, at_once);
-        writer.event("response.created", json!({ "response": writer.response }));
-        writer.event(
-            "response.in_progress",
-            json!({ "response": writer.response }),
-        );
-        writer
+        Self::new(response, Listener::Client, at_once)
     }
 
     /// Returns a response of a run that has ended or waits, from its records.
@@ -68,12 +91,13 @@ impl Writer {
         records: &[Arc<Record>],
         ended: &Ended,
         at_once: bool,
-    ) -> ResponseOut {
-        let mut writer = Self::new(response, Listener::Nobody, at_once);
+    ) -> Result<ResponseOut, serde_json::Error> {
+        let mut events = Self::new(response, Listener::Nobody, at_once);
+        let nothing = &mut Vec::new();
         for event in retold(records) {
-            writer.hear(&event);
+            events.take_in(&event, nothing)?;
         }
-        writer.finish(ended)
+        events.finish(ended, nothing)
     }
 
     fn new(response: ResponseOut, listener: Listener, at_once: bool) -> Self {
@@ -86,168 +110,175 @@ impl Writer {
             at_once,
             words: Words::default(),
             thoughts: Thoughts::default(),
-            frames: Vec::new(),
         }
     }
 
-    /// Takes the events that were made since.
-    pub(super) fn take(&mut self) -> Vec<sse::Event> {
-        mem::take(&mut self.frames)
-    }
-
-    /// Tells whether there is no event that was not taken.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-
-    fn event(&mut self, kind: &'static str, mut fields: Value) {
+    /// Writes an event and counts it, unless nobody hears it.
+    fn event(
+        &mut self,
+        kind: &'static str,
+        fields: &impl Serialize,
+        piece: &mut Vec<u8>,
+    ) -> Written {
         if self.listener == Listener::Nobody {
-            return;
+            return Ok(());
         }
-        if let Value::Object(fields) = &mut fields {
-            fields.insert("type".to_owned(), kind.into());
-            fields.insert("sequence_number".to_owned(), self.sequence.into());
-        }
+        let event = EventOut {
+            kind,
+            sequence_number: self.sequence,
+            fields,
+        };
         self.sequence += 1;
-        let frame = sse::Event::default().event(kind).data(fields.to_string());
-        self.frames.push(frame);
+        write_event(piece, Some(kind), &event)
     }
 
     fn item_id(&self, kind: &str) -> String {
         format!("{kind}_{}_{}", self.response.run(), self.done.len())
     }
 
-    /// Takes in an event of the run.
-    pub(super) fn hear(&mut self, event: &Event) {
+    fn take_in(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
         if let Some(text) = self.words.hear(event) {
             if !self.at_once {
-                self.say(&text);
+                return self.say(&text, piece);
             }
         } else if let Some(thought) = self.thoughts.hear(event) {
             if thought.follows_another && matches!(self.open, Open::Reasoning(_)) {
-                self.close();
+                self.close(piece)?;
             }
-            self.think(thought.text);
+            return self.think(thought.text, piece);
         }
+        Ok(())
     }
 
-    fn say(&mut self, text: &str) {
+    fn say(&mut self, text: &str, piece: &mut Vec<u8>) -> Written {
         let mut text = text;
         if !matches!(self.open, Open::Message(_)) {
-            self.close();
+            self.close(piece)?;
             // What stands between two texts has nothing to stand between here.
             text = text.trim_start_matches('\n');
             let (id, output_index) = (self.item_id("msg"), self.done.len());
             let item = Item::message(id.clone(), None);
             self.event(
                 "response.output_item.added",
-                json!({ "output_index": output_index, "item": item }),
-            );
+                &json!({ "output_index": output_index, "item": item }),
+                piece,
+            )?;
             let part =
                 json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] });
             self.event(
                 "response.content_part.added",
-                json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
-            );
+                &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
+                piece,
+            )?;
             self.open = Open::Message(String::new());
         }
         if let Open::Message(said) = &mut self.open {
             said.push_str(text);
         }
-        let (id, output_index) = (self.item_id("msg"), self.done.len());
-        self.event(
-            "response.output_text.delta",
-            json!({ "item_id": id, "output_index": output_index, "content_index": 0, "delta": text, "logprobs": [] }),
-        );
+        let delta = TextDelta {
+            item_id: &self.item_id("msg"),
+            output_index: self.done.len(),
+            content_index: 0,
+            delta: text,
+            logprobs: [],
+        };
+        self.event("response.output_text.delta", &delta, piece)
     }
 
-    fn think(&mut self, text: &str) {
+    fn think(&mut self, text: &str, piece: &mut Vec<u8>) -> Written {
         if !matches!(self.open, Open::Reasoning(_)) {
-            self.close();
+            self.close(piece)?;
             let (id, output_index) = (self.item_id("rs"), self.done.len());
             let item = Item::reasoning(id.clone(), None);
             self.event(
                 "response.output_item.added",
-                json!({ "output_index": output_index, "item": item }),
-            );
+                &json!({ "output_index": output_index, "item": item }),
+                piece,
+            )?;
             let part = json!({ "type": "summary_text", "text": "" });
             self.event(
                 "response.reasoning_summary_part.added",
-                json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
-            );
+                &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
+                piece,
+            )?;
             self.open = Open::Reasoning(String::new());
         }
         if let Open::Reasoning(thought) = &mut self.open {
             thought.push_str(text);
         }
-        let (id, output_index) = (self.item_id("rs"), self.done.len());
-        self.event(
-            "response.reasoning_summary_text.delta",
-            json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "delta": text }),
-        );
+        let delta = ThoughtDelta {
+            item_id: &self.item_id("rs"),
+            output_index: self.done.len(),
+            summary_index: 0,
+            delta: text,
+        };
+        self.event("response.reasoning_summary_text.delta", &delta, piece)
     }
 
     /// Closes the item that is being filled, if there is one.
-    fn close(&mut self) {
+    fn close(&mut self, piece: &mut Vec<u8>) -> Written {
         let output_index = self.done.len();
         let item = match mem::take(&mut self.open) {
-            Open::Nothing => return,
+            Open::Nothing => return Ok(()),
             Open::Message(text) => {
                 let id = self.item_id("msg");
                 self.event(
                     "response.output_text.done",
-                    json!({ "item_id": id, "output_index": output_index, "content_index": 0, "text": text, "logprobs": [] }),
-                );
+                    &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "text": text, "logprobs": [] }),
+                    piece,
+                )?;
                 let part = json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] });
                 self.event(
                     "response.content_part.done",
-                    json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
-                );
+                    &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
+                    piece,
+                )?;
                 Item::message(id, Some(text))
             }
             Open::Reasoning(text) => {
                 let id = self.item_id("rs");
                 self.event(
                     "response.reasoning_summary_text.done",
-                    json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "text": text }),
-                );
+                    &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "text": text }),
+                    piece,
+                )?;
                 let part = json!({ "type": "summary_text", "text": text });
                 self.event(
                     "response.reasoning_summary_part.done",
-                    json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
-                );
+                    &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
+                    piece,
+                )?;
                 Item::reasoning(id, Some(text))
             }
         };
-        self.item_done(item);
+        self.item_done(item, piece)
     }
 
-    fn item_done(&mut self, item: Item) {
+    fn item_done(&mut self, item: Item, piece: &mut Vec<u8>) -> Written {
         let output_index = self.done.len();
         self.event(
             "response.output_item.done",
-            json!({ "output_index": output_index, "item": item }),
-        );
+            &json!({ "output_index": output_index, "item": item }),
+            piece,
+        )?;
         self.done.push(item);
-    }
-
-    /// Tells what the run came to.
-    pub(super) fn end(&mut self, ended: &Ended) {
-        let response = self.finish(ended);
-        let kind = response.ending();
-        self.event(kind, json!({ "response": response }));
+        Ok(())
     }
 
     /// Closes what is open, and adds what was not told yet.
-    fn finish(&mut self, ended: &Ended) -> ResponseOut {
+    fn finish(
+        &mut self,
+        ended: &Ended,
+        piece: &mut Vec<u8>,
+    ) -> Result<ResponseOut, serde_json::Error> {
         let is_told = !self.at_once && ended.result.finish_reason.is_some();
-        self.close();
+        self.close(piece)?;
         if ended.is_answered() && !is_told && !ended.result.reply.is_empty() {
-            self.say(&ended.result.reply);
-            self.close();
+            self.say(&ended.result.reply, piece)?;
+            self.close(piece)?;
         }
         for call in &ended.calls {
-            self.hand_over(call);
+            self.hand_over(call, piece)?;
         }
         let mut items = mem::take(&mut self.done);
         if items.is_empty() && ended.is_answered() {
@@ -255,34 +286,58 @@ impl Writer {
             let reply = ended.result.reply.clone();
             items.push(Item::message(self.item_id("msg"), Some(reply)));
         }
-        self.response.clone().ended(ended, items)
+        Ok(self.response.clone().ended(ended, items))
     }
 
     /// Tells a call that the client is to run.
-    fn hand_over(&mut self, call: &ToolCall) {
+    fn hand_over(&mut self, call: &ToolCall, piece: &mut Vec<u8>) -> Written {
         let output_index = self.done.len();
         let id = id_of(call);
         let item = Item::call(call, false);
         self.event(
             "response.output_item.added",
-            json!({ "output_index": output_index, "item": item }),
-        );
+            &json!({ "output_index": output_index, "item": item }),
+            piece,
+        )?;
         let arguments = call.arguments.as_str();
         self.event(
             "response.function_call_arguments.delta",
-            json!({ "item_id": id, "output_index": output_index, "delta": arguments }),
-        );
+            &json!({ "item_id": id, "output_index": output_index, "delta": arguments }),
+            piece,
+        )?;
         self.event(
             "response.function_call_arguments.done",
-            json!({ "item_id": id, "output_index": output_index, "name": call.name, "arguments": arguments }),
-        );
-        self.item_done(Item::call(call, true));
+            &json!({ "item_id": id, "output_index": output_index, "name": call.name, "arguments": arguments }),
+            piece,
+        )?;
+        self.item_done(Item::call(call, true), piece)
+    }
+}
+
+impl Writer for ResponseEvents {
+    fn begin(&mut self, piece: &mut Vec<u8>) -> Written {
+        let begun = json!({ "response": self.response });
+        self.event("response.created", &begun, piece)?;
+        self.event("response.in_progress", &begun, piece)
     }
 
-    /// Tells that nobody knows what the run came to.
-    pub(super) fn fail(&mut self, problem: &Problem) {
-        let error = serde_json::to_value(in_stream(problem)).unwrap_or_default();
-        let error = error.get("error").cloned().unwrap_or_default();
-        self.event("error", error);
+    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        self.take_in(event, piece)
+    }
+
+    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
+        let response = self.finish(ended, piece)?;
+        let kind = response.ending();
+        self.event(kind, &json!({ "response": response }), piece)
+    }
+
+    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
+        let error = serde_json::to_value(error)?;
+        let mut error = error.get("error").cloned().unwrap_or_default();
+        if let Value::Object(fields) = &mut error {
+            // Here it is the event's own.
+            fields.remove("type");
+        }
+        self.event("error", &error, piece)
     }
 }
