@@ -209,7 +209,13 @@ fn the_first_ten_minutes_of_a_user_go_without_a_surprise() {
         (&["runs", "show", "last"], 0),
         (&["runs", "replay", "last"], 0),
         (
-            &["runs", "fork", "last", "--message", "And in Asia/Kathmandu?"],
+            &[
+                "runs",
+                "fork",
+                "last",
+                "--message",
+                "And in Asia/Kathmandu?",
+            ],
             0,
         ),
         (&["tools", "list"], 0),

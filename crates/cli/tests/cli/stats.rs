@@ -90,7 +90,10 @@ fn the_newest_run_is_followed_to_its_end_and_one_that_is_named_too() {
     let shown = redacted(&machine, &tailed.stdout_of(0));
     assert!(shown.contains("missing.txt"), "{shown}");
     let answer = shown.rsplit("\n\n").next().unwrap();
-    assert!(!answer.trim().is_empty() && !answer.contains("  a0 "), "{shown}");
+    assert!(
+        !answer.trim().is_empty() && !answer.contains("  a0 "),
+        "{shown}"
+    );
     let last = machine.run(["runs", "tail", "last"]).stdout_of(0);
     assert_eq!(redacted(&machine, &last), shown);
     let run = &machine.runs("trip")[0];
