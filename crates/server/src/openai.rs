@@ -135,12 +135,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 /// Takes a sampling temperature, from 0 to 2 as OpenAI's API does (platform.openai.com/docs/api-reference/chat/create).
-fn temperature(said: Option<f32>) -> Result<Option<f32>, Problem> {
+fn temperature(said: Option<f64>) -> Result<Option<f32>, Problem> {
     match said {
         Some(temperature) if !(0.0..=2.0).contains(&temperature) => {
             Err(invalid("temperature", "expected a number from 0 to 2"))
         }
-        said => Ok(said),
+        // The models' own requests hold no more digits.
+        said => Ok(said.map(|temperature| temperature as f32)),
     }
 }
 

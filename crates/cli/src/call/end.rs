@@ -46,7 +46,9 @@ impl End {
             },
             _ if is_refused => Self::NotRun(error),
             _ => {
-                let error = without_code(&result.name, &error).to_owned();
+                // The way in which it failed says so already.
+                let error = error.strip_prefix(NOT_VALID).unwrap_or(&error);
+                let error = without_code(&result.name, error).to_owned();
                 Self::Failed(describe::failure(failure), error)
             }
         }
@@ -87,6 +89,9 @@ pub(crate) fn named(name: &str, arguments: &str) -> String {
         target => format!("{NAME}{name}{NAME:#} {target}"),
     }
 }
+
+/// What stands before the reason for which arguments are refused.
+const NOT_VALID: &str = "the arguments are not valid: ";
 
 /// The tools of ours whose errors begin with a word for the model, such as `no_folder: there is no folder "x"`.
 const WITH_CODES: [&str; 9] = [

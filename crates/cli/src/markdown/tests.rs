@@ -200,10 +200,9 @@ fn code_bold_text_and_links_in_a_cell_keep_their_blanks_and_their_styles() {
 ";
     let shown = whole(table);
     let expected = "\
-what                           │                               how
-───────────────────────────────┼──────────────────────────────────
-run cargo test in all crates   │ see the page <https://a.org/b> or
-                               │                                 x
+what                         │                                 how
+─────────────────────────────┼────────────────────────────────────
+run cargo test in all crates │ see the page <https://a.org/b> or x
 ";
     assert_eq!(plain(&shown).replace("  \n", "\n"), expected, "{shown}");
     for styled in ["\u{1b}[36mcargo test\u{1b}[0m", "\u{1b}[1mall\u{1b}[0m"] {

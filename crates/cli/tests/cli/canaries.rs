@@ -154,7 +154,9 @@ fn machine(backend: &Backend) -> Machine {
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
     let mut command: Command = machine.command(arguments);
+    // Only a file that the user names may send the key of telemetry somewhere.
     command
+        .args(["--config", "neuraxis.toml"])
         .env("MY_KEY", KEY)
         .env("MY_TOKEN", TOKEN)
         .env("OTEL_EXPORTER_OTLP_HEADERS", format!("x-key={HEADER}"));

@@ -341,7 +341,12 @@ fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
     let faults = [
         (&[][..], digits.as_str(), 0o644, "→ `chmod 600 "),
         (&[][..], "no key", 0o600, "→ remove it: a new one is made"),
-        (&["--set", named][..], "", 0o600, "→ make a key as docs/"),
+        (
+            &["--set", named][..],
+            "",
+            0o600,
+            "→ make a key as `neuraxis help storage`",
+        ),
     ];
     for (settings, content, mode, fix) in faults {
         std::fs::write(&key, content).unwrap();

@@ -29,7 +29,7 @@ const OTHERS: Instead = IsNotRun("it starts somebody else's service");
 const NO_MODEL: Instead = Exits(6);
 
 /// Commands, by how they begin, that do not end with code 0.
-const EXCEPTIONS: [(&str, &str, Instead); 15] = [
+const EXCEPTIONS: [(&str, &str, Instead); 17] = [
     (
         "README.md",
         "neuraxis() {",
@@ -56,6 +56,10 @@ const EXCEPTIONS: [(&str, &str, Instead); 15] = [
         "neuraxis mcp test",
         IsNotRun("its server is in that package"),
     ),
+    // No call of this machine's runs gave as much.
+    ("docs/long-results.md", "neuraxis runs output", Exits(1)),
+    // Its last run has ended.
+    ("docs/runs.md", "neuraxis runs steer", Exits(1)),
     ("docs/observability.md", "podman ", OTHERS),
     ("docs/performance.md", "cargo ", WORKSPACE),
     (
@@ -137,7 +141,7 @@ fn machine_of(document: &str, model: &Scripted) -> Machine {
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
 const PLACE: &str = r#"{"title":"Place","type":"object","required":["city"],"properties":{"city":{"type":"string"}}}"#;
-const EVALS: &str = "[[case]]\nname = \"it answers\"\nmessage = \"What time is it?\"\nchecks = [{ max_turns = 3 }]\n";
+const EVALS: &str = "[[case]]\nname = \"it answers\"\nmessage = \"What time is it?\"\ncheck = [{ max_turns = 3 }]\n";
 
 fn run(document: &str, commands: &[String]) -> Vec<Ran> {
     let model = Scripted::start(std::iter::repeat_n(
@@ -180,7 +184,13 @@ fn every_command_of_the_documents_ends_with_the_code_that_is_expected() {
         commands.retain(|command| {
             let place = exception(document, command);
             used[place.unwrap_or(0)] |= place.is_some();
-            !place.is_some_and(|place| matches!(EXCEPTIONS[place].2, IsNotRun(_)))
+            match place.map(|place| EXCEPTIONS[place].2) {
+                Some(IsNotRun(why)) => {
+                    println!("{document}: {command}: not run: {why}");
+                    false
+                }
+                _ => true,
+            }
         });
         if commands.is_empty() {
             continue;
@@ -225,7 +235,10 @@ fn every_block_of_toml_is_a_configuration() {
             continue;
         }
         count += 1;
-        let machine = Machine::new().with_file("block.toml", &block.text);
+        let prices = root().join("crates/brainstem/public-prices.toml");
+        let machine = Machine::new()
+            .with_file("block.toml", &block.text)
+            .with_file("prices.toml", std::fs::read(prices).unwrap());
         let done: Done = machine
             .command(["config", "show", "--config", "block.toml"])
             .output()

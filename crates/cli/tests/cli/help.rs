@@ -115,7 +115,7 @@ fn commands_flags_and_the_values_there_are_now_are_completed() {
         "neuraxis.toml",
         "[agents.helper]\ninstructions = 'Help.'\n[models.reasoning]\nprovider = 'offline'\n",
     );
-    let ask = ["ask", "--session", "garden", "What grows?"];
+    let ask = ["ask", "--session", "garden", "What time is it?"];
     machine.run(ask).stdout_of(0);
     for (words, expected) in [
         (&["sess"][..], "sessions"),

@@ -129,7 +129,7 @@ fn without_a_sandbox_the_tool_is_not_offered_and_everybody_hears_why() {
 fn a_rule_about_commands_that_cannot_run_is_told_of_and_no_error() {
     let rule = "[rules.builds]\ntools = ['run_command']\ncommands = ['make']\nanswer = 'allow'\n";
     let machine = Machine::new().with_file("neuraxis.toml", rule);
-    let done = run(&machine, &["ask", "What is 1 + 1?"]);
+    let done = run(&machine, &["ask", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
         done.stderr

@@ -128,7 +128,7 @@ fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
     for format in ["text", "json"] {
         let replayed = machine.run(["runs", "replay", run, "--format", format]);
         assert_eq!(replayed.code, Some(1), "{replayed:?}");
-        let why = "the data policy withheld text: a hash stands in its place";
+        let why = "the data policy withheld text: a hash is in its place";
         assert!(replayed.stdout.contains(why), "{replayed:?}");
     }
     let shown = machine.run(["runs", "show", run]).stdout_of(0);
@@ -189,7 +189,8 @@ fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
          hint: leave out --at-turn to go on from its end\n"
     );
     assert_eq!(complaint, expected);
-    let last = ["runs", "fork", run, "--at-turn", "2", "--message", "Hi"];
+    let ask = "What time is it?";
+    let last = ["runs", "fork", run, "--at-turn", "2", "--message", ask];
     machine.run(last).stdout_of(0);
 }
 

@@ -268,7 +268,10 @@ fn nobody_is_asked_about_a_patch_that_does_not_fit() {
     let screen = Screen::open(&machine, &arguments, 80, false);
     let seen = screen.shows("I see.");
     assert!(!seen.contains("asks for your approval"), "{seen}");
-    assert!(seen.contains("apply_patch notes.md · failed"), "{seen}");
+    assert!(
+        seen.contains("apply_patch notes.md · invalid arguments"),
+        "{seen}"
+    );
 }
 
 #[test]

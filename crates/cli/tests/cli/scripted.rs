@@ -53,10 +53,14 @@ impl Scripted {
                     tell(connection, properties);
                     continue;
                 };
+                let is_streamed = body["stream"] == true;
                 log.lock().unwrap().push(body);
                 let turn = turns.lock().unwrap().pop_front();
                 let turn = turn.unwrap_or(Turn::Says(&["I have nothing more to say.\n"]));
-                stalled.extend(answer(connection, &turn));
+                match turn {
+                    Turn::Says(pieces) if !is_streamed => tell(connection, &whole(pieces)),
+                    turn => stalled.extend(answer(connection, &turn)),
+                }
             }
         });
         Self { port, seen }
@@ -167,6 +171,15 @@ fn read(connection: &TcpStream) -> Option<Value> {
     let mut body = vec![0; length?];
     reader.read_exact(&mut body).ok()?;
     serde_json::from_slice(&body).ok()
+}
+
+/// Returns an answer that does not stream.
+fn whole(pieces: &[&str]) -> String {
+    let message = json!({"role": "assistant", "content": pieces.concat()});
+    json!({"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-test",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}})
+    .to_string()
 }
 
 /// Answers; returns the connection if it is to stay open.

@@ -56,7 +56,7 @@ fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
         "offline/rules · 2 model calls · ",
         " ms",
         "Memory: ",
-        "to go on: neuraxis ask --session ",
+        "to go on: neuraxis chat --session ",
     ] {
         assert!(plain.contains(expected), "{expected:?} is not in {plain:?}");
     }

@@ -242,7 +242,7 @@ fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
     assert!(told.len() > 4, "{told:?}");
     assert_eq!(copied(), told);
     // The next process goes on where this one stopped.
-    told.extend(ask("What can you do?"));
+    told.extend(ask("And in Asia/Tokyo, what time is it?"));
     assert_eq!(copied(), told);
     assert!(!machine.database().exists());
 }

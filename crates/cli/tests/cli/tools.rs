@@ -26,10 +26,16 @@ const TOOLS: [(&str, &str); 14] = [
 fn tools_are_listed_with_what_they_may_change() {
     let list = Machine::new().run(["tools", "list"]).stdout_of(0);
     let names: Vec<&str> = list.lines().filter(|line| !line.starts_with(' ')).collect();
-    assert_eq!(
-        names,
-        TOOLS.map(|(name, class)| format!("{name} ({class})"))
-    );
+    let listed = TOOLS.map(|(name, class)| {
+        let may = match name {
+            // It brings in what strangers wrote.
+            "web_fetch" => "asks you",
+            _ if class == "read-only" => "runs",
+            _ => "asks you",
+        };
+        format!("{name} ({class}) · {may}")
+    });
+    assert_eq!(names, listed);
 }
 
 #[test]

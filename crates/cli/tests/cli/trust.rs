@@ -9,7 +9,7 @@ const SECRET: &str = "canary-of-a-secret";
 const ANOTHER: &str = "canary-of-another-secret";
 
 /// Commands that a person types anywhere, and that ask the models which are configured.
-const ORDINARY: [&[&str]; 3] = [&["ask", "Hi"], &["models"], &["doctor"]];
+const ORDINARY: [&[&str]; 3] = [&["ask", "What time is it?"], &["models"], &["doctor"]];
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
     let mut command = machine.command(arguments);
@@ -196,7 +196,7 @@ fn its_store_and_log_are_written_nowhere() {
     let text = "[store]\nurl = 'sqlite://../home/planted.db'\n[store.log]\nfolder = 'log'\n";
     let machine = machine.with_untrusted(text);
     let done = machine.run(["ask", "say $(touch /tmp/x)"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, Some(6), "{done:?}");
     assert!(
         done.stderr
             .contains("ignored: store.log.folder, store.url (neuraxis trust show)"),

@@ -185,7 +185,10 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
     ] {
         assert!(refused.contains(told), "{told:?} in {refused}");
     }
-    let busy = run(&machine, &["ask", "--session", "forged", "Hello?"]);
+    let busy = run(
+        &machine,
+        &["ask", "--session", "forged", "What time is it?"],
+    );
     assert_eq!(busy.code, Some(1), "{busy:?}");
     assert!(!wrote(&machine));
 
@@ -283,7 +286,7 @@ fn the_key_of_approvals_is_for_nobody_else() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
-    run(&machine, &["ask", "Hello?"]).stdout_of(0);
+    run(&machine, &["ask", "What time is it?"]).stdout_of(0);
     let key = machine.database().with_file_name("approval.key");
     let mode = std::fs::metadata(&key).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);

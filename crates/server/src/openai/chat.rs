@@ -48,7 +48,7 @@ pub(super) struct ChatRequest {
     response_format: Option<FormatIn>,
     /// The sampling temperature.
     #[schemars(range(min = 0, max = 2))]
-    temperature: Option<f32>,
+    temperature: Option<f64>,
     /// The most tokens of a reply.
     #[schemars(range(min = 1))]
     max_tokens: Option<u32>,

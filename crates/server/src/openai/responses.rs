@@ -59,7 +59,7 @@ pub(super) struct ResponseRequest {
     text: Option<TextIn>,
     /// The sampling temperature.
     #[schemars(range(min = 0, max = 2))]
-    temperature: Option<f32>,
+    temperature: Option<f64>,
     /// The most tokens of a reply.
     #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,

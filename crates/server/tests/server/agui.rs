@@ -209,7 +209,7 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
             run("messages", json!([user("a\u{0}b")])),
             400,
             invalid,
-            None,
+            Some("messages[0].id"),
         ),
         (
             run("tools", json!([{"name": "no name"}])),

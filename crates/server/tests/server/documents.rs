@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::Program;
 
 /// Commands that are not run, by how they begin, and why.
-const NOT_RUN: [(&str, &str, &str); 11] = [
+const NOT_RUN: [(&str, &str, &str); 12] = [
     (
         "README.md",
         "cargo run -p neuraxis-server",
@@ -36,6 +36,11 @@ const NOT_RUN: [(&str, &str, &str); 11] = [
         "docs/scale.md",
         "neuraxis doctor",
         "it is another program's",
+    ),
+    (
+        "docs/server.md",
+        "curl http://127.0.0.1:8787/api/v1/runs/$RUN/tools/",
+        "it takes a run that waits for a client's tool",
     ),
     ("docs/deploy.md", "install ", "it changes the system"),
     ("docs/deploy.md", "systemctl ", "it changes the system"),

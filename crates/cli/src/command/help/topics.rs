@@ -140,7 +140,7 @@ pub(super) static TOPICS: [Topic; 26] = [
 ];
 
 /// The pages of documents that are folders.
-pub(super) static PAGES: [Topic; 62] = [
+pub(super) static PAGES: [Topic; 64] = [
     page!("embedding", "approvals"),
     page!("embedding", "guardrails"),
     page!("embedding", "hello-world"),
@@ -175,6 +175,7 @@ pub(super) static PAGES: [Topic; 62] = [
     page!("errors", "mode-not-allowed"),
     page!("errors", "no-decisions"),
     page!("errors", "no-model"),
+    page!("errors", "no-such-event"),
     page!("errors", "no-such-model"),
     page!("errors", "no-such-response"),
     page!("errors", "no-such-run"),
@@ -198,6 +199,7 @@ pub(super) static PAGES: [Topic; 62] = [
     page!("errors", "store-failed"),
     page!("errors", "store-unavailable"),
     page!("errors", "token-needed"),
+    page!("errors", "too-many-own-runs"),
     page!("errors", "too-many-requests"),
     page!("errors", "too-many-runs"),
     page!("errors", "unknown-channel"),
