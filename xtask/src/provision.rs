@@ -5,6 +5,7 @@
 //! what is optional.
 
 mod agui_client;
+mod debian;
 mod gguf;
 mod llama_server;
 mod mcp_client;
@@ -14,7 +15,6 @@ mod postgres;
 mod registries;
 mod restate;
 mod scripted_model;
-mod searxng;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -98,10 +98,21 @@ const PROVISIONS: &[Provision] = &[
     },
     Provision {
         name: "SearXNG",
-        is_ready: searxng::is_ready,
-        install: searxng::install,
-        variables: &[("TEST_NEURAXIS_SEARXNG", searxng::PROGRAM)],
+        is_ready: |folder| debian::SEARX.is_ready(folder),
+        install: |folder| debian::SEARX.install(folder),
+        variables: &[("TEST_NEURAXIS_SEARXNG", debian::SEARX.link)],
         optional: Some("real_searxng"),
+        is_excused: || true,
+    },
+    Provision {
+        name: "systemd-analyze",
+        is_ready: |folder| debian::SYSTEMD_ANALYZE.is_ready(folder),
+        install: |folder| debian::SYSTEMD_ANALYZE.install(folder),
+        variables: &[(
+            "TEST_NEURAXIS_SYSTEMD_ANALYZE",
+            debian::SYSTEMD_ANALYZE.link,
+        )],
+        optional: Some("real_systemd"),
         is_excused: || true,
     },
     Provision {

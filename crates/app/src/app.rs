@@ -229,10 +229,7 @@ impl<'a> AppBuilder<'a> {
             Some(store) => store,
             None => OpenStore::open(config, environment).await?,
         };
-        let recording = match &self.tape {
-            Tape::Record(file) => Some(environment.working_dir().join(file)),
-            Tape::Off | Tape::Replay(_) => None,
-        };
+        let recording = recording_of(&self.tape, environment);
         // They come up while models are looked for.
         let servers = match self.servers {
             Servers::Started => McpServers::start(config, environment),
@@ -292,18 +289,7 @@ impl<'a> AppBuilder<'a> {
         let orchestrator = builder.build()?;
         let server_notices = servers.connected().await;
         notices.extend_from_slice(&server_notices);
-        let tools = orchestrator.tools();
-        let offered = tools.specs().map(|spec| spec.name.clone());
-        let mut known: Vec<ToolName> = offered.collect();
-        // Those of a folder that is none of a project are there all the same.
-        let has_commands = commands::why_no_commands(config).is_none();
-        let absent = project_tools().filter(|name| tools.tool(name).is_none());
-        let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
-        known.extend(absent);
-        let others = tools.specs().filter(|spec| spec.kind != ToolKind::Agent);
-        let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
-        config.check_agents(&others)?;
-        notices.extend(config.check_tools(&known)?);
+        notices.extend(names_checked(config, &orchestrator)?);
         notices.extend(locked_configuration(environment));
         let nowhere = nowhere_to_keep(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
@@ -317,6 +303,30 @@ impl<'a> AppBuilder<'a> {
             telemetry,
         })
     }
+}
+
+/// Returns the file that a tape is recorded to.
+fn recording_of(tape: &Tape, environment: &Environment) -> Option<PathBuf> {
+    match tape {
+        Tape::Record(file) => Some(environment.working_dir().join(file)),
+        Tape::Off | Tape::Replay(_) => None,
+    }
+}
+
+/// Checks the names of tools and agents that the configuration has against those there are; returns what is to be told.
+fn names_checked(config: &Config, orchestrator: &Orchestrator) -> Result<Vec<String>, BuildError> {
+    let tools = orchestrator.tools();
+    let offered = tools.specs().map(|spec| spec.name.clone());
+    let mut known: Vec<ToolName> = offered.collect();
+    // Those of a folder that is none of a project are there all the same.
+    let has_commands = commands::why_no_commands(config).is_none();
+    let absent = project_tools().filter(|name| tools.tool(name).is_none());
+    let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
+    known.extend(absent);
+    let others = tools.specs().filter(|spec| spec.kind != ToolKind::Agent);
+    let others: Vec<ToolName> = others.map(|spec| spec.name.clone()).collect();
+    config.check_agents(&others)?;
+    Ok(config.check_tools(&known)?)
 }
 
 /// Gives an engine the key by which its approvals are known, if there is one.

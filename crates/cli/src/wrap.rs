@@ -111,11 +111,7 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
             let quoted = end.and_then(|end| line.get(at..end));
             if let (Some(end), Some(quoted)) = (end, quoted) {
                 // One that fits on no line is broken like other words.
-                quoted_until = if width(quoted) + 1 <= columns {
-                    end
-                } else {
-                    next
-                };
+                quoted_until = if width(quoted) < columns { end } else { next };
             }
         }
         let is_over = letter == ' ' && !line.get(next..).unwrap_or_default().starts_with(' ');

@@ -19,9 +19,12 @@ pub(crate) struct Seen {
     redact: Redact,
 }
 
+/// Makes a text one that may leave the process.
+type Clean = dyn Fn(&str) -> String + Send + Sync;
+
 /// Takes out of a text what no report is to hold. As provided, nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Redact(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+pub(crate) struct Redact(Option<Arc<Clean>>);
 
 impl Redact {
     pub(crate) fn new(clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {

@@ -1,4 +1,5 @@
 //! The features of the facade: each is compiled with the tests, and told where people look for them.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 /// Returns the names of the features that `Cargo.toml` defines, but for `default`.
 fn features() -> Vec<&'static str> {

@@ -77,7 +77,7 @@ impl Engines {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, access: Access) -> Self {
         let limited = Limited::new(orchestrator.clone(), limits, access.metrics.clone());
         let clients = McpClients::new(&limited);
-        let router = routes(limited.clone(), clients.clone(), access.clone());
+        let router = routes(limited.clone(), &clients, access.clone());
         Self {
             sweeping: Sweeping::start(orchestrator.clone(), access.metrics.clone()),
             current: orchestrator,
@@ -105,7 +105,7 @@ impl Engines {
         self.limited = self.limited.with(orchestrator.clone(), &limits);
         let clients = McpClients::new(&self.limited);
         let (limited, access) = (self.limited.clone(), self.access.clone());
-        let router = routes(limited, clients.clone(), access);
+        let router = routes(limited, &clients, access);
         drop(self.router.send_replace(router));
         self.sweeping = Sweeping::start(orchestrator.clone(), self.access.metrics.clone());
         let former = std::mem::replace(&mut self.current, orchestrator);

@@ -270,7 +270,7 @@ pub enum Failure {
     },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(Box<BuildError>),
     /// The address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -292,6 +292,12 @@ pub enum Failure {
     /// The operating system refuses what every program needs.
     #[error("cannot start")]
     System(#[from] io::Error),
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        Self::Build(Box::new(error))
+    }
 }
 
 /// Names the place where the address stands.

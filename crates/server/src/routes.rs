@@ -14,13 +14,13 @@ use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page};
 
 /// Returns what answers requests.
-pub(crate) fn routes(limited: Limited, clients: McpClients, access: Access) -> Router {
+pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> Router {
     let readiness = Readiness::new(FromRef::from_ref(&limited));
     // What is described here stands in `/openapi.json`; the page is added below.
     let router = Described::new()
         .merge(api::routes())
         .merge(openai::routes())
-        .merge(mcp::routes(&clients))
+        .merge(mcp::routes(clients))
         .post("/agui", agui::run, agui::described())
         .get("/metrics", metrics::show, metrics::described())
         .get("/healthz", probes::is_alive, probes::alive())

@@ -141,7 +141,7 @@ pub(crate) async fn run(
 fn slowest_tool(app: &App) -> Option<(String, Duration)> {
     let tools = app.orchestrator.tools();
     let times = tools.specs().map(|spec| {
-        let time = spec.timeout.unwrap_or_else(|| Limits::NONE.tool_timeout);
+        let time = spec.timeout.unwrap_or(Limits::NONE.tool_timeout);
         (spec.name.to_string(), time)
     });
     times.max_by_key(|(_, time)| *time)

@@ -6,7 +6,7 @@ use crate::named::{missing, tests_named};
 const PAGE: &str = include_str!("../../../docs/security.md");
 
 /// The folders in which a test may be that the page names, below `crates`.
-const FOLDERS: [&str; 34] = [
+const FOLDERS: [&str; 36] = [
     "adapters/cassette/src",
     "adapters/cassette/tests",
     "adapters/llama/src",
@@ -17,6 +17,8 @@ const FOLDERS: [&str; 34] = [
     "adapters/sql/src",
     "adapters/sql/tests",
     "adapters/web/src",
+    "adapters/otel/src",
+    "adapters/otel/tests",
     "adapters/web/tests",
     "adapters/wire/src",
     "adapters/wire/tests",

@@ -186,7 +186,7 @@ fn request_meta(
     let Some(level) = level else {
         return meta;
     };
-    let mut meta = meta.unwrap_or_else(RequestMetaObject::new);
+    let mut meta = meta.unwrap_or_default();
     meta.set_log_level(level);
     Some(meta)
 }

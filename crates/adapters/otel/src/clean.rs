@@ -99,12 +99,21 @@ fn cut_texts(value: &mut serde_json::Value) -> bool {
             *text = beginning(text);
             true
         }
-        serde_json::Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |was_cut, item| cut_texts(item) || was_cut),
-        serde_json::Value::Object(fields) => fields
-            .values_mut()
-            .fold(false, |was_cut, field| cut_texts(field) || was_cut),
+        // Each is looked at, also behind one that was cut.
+        serde_json::Value::Array(items) => {
+            items
+                .iter_mut()
+                .filter_map(|item| cut_texts(item).then_some(()))
+                .count()
+                > 0
+        }
+        serde_json::Value::Object(fields) => {
+            fields
+                .values_mut()
+                .filter_map(|field| cut_texts(field).then_some(()))
+                .count()
+                > 0
+        }
         _ => false,
     }
 }

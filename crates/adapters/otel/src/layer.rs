@@ -154,8 +154,10 @@ mod tests {
     use super::*;
 
     fn otel(ratio: f64) -> Otel {
-        let mut config = OtlpConfig::default();
-        config.metrics = false;
+        let mut config = OtlpConfig {
+            metrics: false,
+            ..OtlpConfig::default()
+        };
         config.sampling.ratio = ratio;
         // Nobody is there, and nothing is sent before it is closed.
         config.endpoint = Some("http://127.0.0.1:9".parse().unwrap());

@@ -1,4 +1,5 @@
 //! An endpoint that takes connections and never answers.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

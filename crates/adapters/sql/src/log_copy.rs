@@ -48,9 +48,12 @@ pub struct LogCopy {
     redact: Redact,
 }
 
+/// Makes a text one that may leave the process.
+type Clean = dyn Fn(&str) -> String + Send + Sync;
+
 /// Takes out of a line what the copy is not to hold. As provided, nothing.
 #[derive(Clone, Default)]
-struct Redact(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+struct Redact(Option<Arc<Clean>>);
 
 impl fmt::Debug for Redact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

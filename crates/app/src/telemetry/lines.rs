@@ -26,7 +26,7 @@ pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
     let traces: Arc<dyn TraceSink> = if content {
         let writer = writer.clone();
         Arc::new(TraceEmitter::new(move |run, trace| {
-            writer.add(run, &trace.kind, trace.timestamp, &trace.data);
+            writer.add(run, trace.kind, trace.timestamp, &trace.data);
         }))
     } else {
         Arc::new(WithoutContent(writer.clone()))
@@ -227,7 +227,7 @@ impl TraceSink for WithoutContent {
         let traces = trace_records(&Transcript::default(), slice::from_ref(record));
         for trace in traces.into_iter().filter_map(without_content) {
             let run = record.run_id;
-            self.0.add(run, &trace.kind, trace.timestamp, &trace.data);
+            self.0.add(run, trace.kind, trace.timestamp, &trace.data);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Mcp {
 #[derive(Debug, Subcommand)]
 enum Command {
     List(list::List),
-    Add(add::Add),
+    Add(Box<add::Add>),
     Remove(remove::Remove),
     Test(test::Test),
     Trust(trust::Trust),

@@ -45,7 +45,10 @@ impl Line {
     pub(super) fn parts(&self, columns: usize) -> Vec<(String, usize)> {
         let parts = parts(&self.text, columns, columns).into_iter();
         let part = |part: Range<usize>| {
-            let width = self.text.get(part.clone()).map_or(0, |text| text.width());
+            let width = self
+                .text
+                .get(part.clone())
+                .map_or(0, UnicodeWidthStr::width);
             (self.styled(part), width)
         };
         parts.map(part).collect()

@@ -179,6 +179,14 @@ fn holds(bytes: &[u8], canary: &str) -> bool {
         .any(|it| it == canary.as_bytes())
 }
 
+fn assert_said_nowhere(said: &[(&str, &String)], canaries: &[&str]) {
+    for (name, text) in said {
+        for canary in canaries {
+            assert!(!text.contains(canary), "{canary} is in {name}: {text}");
+        }
+    }
+}
+
 #[test]
 fn no_output_holds_a_secret_wherever_it_came_from_and_what_is_json_stays_json() {
     let backend = Backend::start();
@@ -225,11 +233,7 @@ fn no_output_holds_a_secret_wherever_it_came_from_and_what_is_json_stays_json() 
         ("made", &made.stderr),
         ("unreachable", &unreachable.stderr),
     ];
-    for (name, text) in said {
-        for canary in canaries {
-            assert!(!text.contains(canary), "{canary} is in {name}: {text}");
-        }
-    }
+    assert_said_nowhere(&said, &canaries);
     let received = backend.received.lock().unwrap().clone();
     assert!(holds(&received, "[redacted]"), "content is exported");
     for canary in canaries {

@@ -126,8 +126,8 @@ fn commands_flags_and_the_values_there_are_now_are_completed() {
         (&["ask", "--channel", "code"], "code_task"),
         (&["chat", "--agent", "hel"], "helper"),
         (&["chat", "-m", ""], "reasoning"),
-        (&["ask", "--session", "g"], "garden\tWhat grows?"),
-        (&["runs", "show", ""], "What grows?"),
+        (&["ask", "--session", "g"], "garden\tWhat time is it?"),
+        (&["runs", "show", ""], "What time is it?"),
     ] {
         let completed = completed(&machine, words);
         assert!(completed.contains(expected), "{words:?}: {completed}");

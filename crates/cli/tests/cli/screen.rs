@@ -281,6 +281,8 @@ fn what_a_command_printed_stays_when_it_is_interrupted_and_the_model_reads_it() 
     let machine = model.machine();
     let mut screen = chat(&machine, 80, false);
     screen.types("Count.\r");
+    screen.shows("your answer:");
+    screen.types("y\r");
     screen.shows("│ 3");
     screen.types("and now");
     screen.interrupt();

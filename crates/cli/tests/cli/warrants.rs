@@ -185,10 +185,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
     ] {
         assert!(refused.contains(told), "{told:?} in {refused}");
     }
-    let busy = run(
-        &machine,
-        &["ask", "--session", "forged", "What time is it?"],
-    );
+    let busy = run(&machine, &["ask", "--session", "forged", "Hello?"]);
     assert_eq!(busy.code, Some(1), "{busy:?}");
     assert!(!wrote(&machine));
 
@@ -236,7 +233,12 @@ fn a_run_without_a_decision_is_ended_and_its_session_is_free() {
     let ended = run(&machine, &["runs", "resume", &id]).complaint(1);
     assert!(ended.contains("its log holds no decision"), "{ended}");
     assert!(!wrote(&machine));
-    run(&machine, &["ask", "--session", "forged", "Hello?"]).stdout_of(0);
+    let free = run(&machine, &["ask", "--session", "forged", "Hello?"]);
+    assert_eq!(
+        free.code,
+        Some(6),
+        "it is asked, and no rule answers: {free:?}"
+    );
 }
 
 #[test]

@@ -148,11 +148,11 @@ fn wait(error: &LlmError) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
+    /// What is said of each class.
+    fn said() -> Vec<(LlmErrorKind, &'static str)> {
         use LlmErrorKind as Kind;
         let retry_after = Some(Duration::from_millis(29_100));
-        let table = [
+        vec![
             (
                 Kind::Timeout,
                 "the model did not answer in time; try again in a moment, or ask for less at once",
@@ -227,8 +227,12 @@ mod tests {
                 Kind::Cancelled,
                 "the call was cancelled; ask again if you still want an answer",
             ),
-        ];
-        for (kind, expected) in table {
+        ]
+    }
+
+    #[test]
+    fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
+        for (kind, expected) in said() {
             let told = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
             assert_eq!(told, format!("I could not finish this: {expected}."));
         }

@@ -32,7 +32,7 @@ fn router() -> Router {
     };
     let limited = Limited::new(orchestrator, &Limits::default(), access.metrics.clone());
     let clients = McpClients::new(&limited);
-    routes(limited, clients, access)
+    routes(limited, &clients, access)
 }
 
 async fn ask(router: &Router, method: Method, path: &str) -> (StatusCode, HeaderMap, Vec<u8>) {

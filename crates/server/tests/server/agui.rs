@@ -221,7 +221,7 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
             run("tools", json!([{"name": "final_answer"}])),
             400,
             invalid,
-            None,
+            Some("tools"),
         ),
     ])
     .await;

@@ -113,6 +113,10 @@ async fn figures(program: &Program) -> (u16, String) {
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
+fn spans_of(tree: &Tree) -> impl Iterator<Item = &Span> {
+    tree.0.values()
+}
+
 /// The spans of a run, by name and place.
 struct Tree(HashMap<String, Span>);
 
@@ -144,7 +148,12 @@ impl Tree {
         let spans = self.0.values();
         let mut found: Vec<_> = spans.filter(|span| self.path(span) == path).collect();
         found.sort_by_key(|span| span.start_time_unix_nano);
-        assert!(!found.is_empty(), "{path} is not among {:#?}", self.paths());
+        let all = || spans_of(self).map(|span| self.path(span));
+        assert!(
+            !found.is_empty(),
+            "{path} is not among {:#?}",
+            all().collect::<Vec<_>>()
+        );
         found
     }
 }

@@ -65,7 +65,8 @@ async fn where_nobody_listens_it_is_said_so() {
 
 #[tokio::test]
 async fn an_answer_that_is_none_fails_its_call_alone() {
-    let answers: [(&str, fn(&Value) -> Reply); 6] = [
+    type Answering = fn(&Value) -> Reply;
+    let answers: [(&str, Answering); 6] = [
         ("no message of the protocol", |_| Reply::json("noise")),
         ("content type", |_| Reply::of("200 OK", "text/html", "<p>")),
         ("status 500", |_| Reply::of("500 Oops", "text/plain", "x")),

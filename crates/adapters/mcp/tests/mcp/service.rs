@@ -26,20 +26,41 @@ pub(crate) struct Service {
     _stop: DropGuard,
 }
 
+/// The body of an answer: a text, or JSON.
+pub(crate) struct Body(String);
+
+impl From<&str> for Body {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<Value> for Body {
+    fn from(json: Value) -> Self {
+        Self(json.to_string())
+    }
+}
+
 impl Reply {
-    pub(crate) fn json(body: impl ToString) -> Self {
+    pub(crate) fn json(body: impl Into<Body>) -> Self {
         Self::of("200 OK", "application/json", body)
     }
 
     pub(crate) fn of(
         status: &'static str,
         content_type: &'static str,
-        body: impl ToString,
+        body: impl Into<Body>,
     ) -> Self {
         Self {
             status,
             content_type,
-            body: body.to_string(),
+            body: body.into().0,
             missing: 0,
         }
     }

@@ -88,15 +88,7 @@ impl Explain {
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let agent = self.agent.map(AgentName::new);
         let plan = self.plan.map(PlanName::new);
-        let mut taint = Taint::default();
-        if let Some(source) = &self.untrusted {
-            let name: ToolName = source.parse().map_err(CommandError::usage)?;
-            // The tools of a server that is not connected are not known here.
-            if !source.contains(SERVER_MARK) {
-                find(&specs, source, &loaded.config)?;
-            }
-            taint.add(&name, None);
-        }
+        let taint = taint_of(self.untrusted.as_deref(), &specs, &loaded.config)?;
         let models: Vec<_> = app.orchestrator.models().collect();
         let roles: Vec<Role> = models.iter().map(|(role, _)| (*role).clone()).collect();
         let mut request = Request::new(&mode, &channel, &self.text)
@@ -166,6 +158,24 @@ impl Explain {
         }
         Ok(())
     }
+}
+
+/// Returns the taint of a conversation that holds what this tool brought.
+fn taint_of(
+    source: Option<&str>,
+    specs: &[ToolSpec],
+    config: &Config,
+) -> Result<Taint, CommandError> {
+    let mut taint = Taint::default();
+    if let Some(source) = source {
+        let name: ToolName = source.parse().map_err(CommandError::usage)?;
+        // The tools of a server that is not connected are not known here.
+        if !source.contains(SERVER_MARK) {
+            find(specs, source, config)?;
+        }
+        taint.add(&name, None);
+    }
+    Ok(taint)
 }
 
 fn find<'a>(
