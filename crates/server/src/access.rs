@@ -17,7 +17,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use neuraxis_app::AccessLog;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use self::traced::Traced;
 
@@ -42,6 +42,33 @@ pub(crate) struct Access {
     pub(crate) metrics: Metrics,
 }
 
+/// The spans of a request: the one that lines of the log are in, and the one that is exported.
+#[derive(Debug, Clone)]
+struct Spans {
+    logged: Span,
+    exported: Span,
+}
+
+tokio::task_local! {
+    static SPANS: Spans;
+}
+
+impl Spans {
+    fn around<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
+        work.instrument(self.logged).instrument(self.exported)
+    }
+}
+
+/// Keeps what is done for a request in its spans, also in a task of its own.
+pub(crate) fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let spans = SPANS.try_with(Clone::clone);
+    let spans = spans.unwrap_or_else(|_| Spans {
+        logged: Span::current(),
+        exported: Span::none(),
+    });
+    spans.around(work)
+}
+
 /// Gives a request its id, and notes how it was answered.
 pub(crate) async fn note(State(access): State<Access>, request: Request, next: Next) -> Response {
     let began = Instant::now();
@@ -53,8 +80,13 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let traced = Traced::begin(method, route.as_ref(), &id);
     let trace = traced.join(trace_parent::of(request.headers()));
     let answering = trace_parent::scope(trace, next.run(request));
-    let answering = id.clone().scope(answering).instrument(span);
-    let mut response = answering.instrument(traced.0.clone()).await;
+    let answering = id.clone().scope(answering);
+    let spans = Spans {
+        logged: span,
+        exported: traced.0.clone(),
+    };
+    let answering = SPANS.scope(spans.clone(), answering);
+    let mut response = spans.around(answering).await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header().clone());
     let status = response.status();

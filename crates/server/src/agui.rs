@@ -24,6 +24,7 @@ use self::answer::{EndIfLeft, Telling, refused};
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::resume::GoesOn;
+use crate::access::in_request;
 use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
@@ -113,12 +114,12 @@ async fn begin(
     request: UserRequest,
     place: Place,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
-    let begun = tokio::spawn(async move {
+    let begun = tokio::spawn(in_request(async move {
         let started = turns::start(orchestrator.clone(), request, Some(place));
         let (handle, events) = started.await?;
         let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))
-    });
+    }));
     let begun = begun.await;
     Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
 }

@@ -16,8 +16,8 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
-use tracing::Instrument;
 
+use crate::access::in_request;
 use crate::api::session_id;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -84,7 +84,7 @@ async fn begin(
     place: Option<Place>,
 ) -> Result<(RunHandle, Events), Problem> {
     Ok(
-        tokio::spawn(start(orchestrator, request, place).in_current_span())
+        tokio::spawn(in_request(start(orchestrator, request, place)))
             .await
             .map_err(|error| internal(&with_causes(&error)))??,
     )

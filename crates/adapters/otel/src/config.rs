@@ -169,7 +169,7 @@ impl OtlpConfig {
     }
 }
 
-/// What is sent.
+/// One of the kinds of telemetry, each of which may go to an endpoint of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,

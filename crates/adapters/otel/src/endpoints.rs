@@ -27,7 +27,7 @@ pub struct Endpoints {
     mcp: BTreeMap<String, Option<Server>>,
 }
 
-/// Where somebody answers.
+/// The address of a server, as spans name it.
 #[derive(Debug, Clone)]
 struct Server {
     host: String,

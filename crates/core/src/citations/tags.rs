@@ -46,7 +46,7 @@ pub(super) struct HtmlTag {
 pub(super) enum Side {
     /// A link on words begins.
     AnchorStart,
-    /// It ends.
+    /// The end of an anchor: what stands before it was its words.
     AnchorEnd,
     /// Anything else.
     Other,

@@ -43,7 +43,7 @@ impl Spent {
     }
 }
 
-/// What is counted.
+/// What agents that work at the same time share of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
     ToolCalls,

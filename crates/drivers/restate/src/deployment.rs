@@ -31,7 +31,7 @@ struct Metadata {
     first: Option<Timestamp>,
 }
 
-/// All addresses.
+/// The addresses of workers that Restate knows, in no order.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Deployments {
     pub(crate) deployments: Vec<Deployment>,

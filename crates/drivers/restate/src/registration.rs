@@ -39,7 +39,7 @@ pub(crate) struct Registration {
 /// What a look at where new runs go leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Finding {
-    /// They come here.
+    /// New runs come to this address, and Restate knows what this build offers.
     Here,
     /// They come here, and Restate knows what another build offers.
     OtherBuild,

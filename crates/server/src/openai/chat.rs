@@ -81,7 +81,7 @@ struct StreamOptions {
 struct MessageIn {
     /// `system`, `developer`, `user`, `assistant` or `tool`.
     role: String,
-    /// What it says.
+    /// Its text, or its parts: text, images, files.
     content: Option<Content>,
     /// The calls of an answer.
     tool_calls: Option<Vec<CallIn>>,
@@ -95,7 +95,7 @@ struct MessageIn {
 struct CallIn {
     /// Its id.
     id: String,
-    /// What was called.
+    /// The function that was called, with its arguments.
     function: FunctionIn,
 }
 

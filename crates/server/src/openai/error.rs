@@ -25,7 +25,7 @@ pub(crate) struct ErrorBody {
     error: ErrorFields,
 }
 
-/// What went wrong.
+/// An error, as clients of OpenAI read it: for people, and by a code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiError")]
 struct ErrorFields {

@@ -9,9 +9,9 @@ use neuraxis::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use tracing::Instrument;
 
 use super::waits;
+use crate::access::in_request;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -51,7 +51,7 @@ pub(super) async fn begin(
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
     };
-    let begun = tokio::spawn(beginning.in_current_span()).await;
+    let begun = tokio::spawn(in_request(beginning)).await;
     Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
 }
 

@@ -54,7 +54,7 @@ impl Conversation {
             return Err(CommandError::usage(error).hint("`neuraxis setup` configures one"));
         }
         self.earlier = Earlier::SummedUp;
-        let line = "what was said is summed up once you send the next message; /history shows it as it was";
+        let line = "what was said is summed up once you send the next message; the runs of the session keep all of it";
         Ok(self.output.line(line)?)
     }
 
