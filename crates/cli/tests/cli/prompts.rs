@@ -132,8 +132,7 @@ fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
     assert_eq!(model.asked(), 4);
     let heard = model.heard();
     assert!(heard[0].contains("They spoke of tides."), "{heard:?}");
-    assert!(heard[0].ends_with("Is it the moon?"), "{heard:?}");
-    assert_eq!(heard[1..], ["Or the sun?"]);
+    assert_eq!(heard[1..], ["Is it the moon?", "Or the sun?"]);
     assert_eq!(model.said(), ["Yes."]);
     let verified = machine.run(["sessions", "verify", "tides"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
