@@ -7,6 +7,7 @@ mod end;
 mod log;
 mod outcome;
 
+use neuraxis::core::log::describe;
 use serde_json::{Map, Value};
 
 use crate::harmless::one_line;
@@ -56,6 +57,9 @@ pub(crate) fn target(arguments: &str) -> String {
     }
     if let (Some(from), Some(to)) = (text("from"), text("to")) {
         return shortened(&format!("{from} → {to}"));
+    }
+    if let Some(steps) = given.get("steps").and_then(Value::as_array) {
+        return describe::counted(steps.len() as u64, "step");
     }
     let named: Vec<&str> = TARGETS.iter().filter_map(|name| text(name)).collect();
     match named.as_slice() {
@@ -180,6 +184,11 @@ mod tests {
                 r#"mail__send {"urgent":true}"#,
             ),
             ("broken", "{", "broken {"),
+            (
+                "update_plan",
+                r#"{"steps":[{"step":"Look"},{"step":"Write"}]}"#,
+                "update_plan 2 steps",
+            ),
             (
                 "apply_patch",
                 r#"{"patch":"--- a/x.rs\n+++ b/x.rs\n@@ -1 +1 @@\n--- a/old\n+++ /dev/null\n"}"#,
