@@ -58,7 +58,7 @@ export async function approves_with_the_token(world) {
   await page.click(".bar-row:has(.bar.wait)");
   await sees(page, ".detail dt", "Waited");
   await sees(page, ".detail dd", "asks a person");
-  await sees(page, ".detail dd", "rule writes (neuraxis.toml:14)");
+  await sees(page, ".detail dd", "rule writes (neuraxis.toml:15)");
   await sees(page, ".detail .line-note", "Approved by a person, with other arguments");
   await sees(page, ".legend li", "Waiting");
   await world.picture(page, "waited-wide-light");
@@ -81,7 +81,7 @@ export async function denies_with_a_reason(world) {
     await sees(page, ".line-note.refused", "not today");
     // Why it was asked is another thing than why it was denied.
     const notes = await page.locator(".call-below .line-note").allInnerTexts();
-    assert.deepEqual(notes, ["Denied by a person: not today", "Asked because of rule writes (neuraxis.toml:14)"]);
+    assert.deepEqual(notes, ["Denied by a person: not today", "Asked because of rule writes (neuraxis.toml:15)"]);
     await world.picture(page, `denied-${name}`);
     assert.equal(world.file("notes.md"), undefined);
     await page.context().close();
