@@ -7,6 +7,7 @@ pub(crate) mod discovery;
 mod driver;
 mod error;
 mod found;
+mod here;
 mod layer;
 mod mcp;
 pub(crate) mod models;
@@ -59,6 +60,7 @@ use crate::approval_key;
 use crate::environment::Environment;
 use crate::prompts::PromptConfig;
 use crate::server_keys::ServerKeyFile;
+use crate::trust::FolderRules;
 
 /// What SQLite appends to the name of a database for the files that belong to it.
 const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
@@ -85,6 +87,7 @@ pub struct Config {
     project_root: PathBuf,
     policy: Policy,
     found: Option<FoundFile>,
+    folder_rules: Option<FolderRules>,
     too_wide_root: Option<&'static str>,
     notices: Vec<String>,
     layers: Layers,
@@ -107,7 +110,7 @@ impl Config {
         let Reading {
             layers,
             providers,
-            files,
+            mut files,
             mut found,
             untrusted,
         } = read::read_all(environment, sources)?;
@@ -115,6 +118,7 @@ impl Config {
             Some(project) => layers.with_untrusted(project, environment),
             None => (layers, Vec::new()),
         };
+        let here = layers.take_in_rules_here(environment, sources)?;
         let mut sections = layers.sections()?;
         named::check_roles(&sections, &layers)?;
         named::check_prompts(&sections, &layers)?;
@@ -141,6 +145,7 @@ impl Config {
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));
+        notices.extend(here.notice);
         notices.extend(layers.retired());
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
@@ -148,6 +153,8 @@ impl Config {
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         let store = sections.store.in_place(environment);
         let approval_key_file = approval_key::shown_file(&store, environment);
+        let read_rules = here.rules.iter().filter(|_| here.are_read);
+        files.extend(read_rules.map(|rules| rules.file().to_owned()));
         Ok(Self {
             models,
             server: sections.server,
@@ -163,6 +170,7 @@ impl Config {
             project_root,
             policy,
             found,
+            folder_rules: here.rules,
             too_wide_root,
             notices,
             layers,
@@ -244,6 +252,14 @@ impl Config {
     #[must_use]
     pub const fn found(&self) -> Option<&FoundFile> {
         self.found.as_ref()
+    }
+
+    /// Returns the rules that a person allowed for the folder of the tools by an answer, and where more of them can be kept;
+    /// nothing where none count: unless the [`Sources`] say so, where these name a file, and for a user without a folder
+    /// for data.
+    #[must_use]
+    pub const fn folder_rules(&self) -> Option<&FolderRules> {
+        self.folder_rules.as_ref()
     }
 
     /// Returns the policy that the sections `[modes]`, `[channels]` and `[plans]` make.

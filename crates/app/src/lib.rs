@@ -82,5 +82,5 @@ pub use server_token::ServerToken;
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use telemetry::{Telemetry, TelemetryError, TraceDestination};
-pub use trust::{PinFile, Trust, TrustError, TrustList};
+pub use trust::{FolderRules, PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

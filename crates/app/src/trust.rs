@@ -4,6 +4,7 @@
 //! content: a file that changed, or lies elsewhere, was not answered about.
 
 mod file;
+mod folder_rules;
 mod pins;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::Environment;
 pub use file::TrustError;
 pub(crate) use file::{Links, open_regular};
+pub use folder_rules::FolderRules;
 pub use pins::PinFile;
 
 /// The name of the file in the user's data folder.

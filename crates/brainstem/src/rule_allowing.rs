@@ -1,7 +1,7 @@
 //! The rule under which calls like one run without a question, as text for a configuration file.
 //!
-//! A person who is asked again and again reads here what to write down. Nothing writes it by itself, and it lifts no more than
-//! any rule that allows: no denial, no rule that asks, and nothing that untrusted content makes ask.
+//! A person who is asked again and again reads here what to write down, or has it kept. It lifts no more than any rule that
+//! allows: no denial, no rule that asks, and nothing that untrusted content makes ask.
 
 use crate::remembered::folder_of;
 use crate::request::Call;

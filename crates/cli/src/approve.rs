@@ -28,9 +28,11 @@ use neuraxis::engine::ToolCatalog;
 use neuraxis::ports::{
     self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
 };
+use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
+use crate::progress::Progress;
 
 use dialog::Terms;
 pub(crate) use dialog::{Answer, Postponing};
@@ -67,6 +69,8 @@ pub(crate) struct Prompter {
     postponing: Postponing,
     /// The folder that the file tools work in.
     project: PathBuf,
+    /// Where rules for that folder are kept, if they can be.
+    rules: Option<FolderRules>,
     /// Questions that came and are not put yet.
     waiting: VecDeque<Question>,
 }
@@ -121,7 +125,7 @@ const fn has_terminal_of_its_own() -> bool {
 pub(crate) fn prompter(
     away: WhenAway,
     postponing: Postponing,
-    project: PathBuf,
+    config: &Config,
 ) -> (Arc<dyn Approver>, Prompter) {
     let (approver, questions): (Arc<dyn Approver>, _) = match is_attended() {
         true => {
@@ -133,7 +137,8 @@ pub(crate) fn prompter(
     let prompter = Prompter {
         questions,
         postponing,
-        project,
+        project: config.project_root().to_owned(),
+        rules: config.folder_rules().cloned(),
         waiting: VecDeque::new(),
     };
     (approver, prompter)
@@ -231,7 +236,8 @@ impl Prompter {
         let others = self.others().await;
         let describe = |ask: &AskApproval| {
             let spec = spec_of(tools, &ask.name);
-            Asked::new(ask, spec, &run.records(), &self.project)
+            let asked = Asked::new(ask, spec, &run.records(), &self.project);
+            asked.keeping_rules(self.rules.is_some())
         };
         let asked = describe(&ask);
         let other_calls: Vec<Asked> = others.iter().map(|(ask, _)| describe(ask)).collect();
@@ -290,7 +296,32 @@ impl Prompter {
         {
             elsewhere.await.tell_unless(&decision);
         }
+        if let Answer::ApproveHere { rule, .. } = &answer {
+            self.keep(rule.clone()).await;
+        }
         Ok(Some(answer))
+    }
+}
+
+impl Prompter {
+    /// Keeps a rule for the folder of the project, and says where.
+    async fn keep(&self, rule: String) {
+        let Some(rules) = self.rules.clone() else {
+            return;
+        };
+        let kept = tokio::task::spawn_blocking(move || {
+            let file = rules.file().display().to_string();
+            rules.add(&rule).map(|()| file)
+        });
+        let kept = kept.await.map_err(anyhow::Error::new);
+        match kept.and_then(|kept| kept.map_err(anyhow::Error::new)) {
+            Ok(file) => Progress::new().notice(&format!(
+                "kept in {file} (`neuraxis trust show` shows it, `neuraxis trust remove` takes it back)"
+            )),
+            Err(error) => Progress::new().warn(&format!(
+                "this holds for the session only, since it cannot be kept: {error:#}"
+            )),
+        }
     }
 }
 
@@ -331,6 +362,10 @@ impl From<Answer> for ApproverReply {
             } => ApprovalDecision::Approve {
                 arguments,
                 remember,
+            },
+            Answer::ApproveHere { remember, .. } => ApprovalDecision::Approve {
+                arguments: None,
+                remember: Some(remember),
             },
             Answer::ApproveAll => ApprovalDecision::APPROVE,
             Answer::Deny(reason) | Answer::DenyAll(reason) => ApprovalDecision::Deny { reason },

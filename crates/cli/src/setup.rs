@@ -112,7 +112,8 @@ impl Setup {
     /// Returns what the command line says, but for the file.
     fn sources(&self) -> Sources {
         let settings = self.arguments.settings.iter();
-        let sources = settings.fold(Sources::default(), |sources, (key, value)| {
+        let sources = Sources::default().with_folder_rules();
+        let sources = settings.fold(sources, |sources, (key, value)| {
             sources.with_flag("--set", key, value)
         });
         let model = self.model.iter();

@@ -8,6 +8,17 @@ pub struct Sources {
     file: Option<PathBuf>,
     flags: Vec<FlagValue>,
     found: FoundFiles,
+    answers: Answers,
+}
+
+/// What becomes of the rules that a person allowed for a folder by an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Answers {
+    /// They do not count: somebody else may be asked here.
+    #[default]
+    Ignored,
+    /// They count.
+    Counted,
 }
 
 /// What becomes of a file that is found in the working directory.
@@ -58,6 +69,18 @@ impl Sources {
     pub const fn without_trust(mut self) -> Self {
         self.found = FoundFiles::Untrusted;
         self
+    }
+
+    /// Counts the rules that the user of this process [allowed](crate::FolderRules) for the folder of the tools, for a
+    /// program that works for nobody else. Not beside a [named file](Self::with_file).
+    #[must_use]
+    pub const fn with_folder_rules(mut self) -> Self {
+        self.answers = Answers::Counted;
+        self
+    }
+
+    pub(super) fn counts_folder_rules(&self) -> bool {
+        self.answers == Answers::Counted && self.file.is_none()
     }
 
     pub(super) fn trusts_found(&self) -> bool {

@@ -32,7 +32,7 @@ pub enum TrustError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
-        /// What was tried: `read`, `write` or `lock`.
+        /// What was tried: `read`, `write`, `lock` or `remove`.
         doing: &'static str,
         /// The file.
         file: PathBuf,

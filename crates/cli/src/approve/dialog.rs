@@ -46,6 +46,13 @@ pub(crate) enum Answer {
         /// And so may these calls of the tool for the rest of the session, if some are meant.
         remember: Option<GrantScope>,
     },
+    /// It may run, and so may such calls for the rest of the session, and from now on in the folder of the project.
+    ApproveHere {
+        /// Which calls.
+        remember: GrantScope,
+        /// The rule that says so.
+        rule: String,
+    },
     /// It may not, for a reason if one is given.
     Deny(Option<String>),
     /// It may run, and so may the others that wait.
@@ -72,6 +79,8 @@ pub(crate) enum Postponing {
 enum Choice {
     AllowOnce,
     Remember(usize, GrantScope),
+    /// The same, and a rule is kept that lets such calls run in this folder.
+    AllowHere(GrantScope, String),
     Edit,
     Deny,
     /// So many calls in all.
@@ -101,6 +110,14 @@ impl Choice {
             Self::ViewExact => ("x", "exact", "exact arguments"),
             Self::ShowRule => ("r", "rule", "the rule that would allow it"),
             Self::Later => ("l", "later", "leave the run waiting"),
+            Self::AllowHere(scope, _) => {
+                let calls = super::show::scope(scope);
+                return (
+                    "f".to_owned(),
+                    "folder",
+                    format!("allow in this folder from now on: {calls}"),
+                );
+            }
             Self::Remember(number, scope) => {
                 let calls = super::show::scope(scope);
                 return (
@@ -145,7 +162,12 @@ pub(crate) fn ask(
             continue;
         };
         match choice {
-            Choice::AllowOnce | Choice::Remember(..) | Choice::AllowAll(_) if hidden > 0 => {
+            Choice::AllowOnce
+            | Choice::Remember(..)
+            | Choice::AllowHere(..)
+            | Choice::AllowAll(_)
+                if hidden > 0 =>
+            {
                 person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
                 hidden = show(&asked, Whole::All, person)?;
             }
@@ -163,6 +185,9 @@ pub(crate) fn ask(
                     arguments,
                     remember,
                 });
+            }
+            Choice::AllowHere(remember, rule) => {
+                return Ok(Answer::ApproveHere { remember, rule });
             }
             Choice::AllowAll(_) => {
                 if let Some(answer) = allow_all(terms.others, person)? {
@@ -230,6 +255,7 @@ fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     if asked.origin == Origin::Model {
         let scopes = (1..).zip(asked.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
+        choices.extend(lasting::here(asked).map(|(scope, rule)| Choice::AllowHere(scope, rule)));
     }
     choices.extend([Choice::Deny, Choice::Edit]);
     if hidden > 0 {
@@ -259,7 +285,7 @@ fn legend(choices: &[Choice], columns: usize) -> String {
     let end = "(Ctrl-C stops the run)".to_owned();
     let (lasting, once): (Vec<_>, Vec<_>) = choices
         .iter()
-        .partition(|choice| matches!(choice, Choice::Remember(..)));
+        .partition(|choice| matches!(choice, Choice::Remember(..) | Choice::AllowHere(..)));
     let once = once.into_iter().map(Choice::shown).chain([end]);
     for choice in once {
         if !line.is_empty() && line.width() + GAP.len() + choice.width() > WIDTH.min(columns) {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use neuraxis::brainstem::{self, Call};
-use neuraxis::core::{AskCause, JsonText, Record, RecordBody, ToolCallId, ToolSpec};
+use neuraxis::core::{AskCause, GrantScope, JsonText, Record, RecordBody, ToolCallId, ToolSpec};
 
 use super::show::{Asked, Origin};
 use crate::harmless::plain_to_see;
@@ -31,6 +31,20 @@ pub(super) fn rule_allowing(
     }
     let root = project.display().to_string();
     brainstem::rule_allowing(&Call::new(spec, arguments).with_root(&root))
+}
+
+/// Returns which calls an answer can be about that holds in the folder of the project from now on, and the rule that says so:
+/// those that the answer can be about for the rest of the session, where such rules are kept.
+pub(super) fn here(asked: &Asked) -> Option<(GrantScope, String)> {
+    let rule = asked.rule_allowing.clone().filter(|_| asked.keeps_rules)?;
+    let is_said_by_rules = |scope: &&GrantScope| {
+        matches!(
+            scope,
+            GrantScope::Command { .. } | GrantScope::Host { .. } | GrantScope::Path { .. }
+        )
+    };
+    let scope = asked.scopes.iter().find(is_said_by_rules)?;
+    Some((scope.clone(), rule))
 }
 
 /// Says why no answer can be remembered, where none can and it is known why.

@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     pub(super) causes: Vec<AskCause>,
     /// The rule under which such calls would run, if a rule can say so and would do.
     pub(super) rule_allowing: Option<String>,
+    /// Whether such a rule can be kept for the folder of the project.
+    pub(super) keeps_rules: bool,
     /// The tools by which the agents were started that lead to the one that calls.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
@@ -99,6 +101,7 @@ impl Asked {
             scopes: ask.choices.clone(),
             rule_allowing: spec
                 .and_then(|spec| lasting::rule_allowing(spec, &ask.arguments, &causes, project)),
+            keeps_rules: false,
             causes,
             lineage: lineage(records, ask.agent),
             subject: subject::of(&ask.name, ask.arguments.as_str(), project),
@@ -106,6 +109,12 @@ impl Asked {
             origin: Origin::Model,
             project: project.into(),
         }
+    }
+
+    /// Says that rules can be kept for the folder of the project.
+    pub(super) const fn keeping_rules(mut self, keeps_rules: bool) -> Self {
+        self.keeps_rules = keeps_rules;
+        self
     }
 
     /// The same call with other arguments.

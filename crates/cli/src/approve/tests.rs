@@ -304,6 +304,40 @@ fn ctrl_c_stops_the_run_and_ctrl_d_only_denies() {
 }
 
 #[test]
+fn an_answer_for_the_folder_is_offered_where_a_rule_would_do_and_is_kept() {
+    let project = tempfile::tempdir().unwrap();
+    let pattern = GrantScope::Command {
+        pattern: "cargo test **".to_owned(),
+        access: Vec::new(),
+    };
+    let mut ask_about = asking("run_command", r#"{"command":"cargo test -p x"}"#);
+    ask_about.choices = vec![pattern.clone()];
+    let mut asked = described(&ask_about, project.path());
+    let rule = "[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned();
+    let answer = |asked: &Asked| {
+        let mut person = Scripted::new(["f", "n", ""]);
+        let answer = ask(asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
+        (answer, person.screen)
+    };
+    asked.rule_allowing = Some(rule.clone());
+    let (said, screen) = answer(&asked);
+    assert_eq!(said, Answer::Deny(None), "there is nowhere to keep it");
+    assert!(!screen.contains("[f]"), "{screen}");
+    asked.keeps_rules = true;
+    let (said, screen) = answer(&asked);
+    let remember = pattern;
+    assert_eq!(said, Answer::ApproveHere { remember, rule });
+    assert!(
+        screen.contains("[f] allow in this folder from now on: commands like cargo test **"),
+        "{screen}"
+    );
+    asked.rule_allowing = None;
+    assert_eq!(answer(&asked).0, Answer::Deny(None), "no rule would do");
+    let edited = asked.with_arguments(JsonText::from_text(r#"{"command":"cargo test"}"#));
+    assert_eq!(answer(&edited).0, Answer::Deny(None));
+}
+
+#[test]
 fn edited_arguments_are_shown_before_they_are_allowed() {
     let person = Scripted::new(["e", r#"{"command": "git push"}"#, "y"]);
     let (answer, person) = asked_of(person, "run_command", COMMAND);
@@ -496,6 +530,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
         project: PathBuf::new(),
+        rules: None,
         waiting: VecDeque::new(),
     };
     let (first, turn) = (asking("first", COMMAND), turn_context());

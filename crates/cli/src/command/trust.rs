@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use neuraxis::core::ContentHash;
-use neuraxis_app::{Environment, FoundFile, TrustList, instruction_files};
+use neuraxis_app::{Environment, FolderRules, FoundFile, TrustList, instruction_files};
 
 use super::project;
 use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
+use crate::harmless::one_line;
 use crate::output::Output;
 use crate::setup::Setup;
 use crate::terminal;
@@ -31,7 +32,7 @@ Examples:
 /// only tighten what is allowed, and everything else it says is ignored. A change to it is not trusted. What you trusted
 /// is kept in your data folder. A file that you name with --config needs no trust. An
 /// AGENTS.md (or CLAUDE.md) from there up to the root of the repository tells agents how to work in the project once you
-/// trust it.
+/// trust it. What you answered about calls for a folder from now on is shown and taken back here, too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Trust {
@@ -45,7 +46,7 @@ enum Command {
     Show(Folder),
     /// Trust its content as it is now
     Add(Add),
-    /// Trust it no more, and forget what you said about it
+    /// Trust it no more, and forget what you said about it and allowed there
     Remove(Folder),
 }
 
@@ -79,22 +80,22 @@ impl Folder {
     fn show(&self, setup: &Setup) -> Result<(), CommandError> {
         let environment = self.environment(setup)?;
         let mut output = Output::new();
-        let text = match found(setup, &environment)? {
-            Some(found) => {
-                // A program gets each line whole.
-                let columns = match output.is_terminal() {
-                    true => output.width(),
-                    false => usize::MAX,
-                };
-                described(&found, columns) + &next_step(&found, columns)
-            }
+        // A program gets each line whole.
+        let columns = match output.is_terminal() {
+            true => output.width(),
+            false => usize::MAX,
+        };
+        let config = setup.config_without_trust(&environment)?;
+        let text = match config.found() {
+            Some(found) => described(found, columns) + &next_step(found, columns),
             None => format!("{}\n", self.nothing_here(&environment)),
         };
         let files: String = instruction_files(&environment)
             .iter()
             .map(project::described)
             .collect();
-        output.text(&(text + &files))?;
+        let rules = config.folder_rules().map(allowed).transpose()?;
+        output.text(&(text + &files + &rules.unwrap_or_default()))?;
         Ok(())
     }
 
@@ -110,6 +111,17 @@ impl Folder {
                 let path = file.path.display();
                 Output::new().line(&format!("forgot what was said about {path}"))?;
             }
+        }
+        // Those that cannot be read can be forgotten, too.
+        let rules = match setup.config_without_trust(&there) {
+            Ok(config) => config.folder_rules().cloned(),
+            Err(_) => FolderRules::of(&folder, &environment),
+        };
+        if let Some(rules) = rules
+            && rules.forget()?
+        {
+            let folder = rules.folder().display();
+            Output::new().line(&format!("forgot what you allowed in {folder}"))?;
         }
         let said = match list.forget(&folder)? {
             true => "forgot what was said about",
@@ -210,6 +222,17 @@ impl Add {
             false => Err(CommandError::failed(anyhow!("it is not trusted"))),
         }
     }
+}
+
+/// Shows which calls run in a folder because of what a person answered there.
+fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
+    let Some(text) = rules.text()? else {
+        return Ok(String::new());
+    };
+    let lines = text.lines().map(one_line);
+    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+    let file = rules.file().display();
+    Ok(format!("{file}: your answers\n{lines}"))
 }
 
 fn unless_nobody_is_there() -> Result<(), CommandError> {

@@ -196,13 +196,13 @@ fn a_users_ten_minutes_fit_their_screen() {
             ("/help", "begins a message with a slash"),
             ("/tools", "run_command"),
         ] {
+            screen.wipe();
             screen.types(&format!("{typed}\r"));
             let seen = screen.until(typed, |seen| words(seen).contains(expected));
             assert_fits(&seen, columns);
         }
     }
     let mut screen = chat(&machine, 60, false);
-    let mut prompts = 1;
     for (typed, expected) in [
         (MESSAGE, "model calls"),
         ("/history", "· read_file notes.md · 3 lines"),
@@ -213,17 +213,16 @@ fn a_users_ten_minutes_fit_their_screen() {
         ("/undo", "taken back: What is it?"),
         ("/cost", "model call"),
     ] {
+        screen.wipe();
         screen.types(&format!("{typed}\r"));
-        prompts += 1;
         let seen = screen.until(typed, |seen| {
             let words = words(seen);
-            words.contains(expected) && seen.trim_end().ends_with('>')
+            words.contains(expected) && seen.ends_with(PROMPT)
         });
         let typed_lines = |line: &&str| !line.contains(PROMPT);
         let others: Vec<&str> = seen.lines().filter(typed_lines).collect();
         assert_fits(&others.join("\n"), 60);
     }
-    assert_eq!(prompts, 9);
     screen.types("/quit\r");
     screen.at_its_end();
 }

@@ -23,6 +23,7 @@ mod everyday;
 mod first_contact;
 mod formats;
 mod help;
+mod here;
 #[cfg(unix)]
 mod interrupt;
 #[cfg(unix)]

@@ -105,6 +105,11 @@ impl Screen {
         self.until(text, |seen| seen.contains(text))
     }
 
+    /// Forgets what stands on the screen, so that what comes next cannot be mistaken for it.
+    pub(crate) fn wipe(&mut self) {
+        self.shown.0.lock().unwrap().process(b"\x1b[2J\x1b[H");
+    }
+
     pub(crate) fn types(&mut self, keys: &str) {
         self.ours.write_all(keys.as_bytes()).unwrap();
     }

@@ -38,8 +38,7 @@ impl Attended {
         } else {
             Postponing::NotOffered
         };
-        let project = config.project_root().to_owned();
-        let (approver, prompter) = approve::prompter(away, postponing, project);
+        let (approver, prompter) = approve::prompter(away, postponing, config);
         Ok(Self {
             approver,
             prompter,

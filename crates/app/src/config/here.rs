@@ -1,0 +1,76 @@
+//! The rules that a person allowed for the folder of the tools by an answer: weaker than all that is written by hand.
+
+use toml::Table;
+
+use super::Layers;
+use super::error::{ConfigError, Fault};
+use super::layer::Layer;
+use super::sources::Sources;
+use crate::environment::Environment;
+use crate::names::shown;
+use crate::trust::FolderRules;
+
+/// The one section that such a file may have.
+const SECTION: &str = "rules";
+
+/// What was found of such rules.
+#[derive(Debug, Default)]
+pub(super) struct RulesHere {
+    /// Where they are kept; nothing where none can be, or they do not count.
+    pub(super) rules: Option<FolderRules>,
+    /// Whether there are any.
+    pub(super) are_read: bool,
+    /// What a user should know.
+    pub(super) notice: Option<String>,
+}
+
+impl Layers {
+    /// Takes in the rules for the folder of the tools, if they are to count.
+    pub(super) fn take_in_rules_here(
+        &mut self,
+        environment: &Environment,
+        sources: &Sources,
+    ) -> Result<RulesHere, ConfigError> {
+        if !sources.counts_folder_rules() {
+            return Ok(RulesHere::default());
+        }
+        let root = self.project_root(environment, &self.sections()?.tools);
+        if self.too_wide_root(environment, &root).is_some() {
+            return Ok(RulesHere::default());
+        }
+        let Some(rules) = FolderRules::of(&root, environment) else {
+            return Ok(RulesHere::default());
+        };
+        let mut here = RulesHere::default();
+        match rules.text() {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                let layer = Layer::of_file(rules.file().to_owned(), 0, &text)?;
+                only_rules(&layer, layer.said().1)?;
+                self.0.insert(0, layer);
+                here.are_read = true;
+            }
+            Err(error) => {
+                let folder = root.display();
+                here.notice = Some(format!("what you allowed in {folder} does not count: {error}"));
+            }
+        }
+        here.rules = Some(rules);
+        Ok(here)
+    }
+}
+
+fn only_rules(layer: &Layer, table: &Table) -> Result<(), ConfigError> {
+    let mut others = table.keys().filter(|name| *name != SECTION);
+    match others.next() {
+        None => Ok(()),
+        Some(other) => Err(ConfigError::Key {
+            at: layer.origin(other),
+            fault: Box::new(Fault::UnknownKey {
+                given: shown(other),
+                table: String::new(),
+                known: vec![SECTION],
+            }),
+        }),
+    }
+}

@@ -1,0 +1,204 @@
+//! What a person allowed for one folder by an answer, and not only for a session: rules as a configuration file has them, in
+//! a file for each folder beside that of the trusted ones.
+
+use std::path::{Path, PathBuf};
+
+use neuraxis_core::ContentHash;
+use toml::{Table, Value};
+
+use super::file;
+use super::{Environment, TrustError};
+
+/// The name of the folder in the user's data folder.
+const FOLDER_NAME: &str = "rules";
+
+/// What the names of these rules begin with, so that none of them is mixed with one that the user wrote.
+const PREFIX: &str = "here-";
+
+/// How many digits of the hash of a folder's path the name of its file has.
+const HASH_DIGITS: usize = 16;
+
+/// The rules that a person allowed for one folder: that of the file tools. Each change reads them anew and writes them at
+/// once.
+///
+/// They count for whoever works there from now on, until they are taken back, and lift no more than any rule that allows
+/// does. They are found by the folder's real path.
+#[derive(Debug, Clone)]
+pub struct FolderRules {
+    file: PathBuf,
+    folder: PathBuf,
+}
+
+impl FolderRules {
+    /// Returns the rules of a folder; `None` for a user who has no folder for data, or where the folder is none.
+    #[must_use]
+    pub fn of(folder: &Path, environment: &Environment) -> Option<Self> {
+        let folder = folder.canonicalize().ok()?;
+        let text = folder.to_str()?;
+        let hash = ContentHash::of(text.as_bytes()).to_string();
+        let hash = hash.get(..HASH_DIGITS)?;
+        let name = match folder.file_name().and_then(|name| name.to_str()) {
+            Some(name) => format!("{name}-{hash}.toml"),
+            None => format!("{hash}.toml"),
+        };
+        let file = environment.data_dir()?.join(FOLDER_NAME).join(name);
+        Some(Self { file, folder })
+    }
+
+    /// Returns where the rules are kept. The file need not be there.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Returns the real path of the folder that they are about.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the file's text; nothing where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrustError`], when the file cannot be read, or somebody else may have written it.
+    pub fn text(&self) -> Result<Option<String>, TrustError> {
+        file::read(&self.file)
+    }
+
+    /// Adds a rule, given as a table `[rules.NAME]`, under a name of its own. One that is there already is not added again.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrustError`], when the file cannot be read or written, or the text is no such rule.
+    pub fn add(&self, rule: &str) -> Result<(), TrustError> {
+        let damaged = || TrustError::Damaged {
+            file: self.file.clone(),
+        };
+        let _lock = file::Lock::of(&self.file)?;
+        let mut text = match file::read(&self.file)? {
+            Some(text) => text,
+            None => self.heading(),
+        };
+        let known = rules_of(&text).ok_or_else(damaged)?;
+        let added = rules_of(rule).ok_or_else(damaged)?;
+        for (name, rule) in added {
+            if known.values().any(|known| *known == rule) {
+                continue;
+            }
+            let name = free_name(&name, &known);
+            let rules = Table::from_iter([(name, rule)]);
+            let section = Table::from_iter([("rules".to_owned(), Value::Table(rules))]);
+            let section = toml::to_string(&section).map_err(|_| damaged())?;
+            text.push_str(&format!("\n{section}"));
+        }
+        file::write(&self.file, &text)
+    }
+
+    /// Takes all of them back. Tells whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrustError`], when the file cannot be removed.
+    pub fn forget(&self) -> Result<bool, TrustError> {
+        match std::fs::remove_file(&self.file) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(TrustError::Io {
+                doing: "remove",
+                file: self.file.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn heading(&self) -> String {
+        // A path may hold what ends a comment.
+        let folder: String = self
+            .folder
+            .display()
+            .to_string()
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .collect();
+        format!(
+            "# What you allowed in {folder}.\n# Change or remove what should be asked about again; `neuraxis trust remove` takes all of it back.\n"
+        )
+    }
+}
+
+/// Returns the rules that a text holds; `None` if it is no TOML.
+fn rules_of(text: &str) -> Option<Table> {
+    let mut table: Table = toml::from_str(text).ok()?;
+    match table.remove("rules") {
+        None => Some(Table::new()),
+        Some(Value::Table(rules)) => Some(rules),
+        Some(_) => None,
+    }
+}
+
+/// Returns a name that none of the known rules has.
+fn free_name(name: &str, known: &Table) -> String {
+    let name = format!("{PREFIX}{name}");
+    let others = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(others);
+    names
+        .find(|name| !known.contains_key(name))
+        .unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> (tempfile::TempDir, Environment, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let environment = Environment::new(&project).with_data_dir(home.path().join("data"));
+        (home, environment, project)
+    }
+
+    const CARGO: &str = "[rules.allow-cargo-test]\nanswer = \"allow\"\ntools = [\"run_command\"]\ncommands = [\"cargo test **\"]\n";
+
+    #[test]
+    fn a_rule_is_added_once_and_another_one_of_its_name_beside_it() {
+        let (_home, environment, project) = here();
+        let rules = FolderRules::of(&project, &environment).unwrap();
+        assert_eq!(rules.text().unwrap(), None);
+        rules.add(CARGO).unwrap();
+        rules.add(CARGO).unwrap();
+        rules.add(&CARGO.replace("cargo test **", "cargo t")).unwrap();
+        let text = rules.text().unwrap().unwrap();
+        assert_eq!(text.matches("[rules.").count(), 2, "{text}");
+        assert!(text.contains("[rules.here-allow-cargo-test-2]"), "{text}");
+        assert!(text.starts_with("# What you allowed in /"), "{text}");
+        assert!(rules.forget().unwrap());
+        assert!(!rules.forget().unwrap());
+    }
+
+    #[test]
+    fn each_folder_has_its_own_also_if_their_names_are_alike() {
+        let (home, environment, project) = here();
+        let other = home.path().join("other/project");
+        std::fs::create_dir_all(&other).unwrap();
+        let rules = FolderRules::of(&project, &environment).unwrap();
+        rules.add(CARGO).unwrap();
+        let others = FolderRules::of(&other, &environment).unwrap();
+        assert_eq!(others.text().unwrap(), None);
+        std::os::unix::fs::symlink(&project, home.path().join("link")).unwrap();
+        let linked = FolderRules::of(&home.path().join("link"), &environment).unwrap();
+        assert_eq!(linked.file(), rules.file());
+    }
+
+    #[test]
+    fn what_somebody_else_can_write_is_not_read() {
+        let (home, environment, project) = here();
+        let rules = FolderRules::of(&project, &environment).unwrap();
+        rules.add(CARGO).unwrap();
+        let elsewhere = home.path().join("elsewhere.toml");
+        std::fs::rename(rules.file(), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, rules.file()).unwrap();
+        assert!(matches!(rules.text(), Err(TrustError::Foreign { .. })));
+    }
+}

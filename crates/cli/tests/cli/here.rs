@@ -1,0 +1,156 @@
+//! "Allow in this folder from now on": asked once, and not again in the next session; only there, and until it is taken back.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::machine::{Done, Machine};
+use crate::screen::Screen;
+use crate::scripted::{Scripted, Turn};
+
+const WRITES: Turn = Turn::Calls(&[("write_file", r#"{"path":"src/a.txt","content":"one\n"}"#)]);
+const WRITES_ELSEWHERE: Turn =
+    Turn::Calls(&[("write_file", r#"{"path":"docs/a.txt","content":"one\n"}"#)]);
+const DONE: Turn = Turn::Says(&["Done.\n"]);
+
+fn ask(session: &str) -> Vec<String> {
+    let arguments = ["ask", "--session", session, "--channel", "code_task", "Write."];
+    arguments.map(str::to_owned).into()
+}
+
+fn open(machine: &Machine, session: &str) -> Screen {
+    let arguments = ask(session);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Screen::open(machine, &arguments, 100, true)
+}
+
+/// Asks where nobody can be asked.
+fn unattended(machine: &Machine, session: &str) -> Done {
+    let mut command = machine.command(ask(session));
+    Done::from(command.env("MY_KEY", "k").output().unwrap())
+}
+
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    Done::from(machine.command(arguments).env("MY_KEY", "k").output().unwrap())
+}
+
+/// Returns the file of the one folder for which something was allowed.
+fn kept(machine: &Machine) -> PathBuf {
+    let folder = machine.home().join("data/neuraxis/rules");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    let file = files.next().unwrap();
+    assert_eq!(files.next(), None);
+    file
+}
+
+/// Returns a machine on which writing beneath `src` was allowed for its folder.
+fn allowed(model: &Scripted) -> Machine {
+    let machine = model.machine();
+    let own = machine.home().join("config/neuraxis");
+    fs::create_dir_all(&own).unwrap();
+    fs::rename(machine.path("neuraxis.toml"), own.join("neuraxis.toml")).unwrap();
+    for folder in ["src", "docs"] {
+        fs::create_dir(machine.path(folder)).unwrap();
+    }
+    let mut screen = open(&machine, "first");
+    let seen = screen.shows("your answer:");
+    assert!(
+        seen.contains("[f] allow in this folder from now on: files beneath src/"),
+        "{seen}"
+    );
+    screen.types("f\r");
+    let seen = screen.at_its_end();
+    assert!(seen.contains("kept in ") && seen.contains("Done."), "{seen}");
+    machine
+}
+
+#[test]
+fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_back() {
+    let model = Scripted::start([
+        WRITES,
+        DONE,
+        WRITES,
+        DONE,
+        WRITES_ELSEWHERE,
+        DONE,
+        WRITES,
+        DONE,
+    ]);
+    let machine = allowed(&model);
+    let file = kept(&machine);
+    let rule = "[rules.here-allow-src]\nanswer = \"allow\"\n";
+    assert!(fs::read_to_string(&file).unwrap().contains(rule));
+
+    // Another session, and nobody is there to be asked.
+    fs::remove_file(machine.path("src/a.txt")).unwrap();
+    assert_eq!(unattended(&machine, "second").code, Some(0));
+    assert!(machine.path("src/a.txt").exists());
+    // It says no more than it says.
+    unattended(&machine, "third");
+    assert!(!machine.path("docs/a.txt").exists());
+
+    let arguments = [
+        "policy",
+        "explain",
+        "--channel",
+        "code_task",
+        "--tool",
+        "write_file",
+        "--args",
+        r#"{"path":"src/b.txt","content":"x"}"#,
+        "Write.",
+    ];
+    let explained = run(&machine, &arguments).stdout_of(0);
+    assert!(explained.contains("here-allow-src"), "{explained}");
+    let shown = run(&machine, &["trust"]).stdout_of(0);
+    assert!(shown.contains("[rules.here-allow-src]"), "{shown}");
+    let shown = run(&machine, &["config", "show"]).stdout_of(0);
+    assert!(shown.contains("here-allow-src"), "{shown}");
+
+    let removed = run(&machine, &["trust", "remove"]).stdout_of(0);
+    assert!(removed.contains("forgot what you allowed in "), "{removed}");
+    fs::remove_file(machine.path("src/a.txt")).unwrap();
+    unattended(&machine, "fourth");
+    assert!(!machine.path("src/a.txt").exists());
+}
+
+#[test]
+fn it_holds_in_its_folder_alone_and_not_where_a_configuration_is_named() {
+    let model = Scripted::start([WRITES, DONE, WRITES, DONE, WRITES, DONE]);
+    let machine = allowed(&model);
+    let target = machine.path("src/a.txt");
+    fs::remove_file(&target).unwrap();
+    let elsewhere = machine.root().join("elsewhere");
+    fs::create_dir_all(elsewhere.join("src")).unwrap();
+    let mut command = machine.command(ask("second"));
+    command.current_dir(&elsewhere).env("MY_KEY", "k");
+    command.output().unwrap();
+    assert!(!elsewhere.join("src/a.txt").exists());
+
+    let config = machine.home().join("config/neuraxis/neuraxis.toml");
+    let mut command = machine.command(ask("third"));
+    command.arg("--config").arg(config).env("MY_KEY", "k");
+    let done = Done::from(command.output().unwrap());
+    assert!(!target.exists(), "{done:?}");
+}
+
+#[test]
+fn what_is_wrong_in_the_file_is_named_with_its_line_and_what_others_may_write_does_not_count() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let model = Scripted::start([WRITES, DONE, WRITES, DONE]);
+    let machine = allowed(&model);
+    let file = kept(&machine);
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}\n[models.reasoning]\nmodel = \"x\"\n")).unwrap();
+    let complaint = run(&machine, &["doctor", "--offline"]);
+    let said = format!("{complaint:?}");
+    assert!(said.contains("unknown key") && said.contains("models"), "{said}");
+
+    fs::write(&file, &text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::remove_file(machine.path("src/a.txt")).unwrap();
+    let done = unattended(&machine, "second");
+    assert!(done.stderr.contains("does not count"), "{done:?}");
+    assert!(!machine.path("src/a.txt").exists());
+}
