@@ -18,6 +18,10 @@ pub(crate) struct Options {
     /// The commit or tag to compare with. The last tag; without any, the commit before this one.
     #[arg(long, value_name = "REV")]
     since: Option<String>,
+
+    /// Only these crates; all with an interface, of which each takes minutes.
+    #[arg(long = "package", short = 'p', value_name = "CRATE")]
+    packages: Vec<String>,
 }
 
 /// Runs the subcommand.
@@ -40,7 +44,15 @@ fn compare(options: &Options) -> anyhow::Result<()> {
         None => baseline()?,
     };
     println!("compared with {since}");
-    succeed(comparison(&since, &libraries()?))
+    let mut crates = libraries()?;
+    if let Some(unknown) = options.packages.iter().find(|name| !crates.contains(name)) {
+        bail!(
+            "{unknown} is no library of this workspace; there are {}",
+            crates.join(", ")
+        );
+    }
+    crates.retain(|name| options.packages.is_empty() || options.packages.contains(name));
+    succeed(comparison(&since, &crates))
 }
 
 /// Prepares the comparison of these crates. Each is named, since crates that are not published are left out otherwise.

@@ -101,4 +101,4 @@ pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
 pub use rule_allowing::rule_allowing;
 pub use rules::{RuleCall, RuleFunction};
-pub use trust::note_taint;
+pub use trust::{note_taint, reaches_out};

@@ -111,23 +111,36 @@ impl Policy {
             let pattern = host.clone();
             scopes.push(GrantScope::Host { pattern });
         }
-        scopes.extend(folder_of(&facts).map(|pattern| GrantScope::Path { pattern }));
+        scopes.extend(path_pattern(&facts).map(|pattern| GrantScope::Path { pattern }));
         scopes.push(GrantScope::Tool);
         scopes.retain(|scope| needs(scope) <= remember);
         scopes
     }
 }
 
-/// Returns a pattern for the files beneath the folder that all paths of a call lead into; none for the root, or where a
+/// Returns a pattern for what a call leads to: the files beneath one folder, or at the root the single file; none where a
 /// command or an address says more of the call than its paths do.
-pub(crate) fn folder_of(facts: &Facts<'_>) -> Option<String> {
+pub(crate) fn path_pattern(facts: &Facts<'_>) -> Option<String> {
     let (paths, hosts) = (facts.paths(None), facts.hosts(None));
     let is_about_files = facts.parts().is_none() && hosts.items.is_empty() && !hosts.is_unclear;
     if !is_about_files || paths.is_unclear {
         return None;
     }
+    folder_of(&paths.items).or_else(|| match paths.items.as_slice() {
+        [PathTarget::Inside(path)] => is_plain(path).then(|| path.clone()),
+        _ => None,
+    })
+}
+
+/// Tells whether a path means itself in a pattern, and nothing else.
+fn is_plain(path: &str) -> bool {
+    !path.contains(['*', '?', '[', ']', '{', '}', '!', '\\'])
+}
+
+/// Returns a pattern for the files beneath the folder that all paths lead into; none for the root.
+fn folder_of(paths: &[PathTarget]) -> Option<String> {
     let mut shared: Option<Vec<&str>> = None;
-    for path in &paths.items {
+    for path in paths {
         let PathTarget::Inside(path) = path else {
             return None;
         };
@@ -145,8 +158,7 @@ pub(crate) fn folder_of(facts: &Facts<'_>) -> Option<String> {
     }
     let folder = shared.filter(|folders| !folders.is_empty())?.join("/");
     // A name that means something in a pattern would stand for other folders, too.
-    let is_plain = !folder.contains(['*', '?', '[', ']', '{', '}', '!', '\\']);
-    is_plain.then(|| format!("{folder}/**"))
+    is_plain(&folder).then(|| format!("{folder}/**"))
 }
 
 /// Returns the hash of a tool's definition, all of it: one that has changed is another tool.

@@ -3,9 +3,9 @@
 //! A person who is asked again and again reads here what to write down, or has it kept. It lifts no more than any rule that
 //! allows: no denial, no rule that asks, and nothing that untrusted content makes ask.
 
-use crate::remembered::folder_of;
+use crate::remembered::path_pattern;
 use crate::request::Call;
-use crate::rules::{Facts, PathTarget, rememberable};
+use crate::rules::{Facts, rememberable};
 
 /// Returns the rule that allows calls like this one, as a table of TOML: commands that begin alike, addresses at one host, files
 /// beneath one folder. `None` where what the call does can be said by no such pattern.
@@ -59,16 +59,8 @@ fn condition(facts: &Facts<'_>) -> Option<(String, String)> {
         ([], false) => {}
         _ => return None,
     }
-    let paths = facts.paths(None);
-    let pattern = match (folder_of(facts), paths.items.as_slice()) {
-        (Some(folder), _) => folder,
-        (None, [PathTarget::Inside(path)]) if !paths.is_unclear => path.clone(),
-        _ => return None,
-    };
-    let is_plain = !pattern
-        .trim_end_matches("/**")
-        .contains(['*', '?', '[', ']', '{', '}', '!']);
-    let condition = format!("paths = [{}]", quoted(&pattern).filter(|_| is_plain)?);
+    let pattern = path_pattern(facts)?;
+    let condition = format!("paths = [{}]", quoted(&pattern)?);
     Some((pattern, condition))
 }
 

@@ -78,14 +78,7 @@ impl Policy {
     }
 
     pub(crate) fn brings(&self, tool: &ToolSpec, facts: &Facts<'_>) -> bool {
-        let reaches_out = tool.annotations.open_world;
-        let is_kept_in = || {
-            let access = facts.access();
-            tool.annotations.confined
-                && !access.is_unclear
-                && !access.items.contains(&Access::Network)
-        };
-        self.tainting.matches(&tool.name) || reaches_out && !is_kept_in()
+        self.tainting.matches(&tool.name) || leads_out(tool, facts)
     }
 
     /// Notes in `taint` that the result of a call joined the conversation in batch `at`. To be called for every result, those
@@ -101,6 +94,20 @@ impl Policy {
             taint.add(&tool.name, Some(at));
         }
     }
+}
+
+/// Tells whether a call reaches outside this machine: its tool does, and nothing keeps this very call in.
+#[must_use]
+pub fn reaches_out(tool: &ToolSpec, arguments: &JsonText) -> bool {
+    leads_out(tool, &Facts::new(arguments, None))
+}
+
+fn leads_out(tool: &ToolSpec, facts: &Facts<'_>) -> bool {
+    let is_kept_in = || {
+        let access = facts.access();
+        tool.annotations.confined && !access.is_unclear && !access.items.contains(&Access::Network)
+    };
+    tool.annotations.open_world && !is_kept_in()
 }
 
 /// Takes untrusted content that the conversation already holds into a decision, with a sentence that says so. For whoever

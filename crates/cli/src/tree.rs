@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::output::Output;
 use crate::rows::{LongLines, Row};
-use crate::wrap::{USUAL_WIDTH, broken};
+use crate::wrap::{USUAL_WIDTH, broken, width};
 
 /// A line, and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,7 +85,7 @@ fn add(
     for (place, node) in nodes.iter().enumerate() {
         let (before, below) = branches.before(place + 1 == nodes.len());
         let inner = format!("{indent}{below}");
-        let margin = " ".repeat(node.gutter.width());
+        let margin = " ".repeat(width(&node.gutter));
         let margin = match node.children.is_empty() {
             true => format!("{margin}{inner}  "),
             false => format!("{margin}{inner}{}", branches.before(false).1),
@@ -148,6 +148,13 @@ mod tests {
         let mut node = Node::new("x".repeat(20));
         node.gutter = "## ".to_owned();
         let text = draw(&[node], Branches::Ascii, Some(18));
+        assert_eq!(text, "## `- xxxxxxxxxxxx\n        xxxxxxxx\n");
+
+        // Colors take none.
+        let mut node = Node::new("x".repeat(20));
+        node.gutter = "\u{1b}[2m##\u{1b}[0m ".to_owned();
+        let text = draw(&[node], Branches::Ascii, Some(18));
+        let text = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(text, "## `- xxxxxxxxxxxx\n        xxxxxxxx\n");
     }
 }

@@ -52,6 +52,9 @@ pub struct RunSpec {
     /// The pages that were read earlier in the session, which an answer may cite where its citations are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
+    /// What the program gave with the request to be kept, by name: for its own code, and no part of what a model reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context: BTreeMap<Arc<str>, JsonText>,
     /// The trace that it is part of and the span that asked for it, where its request brought one or somebody records traces.
     /// Where nobody brought one, the span is that of the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +85,7 @@ impl RunSpec {
             forked_from: None,
             folder: None,
             sources: Vec::new(),
+            context: BTreeMap::new(),
             trace: None,
             decision: None,
             policy_hash: None,

@@ -7,7 +7,9 @@ use neuraxis_core::{
     AgentName, Channel, IdempotencyKey, Mode, ModelRef, Part, PlanName, RequestSize, RunId,
     SessionId,
 };
-use neuraxis_ports::{Approver, RequestContext, StoreError, TraceContext};
+use neuraxis_ports::{
+    Approver, ContextError, RequestContext, StoreError, StoredContext, TraceContext,
+};
 
 use crate::answer::AnswerSchema;
 use crate::brought::{Brought, BroughtError};
@@ -147,7 +149,7 @@ impl UserRequest {
 
     /// Adds a value that tools and hooks can read, by its type: the user who asks, a token, a connection. It is kept nowhere:
     /// a run that is taken up again, after a crash or once a late approval came, has it only if
-    /// [`Runs::with_context`](crate::Runs::with_context) gives it again.
+    /// [`Runs::with_context`](crate::Runs::with_context) gives it again; [`stored_context`](Self::stored_context) is kept.
     ///
     /// ```
     /// use neuraxis_engine::UserRequest;
@@ -165,6 +167,16 @@ impl UserRequest {
     pub fn context<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
+    }
+
+    /// Gives tools, hooks and instructions a value that is kept with the run, so that it is there whoever takes the run up.
+    ///
+    /// # Errors
+    ///
+    /// A [`ContextError`], when it cannot be written as JSON.
+    pub fn stored_context<T: StoredContext>(mut self, value: &T) -> Result<Self, ContextError> {
+        self.context = self.context.with_stored(value)?;
+        Ok(self)
     }
 
     /// Sets who is asked about calls of this request that need approval, in place of

@@ -61,7 +61,7 @@ pub use provider::{
     ProviderKind, Readiness, Shared,
 };
 pub use question::{Field, FieldChoice, FieldKind, Person, Question, QuestionReply, Required};
-pub use request_context::RequestContext;
+pub use request_context::{ContextError, RequestContext, StoredContext, StoredValues};
 pub use secret::Secret;
 pub use store::{
     ChainHead, Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,

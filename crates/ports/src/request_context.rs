@@ -1,20 +1,61 @@
 //! Who makes a request, and what the program that handles it wants its own code to know about that.
 //!
-//! Not for what a model reads, and not for anything that has to outlive the process: of all this a store keeps the owner
-//! alone.
+//! Not for what a model reads. Of all this a store keeps the owner, and what [says by which name](StoredContext) it is kept.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use neuraxis_core::JsonText;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::Approver;
+
+/// A value of a request that is kept with the run, in its first record: whoever takes the run up has it, in whichever
+/// process. It is as public as what the user wrote, so no place for tokens.
+///
+/// ```
+/// use neuraxis_ports::{RequestContext, StoredContext};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Tenant(u32);
+///
+/// impl StoredContext for Tenant {
+///     const NAME: &'static str = "tenant";
+/// }
+///
+/// let context = RequestContext::default().with_stored(&Tenant(7))?;
+/// assert_eq!(context.stored::<Tenant>()?, Some(Tenant(7)));
+/// # Ok::<(), neuraxis_ports::ContextError>(())
+/// ```
+pub trait StoredContext: Serialize + DeserializeOwned {
+    /// The name under which it is kept. A type that has changed so that what was kept cannot be read takes another one.
+    const NAME: &'static str;
+}
+
+/// Values that are kept, as JSON, by their names.
+pub type StoredValues = BTreeMap<Arc<str>, JsonText>;
+
+/// Why a value of a request is not kept, or cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the context \"{name}\" of the request is not JSON of its type: {reason}")]
+#[non_exhaustive]
+pub struct ContextError {
+    /// The [name](StoredContext::NAME) of the value.
+    pub name: &'static str,
+    /// What is wrong with it, and where.
+    pub reason: String,
+}
 
 /// Who asks, and values of the program's own, one of each type: a user, a token, a connection. Tools, hooks and instructions
 /// read it. Cloning shares the values.
 ///
-/// The values are kept nowhere and shown nowhere, in no record and no log. A run that another process takes up, or this one
-/// after the run was put aside, has none of them unless they are given again; the owner it has, from its session.
+/// The values are kept nowhere and shown nowhere, in no record and no log, but for those that [are to be](StoredContext). A
+/// run that another process takes up, or this one after the run was put aside, has none of the others unless they are given
+/// again; the owner it has, from its session.
 ///
 /// ```
 /// use neuraxis_ports::RequestContext;
@@ -36,6 +77,7 @@ struct Contents {
     request_id: Option<Arc<str>>,
     approver: Option<Arc<dyn Approver>>,
     values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    stored: StoredValues,
 }
 
 impl RequestContext {
@@ -71,6 +113,57 @@ impl RequestContext {
         self
     }
 
+    /// Adds a value that is kept with the run, in place of one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// A [`ContextError`], when it cannot be written as JSON.
+    pub fn with_stored<T: StoredContext>(mut self, value: &T) -> Result<Self, ContextError> {
+        let text = JsonText::encode(value).map_err(|error| ContextError {
+            name: T::NAME,
+            reason: error.to_string(),
+        })?;
+        self.contents().stored.insert(T::NAME.into(), text);
+        Ok(self)
+    }
+
+    /// Adds what was kept with a run. Values that are given already stay.
+    #[must_use]
+    pub fn restored(mut self, kept: &StoredValues) -> Self {
+        if kept.is_empty() {
+            return self;
+        }
+        let stored = &mut self.contents().stored;
+        for (name, value) in kept {
+            stored
+                .entry(Arc::clone(name))
+                .or_insert_with(|| value.clone());
+        }
+        self
+    }
+
+    /// Returns the value that is kept under a type's name; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// A [`ContextError`], when what was kept is none of that type.
+    pub fn stored<T: StoredContext>(&self) -> Result<Option<T>, ContextError> {
+        let stored = self.0.as_ref().map(|contents| &contents.stored);
+        let text = stored.and_then(|stored| stored.get(T::NAME));
+        let value = text.map(JsonText::decode).transpose();
+        value.map_err(|error| ContextError {
+            name: T::NAME,
+            reason: error.to_string(),
+        })
+    }
+
+    /// Returns all that is kept.
+    #[must_use]
+    pub fn stored_values(&self) -> StoredValues {
+        let contents = self.0.as_ref();
+        contents.map_or_else(StoredValues::new, |contents| contents.stored.clone())
+    }
+
     /// Returns who asks; `None` where there is only one user, or nobody said.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
@@ -104,7 +197,8 @@ impl RequestContext {
 impl fmt::Debug for RequestContext {
     /// Shows who asks and how many values there are, but none of them: they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = self.0.as_ref().map_or(0, |contents| contents.values.len());
+        let count = |contents: &Arc<Contents>| contents.values.len() + contents.stored.len();
+        let values = self.0.as_ref().map_or(0, count);
         f.debug_struct("RequestContext")
             .field("owner", &self.owner())
             .field("values", &values)

@@ -14,7 +14,7 @@ use neuraxis_core::{
 use tokio_util::sync::CancellationToken;
 
 use crate::question::Person;
-use crate::request_context::RequestContext;
+use crate::request_context::{ContextError, RequestContext, StoredContext};
 
 /// Something a model can call.
 ///
@@ -104,6 +104,16 @@ impl TurnContext {
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.request.get()
+    }
+
+    /// Returns the value that the program gave with the request [to be kept](StoredContext); `None` if it gave none. It is
+    /// there in a run that was taken up, too.
+    ///
+    /// # Errors
+    ///
+    /// A [`ContextError`], when what was kept is none of that type.
+    pub fn stored<T: StoredContext>(&self) -> Result<Option<T>, ContextError> {
+        self.request.stored()
     }
 
     /// Returns whose session it is, and so who asks; `None` where there is only one user. That is still known once a run was

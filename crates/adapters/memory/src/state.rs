@@ -342,7 +342,7 @@ impl State {
 
     /// Adds up the runs that a filter counts, one after the other.
     pub(crate) fn stats(&self, filter: &StatsFilter) -> Stats {
-        let mut stats = Stats::default();
+        let mut stats = filter.begun();
         let sessions = self.sessions.values();
         let theirs = sessions.filter(|it| match &filter.owner {
             Some(owner) => it.session.owner.as_ref() == Some(owner),

@@ -2,11 +2,15 @@
 
 mod file;
 #[cfg(feature = "postgres")]
+mod lent;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub(crate) use file::{Header, path as file_of, tighten};
+#[cfg(feature = "postgres")]
+pub(crate) use lent::Lent;
 
 use std::time::Duration;
 
@@ -53,6 +57,12 @@ enum Pools {
         writer: PgConnectOptions,
         readers: PgPool,
     },
+    /// A pool that the rest of the program uses, too.
+    #[cfg(feature = "postgres")]
+    Lent {
+        writer: PgConnectOptions,
+        pool: PgPool,
+    },
 }
 
 impl Database {
@@ -61,10 +71,10 @@ impl Database {
         Self::connect(config)?.current(config).await
     }
 
-    /// Prepares to connect to the database of a pool.
+    /// Takes the database of a pool, and the pool's connections.
     #[cfg(feature = "postgres")]
-    pub(crate) async fn open_beside(pool: &PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
-        let database = postgres::beside(pool, config);
+    pub(crate) async fn open_in_pool(pool: &PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = postgres::in_pool(pool, config);
         database.current(config).await
     }
 
@@ -111,7 +121,7 @@ impl Database {
                 Ok(Link::new(Wire::Sqlite(connected?), None))
             }
             #[cfg(feature = "postgres")]
-            Pools::Postgres { writer, .. } => {
+            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => {
                 let connected = tokio::time::timeout(self.patience, writer.connect()).await;
                 let wire = connected.map_err(|_| Error::PoolTimedOut)??;
                 Ok(Link::new(Wire::Postgres(wire), Some(self.patience)))
@@ -132,6 +142,11 @@ impl Database {
                 let wire = Wire::PooledPostgres(readers.acquire().await?);
                 Ok(Link::new(wire, Some(self.patience)))
             }
+            #[cfg(feature = "postgres")]
+            Pools::Lent { pool, .. } => {
+                let wire = Wire::LentPostgres(Lent::of(pool, self.patience).await?);
+                Ok(Link::new(wire, Some(self.patience)))
+            }
         }
     }
 
@@ -142,6 +157,9 @@ impl Database {
             Pools::Sqlite { readers, .. } => readers.close().await,
             #[cfg(feature = "postgres")]
             Pools::Postgres { readers, .. } => readers.close().await,
+            // The others go on with it.
+            #[cfg(feature = "postgres")]
+            Pools::Lent { .. } => {}
         }
     }
 

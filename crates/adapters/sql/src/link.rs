@@ -23,6 +23,8 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+#[cfg(feature = "postgres")]
+use crate::database::Lent;
 use crate::error::Failure;
 
 /// The table in which sqlx notes which migrations a database has.
@@ -164,6 +166,8 @@ pub(crate) enum Wire {
     PooledSqlite(PoolConnection<Sqlite>),
     #[cfg(feature = "postgres")]
     PooledPostgres(PoolConnection<Postgres>),
+    #[cfg(feature = "postgres")]
+    LentPostgres(Lent),
 }
 
 enum WireMut<'a> {
@@ -289,6 +293,8 @@ impl Link {
             Some(Wire::PooledSqlite(wire)) => Ok(WireMut::Sqlite(&mut *wire)),
             #[cfg(feature = "postgres")]
             Some(Wire::PooledPostgres(wire)) => Ok(WireMut::Postgres(&mut *wire)),
+            #[cfg(feature = "postgres")]
+            Some(Wire::LentPostgres(wire)) => Ok(WireMut::Postgres(wire.get()?)),
         }
     }
 
@@ -306,8 +312,10 @@ impl Link {
         }
         // Its answer would be taken for that of the next statement.
         #[cfg(feature = "postgres")]
-        if let Some(Wire::PooledPostgres(wire)) = self.wire.take() {
-            drop(wire.detach());
+        match self.wire.take() {
+            Some(Wire::PooledPostgres(wire)) => drop(wire.detach()),
+            Some(Wire::LentPostgres(mut wire)) => wire.close(),
+            _ => {}
         }
         Err(Error::PoolTimedOut)
     }

@@ -82,19 +82,18 @@ impl SqlStore {
         Self::over(database, config)
     }
 
-    /// Opens a store in the Postgres database that a pool leads to, which the rest of a program uses too: the same server,
-    /// database, user and encryption. The tables stand in a schema of their own, `neuraxis`.
+    /// Opens a store in the Postgres database of a pool that the rest of a program uses, too. The tables stand in a schema of
+    /// their own, `neuraxis`.
     ///
-    /// The pool itself is not used: the store's connections, [`max_connections`](SqlConfig::max_connections) and one, need
-    /// settings that those of the pool do not have. Of the configuration the `url` is not looked at.
+    /// Reading takes connections of the pool, and gives them back with the settings that they had; writing is done by one
+    /// connection of the store's own, made as the pool makes them. Of the configuration the `url` and
+    /// [`max_connections`](SqlConfig::max_connections) are not looked at. Closing the store leaves the pool open.
     ///
     /// ```no_run
     /// use neuraxis_sql::{PgPool, SqlConfig, SqlStore};
     ///
     /// # async fn example(pool: PgPool) -> Result<(), neuraxis_sql::OpenError> {
-    /// let mut config = SqlConfig::new("");
-    /// config.max_connections = 4;
-    /// let store = SqlStore::open_beside(&pool, &config).await?;
+    /// let store = SqlStore::open_in_pool(&pool, &SqlConfig::new("")).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -103,8 +102,8 @@ impl SqlStore {
     ///
     /// As [`open`](Self::open).
     #[cfg(feature = "postgres")]
-    pub async fn open_beside(pool: &crate::PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
-        let database = Database::open_beside(pool, config).await?;
+    pub async fn open_in_pool(pool: &crate::PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = Database::open_in_pool(pool, config).await?;
         Self::over(database, config)
     }
 

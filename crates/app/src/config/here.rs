@@ -52,7 +52,9 @@ impl Layers {
             }
             Err(error) => {
                 let folder = root.display();
-                here.notice = Some(format!("what you allowed in {folder} does not count: {error}"));
+                here.notice = Some(format!(
+                    "what you allowed in {folder} does not count: {error}"
+                ));
             }
         }
         here.rules = Some(rules);

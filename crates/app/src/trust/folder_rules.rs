@@ -142,9 +142,7 @@ fn free_name(name: &str, known: &Table) -> String {
     let name = format!("{PREFIX}{name}");
     let others = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.clone()).chain(others);
-    names
-        .find(|name| !known.contains_key(name))
-        .unwrap_or(name)
+    names.find(|name| !known.contains_key(name)).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -168,7 +166,9 @@ mod tests {
         assert_eq!(rules.text().unwrap(), None);
         rules.add(CARGO).unwrap();
         rules.add(CARGO).unwrap();
-        rules.add(&CARGO.replace("cargo test **", "cargo t")).unwrap();
+        rules
+            .add(&CARGO.replace("cargo test **", "cargo t"))
+            .unwrap();
         let text = rules.text().unwrap().unwrap();
         assert_eq!(text.matches("[rules.").count(), 2, "{text}");
         assert!(text.contains("[rules.here-allow-cargo-test-2]"), "{text}");

@@ -240,7 +240,7 @@ fn a_person_is_offered_what_may_be_remembered() {
 }
 
 #[test]
-fn files_beneath_a_folder_are_offered_where_all_paths_lead_there() {
+fn files_beneath_a_folder_are_offered_where_all_paths_lead_there_and_at_the_root_the_single_one() {
     let session = Session::new("");
     let folder_of = |tool: &str, arguments: &str| {
         let choices = session.choices(&named(tool), arguments);
@@ -253,7 +253,7 @@ fn files_beneath_a_folder_are_offered_where_all_paths_lead_there() {
         ("src/a.rs", Some("src/**")),
         ("src/deep/a.rs", Some("src/deep/**")),
         ("src/./deep/../a.rs", Some("src/**")),
-        ("a.rs", None),
+        ("a.rs", Some("a.rs")),
         ("../a.rs", None),
         ("sr*/a.rs", None),
     ] {

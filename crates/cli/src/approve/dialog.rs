@@ -159,6 +159,9 @@ pub(crate) fn ask(
             Line::End => return Ok(Answer::Deny(None)),
         };
         let Some(choice) = understood(&said, &choices) else {
+            if !said.trim().is_empty() {
+                person.show("That is none of the choices.\n")?;
+            }
             continue;
         };
         match choice {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
+use neuraxis::brainstem::reaches_out;
 use neuraxis::core::{
     AgentId, AskApproval, AskCause, GrantScope, JsonText, Record, RecordBody, ToolAnnotations,
     ToolClass, ToolSpec,
@@ -41,6 +42,8 @@ pub(crate) struct Asked {
     pub(super) tool: String,
     pub(super) class: Option<ToolClass>,
     pub(super) annotations: ToolAnnotations,
+    /// Whether it may reach outside this machine with these arguments.
+    pub(super) reaches_out: bool,
     pub(super) reason: String,
     /// The rule that asks, and where it is written.
     pub(super) rule: Option<String>,
@@ -96,6 +99,7 @@ impl Asked {
             tool: ask.name.to_string(),
             class: spec.map(|spec| spec.class),
             annotations: spec.map(|spec| spec.annotations).unwrap_or_default(),
+            reaches_out: spec.is_some_and(|spec| reaches_out(spec, &ask.arguments)),
             reason: ask.reason.clone(),
             rule: ask.rule.as_ref().map(ToString::to_string),
             scopes: ask.choices.clone(),
@@ -185,7 +189,10 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
         GrantScope::Path { pattern } => match pattern.strip_suffix("/**") {
             Some(folder) => format!("files beneath {}/", plain(folder)),
-            None => format!("paths like {}", plain(pattern)),
+            None if pattern.contains(['*', '?', '[', '{']) => {
+                format!("paths like {}", plain(pattern))
+            }
+            None => format!("the path {}", plain(pattern)),
         },
         GrantScope::Tool => "all calls of this tool".to_owned(),
         _ => "calls like this".to_owned(),
@@ -380,7 +387,7 @@ fn nature(asked: &Asked) -> String {
     if asked.annotations.destructive {
         said.push("may destroy something");
     }
-    if asked.annotations.open_world {
+    if asked.reaches_out {
         said.push("reaches outside this machine");
     }
     said.join(" · ")

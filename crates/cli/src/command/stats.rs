@@ -34,7 +34,7 @@ Examples:
 /// Show what runs used: by day, model, role, tool and agent
 ///
 /// Runs, failures, tokens, cost, and how long things took: half of them (P50) and 95 of a hundred (P95) no longer than that,
-/// within 4 %. Days are those of UTC, and a run counts for the day on which it began. Beside a number, ~ says that it is an
+/// within 4 %. Days are those of this machine's time zone, and a run counts for the day on which it began. Beside a number, ~ says that it is an
 /// estimate, and + that it is at least that much.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -75,6 +75,7 @@ impl Stats {
         let since = self.since.timestamp();
         let mut filter = StatsFilter::default();
         filter.since = since;
+        filter.zone = Some(TimeZone::system());
         let open = setup.load()?.store().await?;
         let found = open.sessions().stats(&filter).await;
         open.close().await;
@@ -140,7 +141,7 @@ fn in_text(
     );
     let mut text = format!("{line}\n");
     let tables = [
-        ("DAY (UTC)", figures.days(), Unit::Runs),
+        ("DAY", figures.days(), Unit::Runs),
         ("MODEL", figures.models(), Unit::Calls),
         ("ROLE", figures.roles(), Unit::Calls),
         ("TOOL", figures.tools(), Unit::ToolCalls),

@@ -13,7 +13,14 @@ const WRITES_ELSEWHERE: Turn =
 const DONE: Turn = Turn::Says(&["Done.\n"]);
 
 fn ask(session: &str) -> Vec<String> {
-    let arguments = ["ask", "--session", session, "--channel", "code_task", "Write."];
+    let arguments = [
+        "ask",
+        "--session",
+        session,
+        "--channel",
+        "code_task",
+        "Write.",
+    ];
     arguments.map(str::to_owned).into()
 }
 
@@ -30,13 +37,21 @@ fn unattended(machine: &Machine, session: &str) -> Done {
 }
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
-    Done::from(machine.command(arguments).env("MY_KEY", "k").output().unwrap())
+    Done::from(
+        machine
+            .command(arguments)
+            .env("MY_KEY", "k")
+            .output()
+            .unwrap(),
+    )
 }
 
 /// Returns the file of the one folder for which something was allowed.
 fn kept(machine: &Machine) -> PathBuf {
     let folder = machine.home().join("data/neuraxis/rules");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
     let mut files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
     let file = files.next().unwrap();
     assert_eq!(files.next(), None);
@@ -60,7 +75,10 @@ fn allowed(model: &Scripted) -> Machine {
     );
     screen.types("f\r");
     let seen = screen.at_its_end();
-    assert!(seen.contains("kept in ") && seen.contains("Done."), "{seen}");
+    assert!(
+        seen.contains("kept in ") && seen.contains("Done."),
+        "{seen}"
+    );
     machine
 }
 
@@ -142,10 +160,17 @@ fn what_is_wrong_in_the_file_is_named_with_its_line_and_what_others_may_write_do
     let machine = allowed(&model);
     let file = kept(&machine);
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, format!("{text}\n[models.reasoning]\nmodel = \"x\"\n")).unwrap();
+    fs::write(
+        &file,
+        format!("{text}\n[models.reasoning]\nmodel = \"x\"\n"),
+    )
+    .unwrap();
     let complaint = run(&machine, &["doctor", "--offline"]);
     let said = format!("{complaint:?}");
-    assert!(said.contains("unknown key") && said.contains("models"), "{said}");
+    assert!(
+        said.contains("unknown key") && said.contains("models"),
+        "{said}"
+    );
 
     fs::write(&file, &text).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
@@ -15,7 +14,8 @@ use crate::finish::RunStatus;
 use crate::metrics::Cost;
 use crate::usage::Usage;
 
-/// What many runs add up to. Each run counts with all of it for the day, in UTC, on which it began.
+/// What many runs add up to. Each run counts with all of it for the day on which it began: in UTC, unless
+/// [another time zone](Self::with_days_in) is wanted.
 ///
 /// ```
 /// use neuraxis_core::log::Stats;
@@ -26,6 +26,7 @@ use crate::usage::Usage;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
+    zone: Option<TimeZone>,
     total: Sum,
     days: BTreeMap<Date, Sum>,
     models: BTreeMap<String, Sum>,
@@ -78,6 +79,13 @@ pub struct Latency {
 }
 
 impl Stats {
+    /// Begins and ends days as they do in a time zone. To be said before any run is added.
+    #[must_use]
+    pub fn with_days_in(mut self, zone: TimeZone) -> Self {
+        self.zone = Some(zone);
+        self
+    }
+
     /// Adds a run, as its records were summed up. One without records adds nothing.
     pub fn add(&mut self, run: &LogSummary) {
         let Some(started) = run.started_at else {
@@ -85,7 +93,9 @@ impl Stats {
         };
         let whole = whole(run);
         self.total.add(&whole);
-        self.days.entry(day_of(started)).or_default().add(&whole);
+        let zone = self.zone.clone().unwrap_or(TimeZone::UTC);
+        let day = started.to_zoned(zone).date();
+        self.days.entry(day).or_default().add(&whole);
         let kinds = [
             (&mut self.models, &run.tally.models),
             (&mut self.roles, &run.tally.roles),
@@ -238,10 +248,6 @@ fn rows(sums: &BTreeMap<String, Sum>) -> Vec<StatsRow> {
     rows
 }
 
-fn day_of(at: Timestamp) -> Date {
-    at.to_zoned(TimeZone::UTC).date()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -268,7 +274,7 @@ mod tests {
         assert_eq!(total.runs, 3);
         let named = |row: &StatsRow| (row.name.clone(), row.runs);
         let days: Vec<_> = days.iter().map(named).collect();
-        let first = day_of(run.started_at.unwrap()).to_string();
+        let first = run.started_at.unwrap().strftime("%F").to_string();
         assert_eq!(days, [(first, 2), ("2031-02-03".to_owned(), 1)]);
         for rows in [stats.models(), stats.roles(), stats.tools(), stats.agents()] {
             assert!(rows.iter().all(|row| row.runs == 3), "{rows:?}");

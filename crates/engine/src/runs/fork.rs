@@ -11,6 +11,7 @@ use neuraxis_core::{
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
 use super::Runs;
+use super::restored::restored_context;
 use crate::answer::AnswerSchema;
 use crate::brought::{Brought, serve_by};
 use crate::request::{RequestError, UserRequest};
@@ -164,7 +165,7 @@ impl Runs {
         let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
-        request.context = context;
+        request.context = restored_context(context, &records);
         // Whoever waits for the answer expects the same of it.
         request.answer = AnswerSchema::of_run(&records);
         let view = RunView::of(&records);

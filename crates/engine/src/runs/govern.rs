@@ -252,6 +252,7 @@ impl Runs {
         let own_answer = engine.answers.get(name);
         spec.decision = Some(Arc::clone(&decision));
         spec.root.compact_first = request.earlier == Earlier::SummedUp;
+        spec.context = request.context.stored_values();
         request.join_terms(&mut spec);
         if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);

@@ -10,6 +10,7 @@ use neuraxis_core::{
     Limits, OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId,
     ToolFinished, ToolKind, TraceContext, Transcript,
 };
+use neuraxis_ports::RequestContext;
 
 use super::{Answer, ResumeError};
 use crate::driver::ReadyRun;
@@ -175,6 +176,14 @@ fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError>
 /// Returns the trace that a run is part of, as it was recorded when the run began.
 pub(crate) fn recorded_trace(records: &[Arc<Record>]) -> Option<TraceContext> {
     records.first()?.run_started()?.spec.trace.clone()
+}
+
+/// Adds what the program gave to be kept with a run, as it was recorded when the run began.
+pub(crate) fn restored_context(context: RequestContext, records: &[Arc<Record>]) -> RequestContext {
+    match records.first().and_then(|record| record.run_started()) {
+        Some(started) => context.restored(&started.spec.context),
+        None => context,
+    }
 }
 
 /// Returns the effect that waits for a client's result of this call.

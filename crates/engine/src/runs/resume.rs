@@ -15,7 +15,7 @@ use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 use super::Runs;
 use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
-use super::restored::{RestoredRun, client_call, recorded_trace};
+use super::restored::{RestoredRun, client_call, recorded_trace, restored_context};
 use super::slot::{Claim, Reached, RunSlot};
 use crate::driver::{ReadyRun, RunScope};
 use crate::request::Delivery;
@@ -329,7 +329,7 @@ impl Runs {
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),
-            request: run.context,
+            request: restored_context(run.context, &records),
             delivery: Delivery::Streamed,
             trace: recorded_trace(&records),
             decision: Some(run.decision),

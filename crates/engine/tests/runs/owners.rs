@@ -13,15 +13,20 @@ use neuraxis_engine::{
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     ApproverReply, CallContext, LlmClient, ModelInfo, ReplyStream, RequestContext,
-    SessionIndex as _, Tool, ToolContext, ToolError, TurnContext, async_trait,
+    SessionIndex as _, StoredContext, Tool, ToolContext, ToolError, TurnContext, async_trait,
 };
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, reply, spec};
+use serde::{Deserialize, Serialize};
 
 use crate::support::{builder, hear, policy};
 
 /// What the program knows of who asks.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Tenant(u32);
+
+impl StoredContext for Tenant {
+    const NAME: &'static str = "tenant";
+}
 
 type Seen = Arc<Mutex<Vec<(Option<String>, Option<Tenant>)>>>;
 
@@ -44,10 +49,9 @@ impl Tool for WhoAsks {
 
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         let owner = ctx.owner().map(str::to_owned);
-        self.seen
-            .lock()
-            .unwrap()
-            .push((owner, ctx.get::<Tenant>().cloned()));
+        let given = ctx.get::<Tenant>().cloned();
+        let known = given.or(ctx.stored().expect("a tenant"));
+        self.seen.lock().unwrap().push((owner, known));
         Ok(ToolOutput::new(JsonText::string("noted")))
     }
 }
@@ -305,6 +309,37 @@ async fn a_run_that_is_taken_up_knows_its_owner_and_no_more_unless_it_is_given_a
         };
         handle.result().await.unwrap();
         assert_eq!(program.seen(), [(ada(), given)]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_to_be_kept_is_there_when_the_run_is_taken_up_or_forked_unless_another_is_given() {
+    for (given, expected) in [(None, Tenant(7)), (Some(Tenant(9)), Tenant(9))] {
+        let later = ScriptedApprover::new().then(ApproverReply::Later);
+        let program = Program::with(2, |builder| builder.approver(Arc::new(later)));
+        let request = ask("hers").mode(Mode::MODERATE).owner("ada");
+        let request = request.stored_context(&Tenant(7)).unwrap();
+        let result = program.orchestrator.handle(request).await.unwrap();
+        assert_eq!(result.status, RunStatus::Waiting);
+        let mut approvals = program.orchestrator.approvals();
+        if let Some(tenant) = &given {
+            let context = RequestContext::default().with_stored(tenant).unwrap();
+            approvals = approvals.with_context(context);
+        }
+        let waiting = approvals.list().await.unwrap();
+        let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
+        let Decided::GoesOn(handle) = decided.await.unwrap() else {
+            panic!("nobody else has it");
+        };
+        let run = handle.result().await.unwrap().run_id;
+        assert_eq!(program.seen(), [(ada(), Some(expected))]);
+
+        let options = ForkOptions::new(id("fork")).message("again");
+        let options = options.mode(Mode::EXPLORATORY);
+        let runs = program.orchestrator.runs();
+        let fork = runs.fork(run, Turn(9), options).await.unwrap();
+        fork.result().await.unwrap();
+        assert_eq!(program.seen().last(), Some(&(ada(), Some(Tenant(7)))));
     }
 }
 

@@ -200,7 +200,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     ///
     /// Only what can befall the store itself.
     async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
-        let mut stats = Stats::default();
+        let mut stats = filter.begun();
         let mut page_of = RunFilter::default();
         page_of.owner.clone_from(&filter.owner);
         loop {

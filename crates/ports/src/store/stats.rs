@@ -3,6 +3,8 @@
 //! Not for what they add up to, which [`Stats`](neuraxis_core::log::Stats) is.
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::jiff::tz::TimeZone;
+use neuraxis_core::log::Stats;
 
 /// Which runs statistics add up.
 ///
@@ -21,6 +23,8 @@ pub struct StatsFilter {
     pub owner: Option<String>,
     /// Only those whose first record was made at this time or later; all if `None`.
     pub since: Option<Timestamp>,
+    /// The time zone of the days; UTC if `None`.
+    pub zone: Option<TimeZone>,
 }
 
 impl StatsFilter {
@@ -33,9 +37,23 @@ impl StatsFilter {
 
     /// Adds up only the runs that began at a time or later.
     #[must_use]
-    pub const fn since(mut self, since: Timestamp) -> Self {
+    pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);
         self
+    }
+
+    /// Begins and ends days as they do in a time zone.
+    #[must_use]
+    pub fn days_in(mut self, zone: TimeZone) -> Self {
+        self.zone = Some(zone);
+        self
+    }
+
+    /// Returns what runs are added to: nothing yet, with the days of this filter.
+    #[must_use]
+    pub fn begun(&self) -> Stats {
+        let zone = self.zone.iter().cloned();
+        zone.fold(Stats::default(), Stats::with_days_in)
     }
 
     /// Tells whether a run that began at this time is added up, as far as its owner allows.

@@ -20,44 +20,51 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),
     })?;
-    Ok(with(options, shown(&config.url), config))
+    let writer = with_settings(options, config);
+    let readers = PgPoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .acquire_timeout(config.patience)
+        .connect_lazy_with(writer.clone());
+    let pools = Pools::Postgres { writer, readers };
+    Ok(database(shown(&config.url), pools, config))
 }
 
-/// Prepares to connect to the database that the connections of a pool lead to. Each connection here needs settings of its own,
-/// which those of the pool do not have.
-pub(super) fn beside(pool: &PgPool, config: &SqlConfig) -> Database {
+/// Takes the database that the connections of a pool lead to: those read, and one of the store's own, made in the same way,
+/// writes.
+pub(super) fn in_pool(pool: &PgPool, config: &SqlConfig) -> Database {
     let options = PgConnectOptions::clone(&pool.connect_options());
     let (host, port) = (options.get_host(), options.get_port());
     let name = options.get_database().unwrap_or(options.get_username());
     let place = format!("postgres://{host}:{port}/{name}");
-    with(options, place, config)
+    let pools = Pools::Lent {
+        writer: with_settings(options, config),
+        pool: pool.clone(),
+    };
+    database(place, pools, config)
 }
 
-fn with(options: PgConnectOptions, place: String, config: &SqlConfig) -> Database {
+/// Returns how to connect with the settings that the store's own connections need.
+fn with_settings(options: PgConnectOptions, config: &SqlConfig) -> PgConnectOptions {
     let durable = match config.durability {
         Durability::Full => "on",
         Durability::Normal => "off",
     };
     // The server gives up on its own what nobody waits for any more.
     let patience = config.patience.as_millis().to_string();
-    let options = options.application_name("neuraxis").options([
+    options.application_name("neuraxis").options([
         ("search_path", SCHEMA),
         ("synchronous_commit", durable),
         ("statement_timeout", &patience),
         ("idle_in_transaction_session_timeout", &patience),
-    ]);
-    let readers = PgPoolOptions::new()
-        .max_connections(config.max_connections.max(1))
-        .acquire_timeout(config.patience)
-        .connect_lazy_with(options.clone());
+    ])
+}
+
+fn database(place: String, pools: Pools, config: &SqlConfig) -> Database {
     Database {
         place,
         dialect: Dialect::Postgres,
         lease_clock: LeaseClock::new(),
         patience: config.patience,
-        pools: Pools::Postgres {
-            writer: options,
-            readers,
-        },
+        pools,
     }
 }

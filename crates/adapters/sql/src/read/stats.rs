@@ -26,7 +26,7 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
          WHERE runs.started_at >= $1 AND (runs.started_at > $1 OR runs.key > $2) {whose} \
          ORDER BY runs.started_at, runs.key LIMIT {PAGE}"
     );
-    let mut stats = Stats::default();
+    let mut stats = filter.begun();
     let since = filter.since.map(Timestamp::as_microsecond);
     let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
     loop {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::jiff::tz::{TimeZone, offset};
 use neuraxis_core::log::{LogSummary, Stats, StatsRow};
 use neuraxis_core::{
     CallIndex, CountLabel, Keep, MicroUsd, ModelRef, Record, RecordBody, SessionId, ToolCallId,
@@ -149,7 +150,7 @@ pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
     assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 3);
 }
 
-/// A run counts from when it began, to the very moment.
+/// A run counts from when it began, to the very moment, and for the day that it was then where the reader is.
 pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -167,6 +168,12 @@ pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
     assert_eq!(runs_since(a_moment_later).await, 1);
     assert_eq!(runs_since(Timestamp::MIN).await, 3);
     assert_eq!(runs_since(Timestamp::MAX).await, 0);
+    // Far in the west the first day has not come yet.
+    let west = TimeZone::fixed(offset(-12));
+    let found = stats(&store, &StatsFilter::default().days_in(west)).await;
+    let days = found.days().into_iter().map(|row| row.name);
+    let days: Vec<String> = days.collect();
+    assert_eq!(days, ["2025-12-31", "2026-01-01", "2026-01-03"]);
 }
 
 /// What does not fit into one page is counted page by page, each run once, however many began at the same time.

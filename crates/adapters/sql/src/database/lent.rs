@@ -1,0 +1,90 @@
+//! Connections of a pool that the rest of a program uses, too: each is given back as it was.
+
+use std::ops::DerefMut;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Error, PgConnection, PgPool, Postgres, Row as _};
+
+use super::postgres::SCHEMA;
+
+/// Sets what statements of the store need, and returns what was set before.
+const SET: &str = "SELECT current_setting('search_path'), current_setting('statement_timeout'), \
+    set_config('search_path', $1, false), set_config('statement_timeout', $2, false)";
+
+/// Sets what was set before.
+const SET_BACK: &str =
+    "SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false)";
+
+/// A connection that was lent. When it is dropped, it is given back with the settings that it had, or closed.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// There until it is given back.
+    wire: Option<PoolConnection<Postgres>>,
+    search_path: String,
+    statement_timeout: String,
+    patience: Duration,
+}
+
+impl Lent {
+    /// Takes a connection out of a pool.
+    pub(super) async fn of(pool: &PgPool, patience: Duration) -> Result<Self, Error> {
+        let taken = tokio::time::timeout(patience, pool.acquire()).await;
+        let mut lent = Self {
+            wire: Some(taken.map_err(|_| Error::PoolTimedOut)??),
+            search_path: String::new(),
+            statement_timeout: String::new(),
+            patience,
+        };
+        let set = sqlx::query(SET)
+            .bind(SCHEMA)
+            .bind(patience.as_millis().to_string());
+        let set = tokio::time::timeout(patience, set.fetch_one(lent.get()?)).await;
+        match set.map_err(|_| Error::PoolTimedOut).flatten() {
+            Ok(before) => {
+                lent.search_path = before.try_get(0)?;
+                lent.statement_timeout = before.try_get(1)?;
+                Ok(lent)
+            }
+            Err(error) => {
+                // It is not known what is set.
+                lent.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes the connection instead of giving it back.
+    pub(crate) fn close(&mut self) {
+        if let Some(wire) = self.wire.take() {
+            drop(wire.detach());
+        }
+    }
+
+    pub(crate) fn get(&mut self) -> Result<&mut PgConnection, Error> {
+        let wire = self.wire.as_mut().ok_or(Error::PoolClosed)?;
+        Ok(wire.deref_mut())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(mut wire) = self.wire.take() else {
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            drop(wire.detach());
+            return;
+        };
+        let path = std::mem::take(&mut self.search_path);
+        let timeout = std::mem::take(&mut self.statement_timeout);
+        let patience = self.patience;
+        runtime.spawn(async move {
+            let set = sqlx::query(SET_BACK).bind(path).bind(timeout);
+            let set = tokio::time::timeout(patience, set.execute(wire.deref_mut())).await;
+            if !matches!(set, Ok(Ok(_))) {
+                drop(wire.detach());
+            }
+        });
+    }
+}
