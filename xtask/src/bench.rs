@@ -135,7 +135,7 @@ impl Options {
             return cargo("bench --package neuraxis --bench stream");
         }
         if self.tracing {
-            return cargo("bench --package neuraxis-otel --bench tracing");
+            return cargo("bench --package neuraxis --bench tracing");
         }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");

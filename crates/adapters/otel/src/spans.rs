@@ -19,7 +19,7 @@ use neuraxis_core::{
 use opentelemetry::trace::{
     Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::{InstrumentationScope, KeyValue, StringValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 pub(crate) use self::attributes::provider;
@@ -41,6 +41,9 @@ const COMMIT: u64 = 1 << 63;
 pub(crate) struct RunSpans {
     scope: InstrumentationScope,
     run: RunId,
+    /// The run's id and its session's as all spans name them, made once.
+    run_name: StringValue,
+    conversation: Option<StringValue>,
     trace: TraceContext,
     spec: Option<Arc<RunSpec>>,
     agents: HashMap<AgentId, OpenAgent>,
@@ -77,6 +80,8 @@ impl RunSpans {
         Self {
             scope,
             run,
+            run_name: shared(&run.to_string()),
+            conversation: None,
             trace: TraceContext::of_run(run),
             spec: None,
             agents: HashMap::new(),
@@ -141,7 +146,7 @@ impl RunSpans {
             self.trace_of(started);
         }
         let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
-        let mut attributes = identity(self.run, AgentId::ROOT, None);
+        let mut attributes = identity(&self.run_name, AgentId::ROOT, None);
         attributes.push(KeyValue::new(names::DB_OPERATION, "commit"));
         attributes.push(KeyValue::new(names::RECORDS, count));
         let id = AgentId::ROOT.span_id(self.run) ^ (COMMIT | first.seq.0);
@@ -182,6 +187,8 @@ impl RunSpans {
             events: Vec::new(),
         };
         self.agents.insert(AgentId::ROOT, agent);
+        let session = started.spec.session_id.as_ref();
+        self.conversation = session.map(|session| shared(session.as_str()));
         self.spec = Some(Arc::clone(&started.spec));
     }
 
@@ -203,14 +210,9 @@ impl RunSpans {
         }
     }
 
-    fn conversation(&self) -> Option<&str> {
-        let session = self.spec.as_deref()?.session_id.as_ref()?;
-        Some(session.as_str())
-    }
-
     fn agent_ended(&mut self, record: &Record, outcome: &RunOutcome) -> Option<SpanData> {
         let agent = self.agents.remove(&record.agent)?;
-        let mut attributes = identity(self.run, record.agent, self.conversation());
+        let mut attributes = identity(&self.run_name, record.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::OPERATION, "invoke_agent"));
         attributes.push(KeyValue::new(names::AGENT_NAME, agent.name.clone()));
         attributes.push(KeyValue::new(names::TURNS, i64::from(outcome.turns)));
@@ -327,6 +329,11 @@ pub(crate) fn context(trace: &TraceContext) -> SpanContext {
         false,
         state.unwrap_or_default(),
     )
+}
+
+/// Makes a text that is shared by all spans that have it.
+fn shared(text: &str) -> StringValue {
+    StringValue::from(Arc::<str>::from(text))
 }
 
 fn events(all: Vec<Event>) -> SpanEvents {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use self::measured::Measured;
-use self::model::{ANSWER, HELPER, Model};
+use self::model::{ANSWER, AT_ONCE, HELPER, Model};
 use self::receiver::{Receiver, number, text};
 use crate::support::Program;
 use crate::support::client::answer;
@@ -374,10 +374,34 @@ fn check_metrics(receiver: &Receiver) {
         0.0,
         "nothing is at work any more"
     );
+    // The second process found it waiting when it began.
+    assert_eq!(of("neuraxis.approvals.waiting"), 1.0);
+    assert_eq!(measured.unit("neuraxis.approvals.waiting"), "{call}");
     assert!(
         !measured.names().contains("neuraxis.model.cost"),
         "no model has a price"
     );
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_a_conversation_is_counted() {
+    let (receiver, model) = (Receiver::over_http().await, Model::start().await);
+    let folder = folder(&model, &receiver, "http/protobuf", false);
+    let file = folder.path().join("neuraxis.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace("api = 'chat'\n", "api = 'chat'\ncontext_tokens = 8192\n");
+    fs::write(&file, text).unwrap();
+    let program = Program::start_in(folder, variables).await;
+    let message = format!("{AT_ONCE} {}", "heron ".repeat(2_000));
+    for _ in 0..4 {
+        let turn = program.client().turn("s", &json!({ "message": message }));
+        let (status, said) = answer(turn).await;
+        assert_eq!((status, &said["status"]), (200, &json!("done")), "{said}");
+    }
+    program.stopped().await;
+    let measured = Measured(receiver.metrics());
+    assert!(measured.total("neuraxis.context.trims", &[]) >= 1.0);
+    assert_eq!(measured.unit("neuraxis.context.trims"), "{trim}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Attributes that several kinds of spans have.
 
-use neuraxis_core::{AgentId, CountLabel, LlmCall, MicroUsd, RunId, TokenCount, Usage};
+use neuraxis_core::{AgentId, CountLabel, LlmCall, MicroUsd, TokenCount, Usage};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use serde::Serialize;
 
@@ -8,12 +8,16 @@ use crate::content;
 use crate::names;
 
 /// Names the run, the agent and the session.
-pub(super) fn identity(run: RunId, agent: AgentId, conversation: Option<&str>) -> Vec<KeyValue> {
+pub(super) fn identity(
+    run: &StringValue,
+    agent: AgentId,
+    conversation: Option<&StringValue>,
+) -> Vec<KeyValue> {
     let mut attributes = Vec::with_capacity(20);
-    attributes.push(KeyValue::new(names::RUN, run.to_string()));
+    attributes.push(KeyValue::new(names::RUN, run.clone()));
     attributes.push(KeyValue::new(names::AGENT, agent.to_string()));
     if let Some(session) = conversation {
-        attributes.push(KeyValue::new(names::CONVERSATION, session.to_owned()));
+        attributes.push(KeyValue::new(names::CONVERSATION, session.clone()));
     }
     attributes
 }

@@ -149,13 +149,13 @@ impl RunSpans {
     }
 
     fn of_model_call(&self, record: &Record, attempt: Attempt) -> Vec<KeyValue> {
-        let mut attributes = identity(self.run, record.agent, self.conversation());
+        let mut attributes = identity(&self.run_name, record.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::OPERATION, "chat"));
         attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)));
         if let Some(spec) = self.spec_of(record.agent) {
             let temperature = spec.temperature;
             attributes
-                .extend(temperature.map(|it| KeyValue::new(names::TEMPERATURE, f64::from(it))));
+                .extend(temperature.map(|it| KeyValue::new(names::TEMPERATURE, as_written(it))));
             let most = spec.max_output_tokens;
             attributes.extend(most.map(|it| KeyValue::new(names::MAX_TOKENS, i64::from(it))));
             let form = if spec.reply_format.is_text() {
@@ -232,7 +232,7 @@ impl RunSpans {
             arguments: None,
             failures: Vec::new(),
         });
-        let mut attributes = identity(self.run, record.agent, self.conversation());
+        let mut attributes = identity(&self.run_name, record.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::OPERATION, "execute_tool"));
         attributes.push(KeyValue::new(names::TOOL_NAME, result.name.to_string()));
         let call = result.tool_call_id.as_str().to_owned();
@@ -290,7 +290,7 @@ impl RunSpans {
             ApprovalDecision::Deny { .. } => "deny",
             ApprovalDecision::Expired => "expired",
         };
-        let mut attributes = identity(self.run, question.agent, self.conversation());
+        let mut attributes = identity(&self.run_name, question.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::TOOL_NAME, question.name.clone()));
         let call = decided.tool_call_id.as_str().to_owned();
         attributes.push(KeyValue::new(names::TOOL_CALL_ID, call));
@@ -323,4 +323,22 @@ fn digest(text: &str) -> [u8; 8] {
     let hash = neuraxis_core::ContentHash::of(text.as_bytes()).to_string();
     let digits = hash.get(..16).unwrap_or_default();
     u64::from_str_radix(digits, 16).unwrap_or(1).to_be_bytes()
+}
+
+/// Returns the number that was written, 0.7, and not the nearest that `f32` has to it, 0.699999988….
+fn as_written(number: f32) -> f64 {
+    let written = number.to_string().parse();
+    written.unwrap_or_else(|_| f64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temperature_is_told_as_it_was_written() {
+        for (given, told) in [(0.7_f32, 0.7_f64), (1.0, 1.0), (0.1, 0.1), (0.0, 0.0)] {
+            assert_eq!(as_written(given).to_bits(), told.to_bits());
+        }
+    }
 }
