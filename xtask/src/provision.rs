@@ -116,6 +116,14 @@ const PROVISIONS: &[Provision] = &[
         is_excused: || true,
     },
     Provision {
+        name: "libfaketime",
+        is_ready: |folder| debian::FAKETIME.is_ready(folder),
+        install: |folder| debian::FAKETIME.install(folder),
+        variables: &[("TEST_NEURAXIS_FAKETIME", debian::FAKETIME.link)],
+        optional: Some("clock_jumps"),
+        is_excused: || true,
+    },
+    Provision {
         name: "the client of AG-UI",
         is_ready: agui_client::is_ready,
         install: agui_client::install,

@@ -66,6 +66,8 @@ impl Postgres {
 
     /// Kills the server as a power cut would, but for what the disk keeps.
     pub fn crash(&mut self) {
+        // A process that is stopped would not hear of it.
+        self.go_on();
         if let Some(mut process) = self.process.take() {
             // SIGQUIT is the immediate shutdown: no checkpoint, and the next start has to recover.
             let id = process.id().to_string();
@@ -73,6 +75,30 @@ impl Postgres {
             assert!(sent.expect("kill can be started").success());
             let _ = process.wait();
         }
+    }
+
+    /// Stops all of its processes in the middle of whatever they do: connections stay, and nobody answers.
+    pub fn stall(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets them go on after [`stall`](Self::stall).
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let Some(process) = &self.process else { return };
+        let id = process.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.expect("the kernel tells which processes it has");
+        let sent = Command::new("kill")
+            .arg(signal)
+            .arg(id.to_string())
+            .args(children.split_whitespace())
+            .status();
+        // One of them may just have ended.
+        let _ = sent.expect("kill can be started");
     }
 
     /// Starts it again on the same port.

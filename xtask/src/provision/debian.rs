@@ -31,6 +31,13 @@ pub(super) const SYSTEMD_ANALYZE: Packaged = Packaged {
     package: "systemd",
 };
 
+/// What makes the clock of a program jump, for the tests of those that share work.
+pub(super) const FAKETIME: Packaged = Packaged {
+    link: "faketime/libfaketimeMT.so.1",
+    installed: "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    package: "libfaketime",
+};
+
 impl Packaged {
     /// Tells whether the program is there.
     pub(super) fn is_ready(&self, folder: &Path) -> bool {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuraxis_testkit::Postgres;
+use reqwest::StatusCode;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -15,8 +16,8 @@ use crate::report::millis;
 
 /// The head of the table.
 pub(crate) const HEAD: &str = "\
-| store | asked | turns a second | p50, ms | p99, ms | processor time of a turn, ms | KiB kept of an idle session |
-| --- | --- | ---: | ---: | ---: | ---: | ---: |
+| store | asked | turns a second | refused | p50, ms | p99, ms | processor time of a turn, ms | KiB kept of an idle session |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
 /// How many clients ask one turn after another, as quickly as they are answered.
@@ -59,6 +60,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     pub(crate) server: Arc<Measured>,
     sessions: Arc<AtomicUsize>,
+    /// How many turns were refused, since more came than can be done.
+    refused: Arc<AtomicUsize>,
 }
 
 impl Client {
@@ -67,6 +70,7 @@ impl Client {
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
             server: Arc::new(server),
             sessions: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -77,8 +81,8 @@ impl Client {
         }
     }
 
-    /// Takes a turn in a session of its own and returns how long it took, in microseconds.
-    async fn turn(&self) -> u64 {
+    /// Takes a turn in a session of its own and returns how long it took, in microseconds; `None` if it was refused.
+    async fn turn(&self) -> Option<u64> {
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let url = format!("{}/api/v1/sessions/s{session}/turns", self.server.url);
         let asked = self
@@ -87,9 +91,13 @@ impl Client {
             .json(&serde_json::json!({ "message": "hello" }));
         let began = Instant::now();
         let answer = asked.send().await.unwrap();
-        assert_eq!(answer.status(), 200);
+        if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        assert_eq!(answer.status(), StatusCode::OK);
         answer.bytes().await.unwrap();
-        u64::try_from(began.elapsed().as_micros()).unwrap()
+        Some(u64::try_from(began.elapsed().as_micros()).unwrap())
     }
 
     /// Each client asks as soon as it is answered.
@@ -101,7 +109,7 @@ impl Client {
             clients.spawn(async move {
                 let mut took = Vec::new();
                 while Instant::now() < end {
-                    took.push(client.turn().await);
+                    took.extend(client.turn().await);
                 }
                 took
             });
@@ -118,7 +126,7 @@ impl Client {
             let client = self.clone();
             turns.spawn(async move { client.turn().await });
         }
-        turns.join_all().await
+        turns.join_all().await.into_iter().flatten().collect()
     }
 
     async fn row(&self, store: &str, how: &str, asked: impl Future<Output = Vec<u64>>) -> String {
@@ -127,11 +135,12 @@ impl Client {
         let (after, seconds) = (self.server.used(), began.elapsed().as_secs_f64());
         took.sort_unstable();
         let turns = u32::try_from(took.len()).unwrap();
+        let refused = self.refused.swap(0, Ordering::Relaxed);
         let processor = (after.processor - before.processor).as_secs_f64() * 1e3;
         // Each turn left a session behind that nobody uses.
         let kept = after.bytes.saturating_sub(before.bytes) / u64::from(turns);
         let row = format!(
-            "| {store} | {how} | {:.0} | {:.2} | {:.2} | {:.3} | {:.1} |",
+            "| {store} | {how} | {:.0} | {refused} | {:.2} | {:.2} | {:.3} | {:.1} |",
             f64::from(turns) / seconds,
             millis(&took, 50),
             millis(&took, 99),

@@ -53,6 +53,16 @@ impl World {
         server.restart();
     }
 
+    /// Stops the database server in the middle of whatever it does.
+    pub(crate) fn database_stalls(&self) {
+        self.postgres.lock().unwrap().as_ref().unwrap().stall();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn database_goes_on(&self) {
+        self.postgres.lock().unwrap().as_ref().unwrap().go_on();
+    }
+
     /// Returns how many rows of the database server hold a text, wherever.
     pub(crate) async fn rows_with(&self, text: &str) -> i64 {
         let Locked::Server(mut link) = self.connect().await else {

@@ -14,6 +14,7 @@
 
 mod approvals;
 mod child;
+mod clock_jumps;
 mod database;
 mod faults;
 mod fleet;

@@ -15,6 +15,9 @@ use crate::points::two_turns;
 use crate::server::{Client, Server};
 use crate::world::{Program, until};
 
+/// How long a database stays away: `patience_ms` is 5,000.
+const LONGER_THAN_A_STATEMENT: Duration = Duration::from_secs(7);
+
 /// Starts a worker whose tools work in another folder, and a server whose runs may read the files of its own.
 async fn of_other_folders(fleet: &Fleet, elsewhere: &Path) -> (Server, Server) {
     let root = elsewhere.to_str().unwrap();
@@ -182,6 +185,23 @@ async fn a_run_outlives_the_crash_of_its_database() {
     let run = fleet.run().await;
     world.database_crashes();
     world.model.let_go();
+    fleet.ends(run, client, [server, worker]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_run_outlives_a_database_that_stalls_for_longer_than_anybody_waits_for_it() {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    world.model.hold(3, Hold::Before);
+    let client = server.ask();
+    world.model.was_asked(3).await;
+    let run = fleet.run().await;
+    world.database_stalls();
+    world.model.let_go();
+    tokio::time::sleep(LONGER_THAN_A_STATEMENT).await;
+    world.database_goes_on();
     fleet.ends(run, client, [server, worker]).await;
 }
 

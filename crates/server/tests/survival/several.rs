@@ -2,6 +2,7 @@
 //! rest from another server, and what one asks another is told.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
@@ -17,7 +18,7 @@ use crate::world::{Kept, Program, Terms, World, until};
 /// How many sessions have a run when a server dies.
 const SESSIONS: usize = 12;
 
-async fn world(script: fn(usize) -> Said) -> World {
+pub(crate) async fn world(script: fn(usize) -> Said) -> World {
     let terms = Terms {
         store: "lease_ms = 1000",
         ..Terms::default()
@@ -29,6 +30,28 @@ async fn world(script: fn(usize) -> Said) -> World {
 fn seq(told: &str) -> u64 {
     let record: Value = serde_json::from_str(told).unwrap();
     record["seq"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_run_ends_once_though_the_database_of_two_servers_stalls_for_longer_than_its_lease() {
+    let world = world(two_turns).await;
+    let (first, second) = (world.start().await, world.start().await);
+    world.model.hold(3, Hold::Before);
+    let client = first.ask();
+    world.model.was_asked(3).await;
+    let run = world.run().await.unwrap();
+    world.database_stalls();
+    world.model.let_go();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    world.database_goes_on();
+    world.ended(run).await;
+    let elsewhere = second.follow(run, 0);
+    elsewhere.hears("final").await;
+    first.kill().await;
+    second.kill().await;
+    world.check(run, &client.told().await).await;
+    world.check(run, &elsewhere.told().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

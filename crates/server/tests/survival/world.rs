@@ -161,6 +161,13 @@ impl World {
         self.started(self.command(&[])).await
     }
 
+    /// As [`start`](Self::start), with variables of its own.
+    pub(crate) async fn start_with(&self, variables: &[(&str, &str)]) -> Server {
+        let mut command = self.command(&[]);
+        command.envs(variables.iter().copied());
+        self.started(command).await
+    }
+
     /// Starts a worker and waits until it listens.
     pub(crate) async fn start_worker(&self) -> Server {
         self.start_worker_with(&[]).await
