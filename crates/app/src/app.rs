@@ -235,7 +235,7 @@ impl<'a> AppBuilder<'a> {
             Servers::Started => McpServers::start(config, environment),
             Servers::Left => McpServers::default(),
         };
-        let mut builder = servers.offered_by(Orchestrator::builder());
+        let mut builder = opened.used_by(servers.offered_by(Orchestrator::builder()));
         // Where what is allowed ends with the process, so may the key.
         if opened.outlives_the_process() {
             builder = with_key(builder, config, environment)?;
@@ -245,7 +245,6 @@ impl<'a> AppBuilder<'a> {
             .root(root(config))
             .search_tools_above(config.tools().search_above())
             .result_bounds(config.tools().result_bounds())
-            .store(opened.store())
             .tools(tools(config, environment, recording)?);
         if let Some(project) = &config.tools().project_id {
             builder = builder.project_id(project.as_str());

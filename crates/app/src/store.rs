@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use neuraxis_engine::Sessions;
+use neuraxis_engine::{OrchestratorBuilder, Sessions};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{LiveFeed, SessionStore, StoreError};
 use neuraxis_sql::{Contents, OpenError, SqlStore};
 
 use crate::app::BuildError;
@@ -22,6 +22,8 @@ pub(crate) const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DA
 pub struct OpenStore {
     store: Arc<dyn SessionStore>,
     database: Option<SqlStore>,
+    /// By which live events reach other processes; `None` where they are not passed on.
+    live_feed: Option<Arc<dyn LiveFeed>>,
 }
 
 impl OpenStore {
@@ -78,9 +80,11 @@ impl OpenStore {
             }
             source => BuildError::Database { at, source },
         })?;
+        let live_feed = database.live_feed().filter(|_| config.store().live);
         Ok(Self {
             store: Arc::new(database.clone()),
             database: Some(database),
+            live_feed: live_feed.map(|feed| Arc::new(feed) as _),
         })
     }
 
@@ -94,6 +98,7 @@ impl OpenStore {
         Self {
             store: Arc::new(store),
             database: None,
+            live_feed: None,
         }
     }
 
@@ -103,8 +108,13 @@ impl OpenStore {
         Sessions::new(self.store())
     }
 
-    /// Returns the store itself, for an engine.
-    pub(crate) fn store(&self) -> Arc<dyn SessionStore> {
+    /// Has an engine keep its sessions in it, and pass live events on by it.
+    pub(crate) fn used_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
+        let feed = self.live_feed.iter().map(Arc::clone);
+        feed.fold(builder.store(self.store()), OrchestratorBuilder::live_feed)
+    }
+
+    fn store(&self) -> Arc<dyn SessionStore> {
         Arc::clone(&self.store)
     }
 

@@ -67,6 +67,7 @@ mod message;
 mod metrics;
 mod outcome;
 mod profile;
+mod question;
 mod record;
 mod repair;
 mod reply;
@@ -122,6 +123,10 @@ pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, T
 pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
     Profile, Repeats, ResultRule, ToolErrors, TurnRoles, UnknownTool, UsageScope,
+};
+pub use question::{
+    Field, FieldChoice, FieldKind, InvalidAnswer, OpenQuestion, Question, QuestionId,
+    QuestionOutcome, Required,
 };
 pub use record::{
     ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, Attempt, BlockIndex, ContentIndex, EffectId, RunId, Seq, ToolCallId};
+use crate::question::{OpenQuestion, QuestionId, QuestionOutcome};
 
 /// Something to show at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveEvent {
     /// The last record that was committed before.
@@ -29,13 +30,13 @@ pub struct LiveEvent {
     pub block: BlockIndex,
     /// Where the text begins: bytes of the same block and attempt that came before.
     pub offset: u64,
-    /// A piece of text or of reasoning, or how far a tool has come.
+    /// A piece of text or of reasoning, how far a tool has come, or what it asks.
     #[serde(flatten)]
     pub body: LiveBody,
 }
 
-/// A piece of text or of reasoning, or how far a tool has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A piece of text or of reasoning, how far a tool has come, or what it asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -86,6 +87,17 @@ pub enum LiveBody {
         /// What the output goes on with.
         text: String,
     },
+    /// A tool asks a person in the middle of its call, and waits. The question dies with the call: no record tells of it.
+    Question(Arc<OpenQuestion>),
+    /// Nobody has to answer a question any more. The result of its call says so, too.
+    QuestionSettled {
+        /// The question.
+        question_id: QuestionId,
+        /// The call that asked.
+        tool_call_id: ToolCallId,
+        /// What became of it.
+        outcome: QuestionOutcome,
+    },
 }
 
 impl LiveBody {
@@ -100,6 +112,8 @@ impl LiveBody {
             Self::ToolStart { .. } => "tool_start",
             Self::ToolProgress { .. } => "tool_progress",
             Self::ToolOutput { .. } => "tool_output",
+            Self::Question(_) => "question",
+            Self::QuestionSettled { .. } => "question_settled",
         }
     }
 }
@@ -117,7 +131,10 @@ pub struct ProgressSteps {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::question::Question;
 
     #[test]
     fn an_events_kind_is_the_type_it_has_on_the_wire() {
@@ -144,6 +161,17 @@ mod tests {
             LiveBody::ToolOutput {
                 tool_call_id: tool_call_id(),
                 text: text(),
+            },
+            LiveBody::Question(Arc::new(OpenQuestion::new(
+                QuestionId::from_text("q"),
+                tool_call_id(),
+                Timestamp::UNIX_EPOCH,
+                Question::new("shop", "Really?"),
+            ))),
+            LiveBody::QuestionSettled {
+                question_id: QuestionId::from_text("q"),
+                tool_call_id: tool_call_id(),
+                outcome: QuestionOutcome::Answered,
             },
         ];
         for body in bodies {

@@ -6,12 +6,13 @@ mod error;
 mod rule_functions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, RuleFunction};
 use neuraxis_core::{AgentLimits, Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, RunDispatcher, SessionStore, Tool,
-    ToolHook, ToolRunner, ToolSource, TraceSink,
+    Advisor, Approver, Clock, Ids, LiveFeed, LlmClient, ModelHook, RunDispatcher, SessionStore,
+    Tool, ToolHook, ToolRunner, ToolSource, TraceSink,
 };
 
 use crate::agent::Agent;
@@ -20,6 +21,7 @@ use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
+use crate::live::LiveExchange;
 use crate::long_result::ResultBounds;
 use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
@@ -47,6 +49,7 @@ pub struct OrchestratorBuilder {
     verified: Option<VerifiedSessions>,
     plan: Option<PlanName>,
     dispatcher: Option<Arc<dyn RunDispatcher>>,
+    live_feed: Option<Arc<dyn LiveFeed>>,
     /// The functions that rules of the policy may name.
     rule_functions: Vec<(String, RuleFunction)>,
 }
@@ -231,6 +234,17 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Passes live events of runs on to other processes on the same store that follow them, and takes in theirs, while somebody
+    /// awaits [`Runs::keep_live_exchange`](crate::Runs::keep_live_exchange). Without one a run is heard word by word in the
+    /// process alone that drives it, and record by record in others.
+    ///
+    /// What the data policy of a run keeps out of the store is not passed on either.
+    #[must_use]
+    pub fn live_feed(mut self, feed: Arc<dyn LiveFeed>) -> Self {
+        self.live_feed = Some(feed);
+        self
+    }
+
     /// Adds a sink that receives every record.
     #[must_use]
     pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
@@ -242,6 +256,19 @@ impl OrchestratorBuilder {
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.wiring.approver = approver;
+        self
+    }
+
+    /// Lets questions of tools, such as those of MCP servers, wait so long for an answer from outside: each is shown in the
+    /// events of its run ([`LiveBody::Question`](neuraxis_core::LiveBody)) and by [`Runs::questions`](crate::Runs::questions),
+    /// and answered by [`Runs::answer_question`](crate::Runs::answer_question). A question that nobody answers in that time is
+    /// cancelled for its tool. For programs whose users follow runs and can answer, such as a server with a page.
+    ///
+    /// Without it the approver [answers](Approver::answer), which declines unless it says otherwise. The approver of a request
+    /// comes before both. A tool that waits for a person takes no place of [`max_parallel_tools`](Self::max_parallel_tools).
+    #[must_use]
+    pub const fn questions_open_for(mut self, time: Duration) -> Self {
+        self.wiring.questions_open_for = Some(time);
         self
     }
 
@@ -348,6 +375,7 @@ impl OrchestratorBuilder {
         let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
         let dispatcher = self.dispatcher.take();
+        let live_feed = self.live_feed.take();
         let engine = self.engine(Keeping::Sessions)?;
         let warnings = engine.tool_warnings();
         for warning in &warnings {
@@ -364,6 +392,7 @@ impl OrchestratorBuilder {
             lost: LostRuns::default(),
             dispatcher,
             dispatches: Arc::default(),
+            live: live_feed.map(|feed| Arc::new(LiveExchange::new(feed))),
         })))
     }
 

@@ -4,6 +4,7 @@ mod active_time;
 mod alarm;
 mod answer;
 mod ask;
+mod asking;
 mod dry_run;
 mod hooks;
 mod journal;
@@ -35,7 +36,7 @@ use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
-use crate::feed::Feed;
+use crate::feed::{Feed, Origin};
 use crate::request::Delivery;
 use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
 use crate::runs::RunSlot;
@@ -163,8 +164,11 @@ impl Driver {
         let is_new = records.is_empty();
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let (end, receiver) = watch::channel(None);
-        let feed = Arc::new(Feed::default());
+        let lease = slot.as_ref().map(RunSlot::lease_number);
+        let origin = lease.map(|lease| Origin { lease, policy });
+        let feed = Arc::new(Feed::driven(origin));
         feed.publish(&mut records);
+        let active = ActiveTime::after(active, &feed);
         let link = RunLink {
             run_id: scope.run_id,
             inbox: sender,
@@ -194,7 +198,7 @@ impl Driver {
             running: Vec::new(),
             loading: Loading::default(),
             reasons: ReasonCache::default(),
-            active: ActiveTime::after(active),
+            active,
             alarm: Alarm::default(),
             outcome: None,
             lost: None,

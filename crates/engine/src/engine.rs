@@ -7,6 +7,7 @@ mod contexts;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
@@ -66,6 +67,8 @@ pub(crate) struct Wiring {
     pub(crate) result_bounds: ResultBounds,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
+    /// How long questions of tools are open in the events of their runs; the approver is asked if `None`.
+    pub(crate) questions_open_for: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) retry: RetryPolicy,
@@ -93,6 +96,7 @@ impl Default for Wiring {
             result_bounds: ResultBounds::default(),
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
+            questions_open_for: None,
             clock: Arc::new(SystemClock),
             ids: Arc::new(UuidV7),
             retry: RetryPolicy::default(),

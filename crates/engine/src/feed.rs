@@ -5,25 +5,42 @@
 
 mod buffer;
 mod listener;
+mod replica;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{AgentId, CutOutput, CutReply, EffectId, Record};
+use neuraxis_core::{AgentId, CutOutput, CutReply, DataPolicy, EffectId, Record, Seq};
 use tokio::sync::Notify;
 
-pub(crate) use buffer::{CallBuffer, LiveCall, LiveText};
+pub(crate) use buffer::{CallBuffer, LiveCall, LiveText, Position};
+pub(crate) use listener::closed_call;
+pub(crate) use replica::{Replica, Taken};
 
 use crate::event::Events;
+use crate::questions::Questions;
 use listener::Listener;
 
 /// The shared state of a run's listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
+    /// Where the run is driven, if that is here.
+    origin: Option<Origin>,
     state: Mutex<FeedState>,
+    /// What the run's tools ask: shown like all else, and answered by whoever reads it.
+    pub(crate) questions: Questions,
     /// There are new records, or the end has come.
     news: Notify,
     /// An open call has shown more.
     grown: Notify,
+}
+
+/// What other processes need to know of a run that is driven here, before they are told its live events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// The number of its lease: greater than those of all who drove it before.
+    pub(crate) lease: u64,
+    /// What of it may leave the process.
+    pub(crate) policy: DataPolicy,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +59,27 @@ struct OpenCall {
 }
 
 impl Feed {
+    /// Makes the feed of a run that is driven here, and that others can follow.
+    pub(crate) fn driven(origin: Option<Origin>) -> Self {
+        Self {
+            origin,
+            ..Self::default()
+        }
+    }
+
+    /// Returns where the run is driven, if that is here.
+    pub(crate) const fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
+    /// Returns the last record, and what the calls show that are open after it.
+    pub(crate) fn open_calls(&self) -> (Seq, Vec<Arc<CallBuffer>>) {
+        let state = self.lock();
+        let last = state.records.last().map_or(Seq(0), |record| record.seq);
+        let open = state.open.iter().filter_map(|call| call.buffer.clone());
+        (last, open.collect())
+    }
+
     /// Takes committed records and shows them, and forgets the buffers of the calls that they close.
     pub(crate) fn publish(&self, records: &mut Vec<Arc<Record>>) {
         let mut state = self.lock();

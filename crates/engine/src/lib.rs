@@ -44,11 +44,13 @@ mod feed;
 mod foreign_tool;
 mod health;
 mod idempotency;
+mod live;
 mod log;
 mod long_result;
 mod media;
 mod orchestrator;
 mod question_time;
+mod questions;
 mod request;
 mod resilience;
 mod result;
@@ -86,6 +88,7 @@ pub use media::{
     attachment,
 };
 pub use orchestrator::Orchestrator;
+pub use questions::AnswerQuestionError;
 pub use request::{Delivery, Earlier, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{

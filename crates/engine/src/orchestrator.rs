@@ -13,6 +13,7 @@ use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
 use crate::event::Events;
+use crate::live::LiveExchange;
 use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
@@ -49,6 +50,8 @@ pub(crate) struct Parts {
     pub(crate) dispatcher: Option<Arc<dyn RunDispatcher>>,
     /// The runs that are being dispatched, and those that were once more.
     pub(crate) dispatches: Arc<Dispatches>,
+    /// By which live events are passed on between processes; `None` where they are not.
+    pub(crate) live: Option<Arc<LiveExchange>>,
 }
 
 impl Orchestrator {

@@ -13,7 +13,7 @@
 //! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
 //!
 //! Not for what is on record of them, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that wait for a
-//! person, which [`Approvals`](crate::Approvals) does.
+//! person, which [`Approvals`](crate::Approvals) does. What tools ask a person in the middle of a call is in `questions.rs`.
 
 mod attach;
 mod attachments;

@@ -1,9 +1,10 @@
 //! One call of a tool: begins a run, follows it, puts its questions to the person at the client, and answers with what it
 //! came to.
 //!
-//! A run that asks is put aside with its questions in the store, so that nothing of them is lost with this process or its
-//! client. Clients of the era of `initialize` are then asked by a request of ours; those of 2026-07-28 get the questions as
-//! the result of their call, and bring the answers with the next one.
+//! A run that asks for approval is put aside with its questions in the store, so that nothing of them is lost with this process
+//! or its client. Clients of the era of `initialize` are then asked by a request of ours; those of 2026-07-28 get the questions
+//! as the result of their call, and bring the answers with the next one. So they do with what tools ask in the middle of a call,
+//! which wait meanwhile.
 
 mod ask;
 mod follow;
@@ -11,6 +12,7 @@ mod given_up;
 mod person;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
 use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq, TraceContext};
@@ -21,10 +23,11 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::DropGuard;
 
 use self::ask::Asked;
-use self::follow::{Followed, Stopped, lost};
+use self::follow::{Followed, Reached, Stopped, lost};
 use self::given_up::{GIVEN_UP, GivenUp};
 use self::person::PersonAtClient;
 use crate::log_messages::LogMessages;
@@ -34,6 +37,9 @@ use crate::progress::Progress;
 use crate::server::McpServer;
 use crate::shown::words;
 use crate::{arguments, question};
+
+/// How long a tool waits for the next call of its client, which brings the answer to what it asked.
+const QUESTION: Duration = Duration::from_secs(5 * 60);
 
 /// A call that is being answered.
 pub(crate) struct Call<'a> {
@@ -48,6 +54,8 @@ pub(crate) struct Call<'a> {
     by: String,
     progress: Progress,
     messages: LogMessages,
+    /// The place of the run among those that the server takes.
+    place: Option<OwnedSemaphorePermit>,
     /// Cancelled when the call is over: then its client is asked nothing more.
     over: DropGuard,
 }
@@ -89,6 +97,7 @@ impl<'a> Call<'a> {
             progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
             peer: context.peer,
             given_up: context.ct,
+            place: None,
         }
     }
 
@@ -116,19 +125,17 @@ impl<'a> Call<'a> {
             }
             None => None,
         };
-        let place = match self
-            .server
-            .places
-            .as_ref()
-            .map(|places| Arc::clone(places).try_acquire_owned())
-        {
-            Some(Err(_)) => {
+        // A run that is at work while its tool waits has its place already.
+        let is_at_work = waiting.is_some_and(|run| self.runs().questions(run).is_some());
+        let places = self.server.places.clone().filter(|_| !is_at_work);
+        match places.map(Semaphore::try_acquire_owned).transpose() {
+            Ok(place) => self.place = place,
+            Err(_) => {
                 let text =
                     "as many runs are at work as this server takes: try again in some seconds";
                 return Ok(failed(text).into());
             }
-            place => place,
-        };
+        }
         let begun = match waiting {
             Some(run) => {
                 self.take_up(run, call.input_responses.unwrap_or_default())
@@ -136,12 +143,10 @@ impl<'a> Call<'a> {
             }
             None => self.begin(offer, &call.arguments.unwrap_or_default()).await,
         };
-        let answered = match begun {
+        Ok(match begun {
             Ok((run, followed)) => self.carry_through(offer, run, followed).await,
             Err(text) => failed(text).into(),
-        };
-        drop(place);
-        Ok(answered)
+        })
     }
 
     /// Follows a run to its end, asking what it asks on the way.
@@ -153,29 +158,33 @@ impl<'a> Call<'a> {
     ) -> CallToolResponse {
         let mut given_up = GivenUp::new(self.server, self.runs(), run);
         let answer = loop {
-            let result = match self.follow(followed).await {
-                Ok(result) => result,
-                Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
-                Err(Stopped::Failed(text)) => break failed(text).into(),
-            };
-            let open = match result.status {
-                RunStatus::Waiting => self.open_questions(run).await,
-                _ => Ok(Vec::new()),
-            };
-            let open = match open {
-                Ok(open) => open,
-                Err(text) => break failed(text).into(),
-            };
-            if open.is_empty() || self.asking == Asking::Nobody {
-                break of_run(&result, &open).into();
-            }
-            let asked = match self.asking {
-                Asking::InResult => self.in_result(offer, run, &open).await,
-                Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await,
+            let asked = match self.follow(followed).await {
+                Ok(Reached::Question) => self.questions_in_result(offer, run).await,
+                Ok(Reached::Result(result)) => {
+                    let open = match result.status {
+                        RunStatus::Waiting => self.open_questions(run).await,
+                        _ => Ok(Vec::new()),
+                    };
+                    let open = match open {
+                        Ok(open) => open,
+                        Err(text) => break failed(text).into(),
+                    };
+                    if open.is_empty() || self.asking == Asking::Nobody {
+                        break of_run(&result, &open).into();
+                    }
+                    match self.asking {
+                        Asking::InResult => self.in_result(offer, run, &open).await,
+                        Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await,
+                    }
+                }
+                Err(stopped) => Err(stopped),
             };
             let followed_on = match asked {
                 Ok(Asked::Settled(last)) => self.follow_on(run, last).await,
-                Ok(Asked::ByClient(questions)) => break questions.into(),
+                Ok(Asked::ByClient(questions)) => {
+                    self.leave_place_to(run);
+                    break questions.into();
+                }
                 Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
                 Err(Stopped::Failed(text)) => Err(text),
             };
@@ -188,6 +197,19 @@ impl<'a> Call<'a> {
         answer
     }
 
+    /// Leaves the place to a run that is at work longer than the call: while a tool waits for the client's next one.
+    fn leave_place_to(&mut self, run: RunId) {
+        let runs = self.runs();
+        let is_at_work = runs.questions(run).is_some();
+        if let Some(place) = self.place.take_if(|_| is_at_work) {
+            tokio::spawn(async move {
+                // However it ended, or if it was put aside: its place is free.
+                let _ = runs.result(run).await;
+                drop(place);
+            });
+        }
+    }
+
     /// Begins the run of a request. In a task of its own: a client that leaves in the middle must not leave half a beginning
     /// behind, which would keep the session busy for good.
     async fn begin(
@@ -197,7 +219,8 @@ impl<'a> Call<'a> {
     ) -> Result<(RunId, Followed), String> {
         let mut request: UserRequest = arguments::request(self.server, offer, arguments)
             .map_err(|why| format!("{}: {why}", offer.tool.name))?;
-        request.context = self.context();
+        // What was given with the admission stays.
+        request.context = self.given(std::mem::take(&mut request.context));
         request.trace.clone_from(&self.trace);
         let runs = self.server.orchestrator.runs();
         let begun = tokio::spawn(async move { runs.start(request).await }).await;
@@ -213,6 +236,14 @@ impl<'a> Call<'a> {
         run: RunId,
         mut answers: InputResponses,
     ) -> Result<(RunId, Followed), String> {
+        let at_work = self.runs().questions(run);
+        for open in at_work.iter().flatten() {
+            if let Some(answer) = answers.remove(open.question_id.as_str()) {
+                let reply = person::reply_in(answer);
+                // What does not fit is asked again, and what was settled meanwhile needs no answer.
+                let _ = self.runs().answer_question(run, &open.question_id, reply);
+            }
+        }
         let mut last = None;
         for waiting in self.open_questions(run).await? {
             if let Some(answer) = answers.remove(&waiting.question()) {
@@ -220,7 +251,17 @@ impl<'a> Call<'a> {
                 last = last.max(self.decide(run, &waiting, decision).await?);
             }
         }
+        if at_work.is_some() && last.is_none() {
+            last = Some(self.newest(run).await?);
+        }
         Ok((run, self.follow_on(run, last).await?))
+    }
+
+    /// Returns the newest record of a run.
+    async fn newest(&self, run: RunId) -> Result<Seq, String> {
+        let summary = self.server.orchestrator.sessions().run(run).await;
+        let summary = summary.map_err(|error| lost(run, &error))?;
+        Ok(Seq(summary.records))
     }
 
     async fn open_questions(&self, run: RunId) -> Result<Vec<WaitingApproval>, String> {
@@ -258,13 +299,19 @@ impl<'a> Call<'a> {
         self.server.states.open(state, &offer.tool.name, owner)
     }
 
-    /// Returns what the run of this call is given, also when it goes on.
+    /// Returns what the run of this call is given when it goes on.
     fn context(&self) -> CallerContext {
         let owner = self.server.owner.as_deref();
-        let context = CallerContext::default().owned_by(owner.map(ToOwned::to_owned));
+        self.given(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
+    }
+
+    /// Adds what this call gives its run.
+    fn given(&self, context: CallerContext) -> CallerContext {
         match self.asking {
             Asking::Nobody => context,
-            Asking::InResult => context.approved_by(Arc::new(DecideLater)),
+            Asking::InResult => context
+                .approved_by(Arc::new(DecideLater))
+                .with_questions_open_for(QUESTION),
             Asking::ByRequest => context.approved_by(Arc::new(PersonAtClient {
                 peer: self.peer.clone(),
                 over: self.over.token().clone(),

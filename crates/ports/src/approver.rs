@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use neuraxis_core::{ApprovalDecision, AskApproval};
+use neuraxis_core::{ApprovalDecision, AskApproval, Question};
 
-use crate::question::{Question, QuestionReply};
+use crate::question::QuestionReply;
 use crate::tool::TurnContext;
 
 /// Somebody who can be asked whether a call may run.

@@ -30,6 +30,7 @@ mod approver;
 mod clock;
 mod dispatcher;
 mod ids;
+mod live_feed;
 mod llm;
 mod model_hook;
 mod provider;
@@ -53,14 +54,17 @@ pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use dispatcher::{DispatchError, RunDispatcher};
 pub use ids::Ids;
+pub use live_feed::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient};
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
-pub use neuraxis_core::{InvalidTraceParent, TraceContext};
+pub use neuraxis_core::{
+    Field, FieldChoice, FieldKind, InvalidTraceParent, Question, Required, TraceContext,
+};
 pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
 };
-pub use question::{Field, FieldChoice, FieldKind, Person, Question, QuestionReply, Required};
+pub use question::{Person, QuestionReply};
 pub use request_context::{ContextError, RequestContext, StoredContext, StoredValues};
 pub use secret::Secret;
 pub use store::{

@@ -6,6 +6,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::JsonText;
 use serde::Serialize;
@@ -76,6 +77,7 @@ struct Contents {
     owner: Option<String>,
     request_id: Option<Arc<str>>,
     approver: Option<Arc<dyn Approver>>,
+    questions_open_for: Option<Duration>,
     values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
     stored: StoredValues,
 }
@@ -102,6 +104,14 @@ impl RequestContext {
     #[must_use]
     pub fn approved_by(mut self, approver: Arc<dyn Approver>) -> Self {
         self.contents().approver = Some(approver);
+        self
+    }
+
+    /// Lets questions of this request's tools wait so long for an answer from outside, whoever is asked about other requests':
+    /// as `OrchestratorBuilder::questions_open_for` of the engine does for all. It comes before the request's approver.
+    #[must_use]
+    pub fn with_questions_open_for(mut self, time: Duration) -> Self {
+        self.contents().questions_open_for = Some(time);
         self
     }
 
@@ -180,6 +190,12 @@ impl RequestContext {
     #[must_use]
     pub fn approver(&self) -> Option<&Arc<dyn Approver>> {
         self.0.as_ref()?.approver.as_ref()
+    }
+
+    /// Returns how long questions of its tools wait for an answer from outside; `None` if others are asked.
+    #[must_use]
+    pub fn questions_open_for(&self) -> Option<Duration> {
+        self.0.as_ref()?.questions_open_for
     }
 
     /// Returns the value of a type; `None` if none was given, which is always so once a run was taken up again without it.

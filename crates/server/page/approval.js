@@ -1,6 +1,6 @@
 // A question to a person about one call: exactly what would run, why it asks, and the answer.
 
-import { keep, key, whereItIs } from "./access.js";
+import { TokenField } from "./access.js";
 import { path, post } from "./api.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon } from "./dom.js";
 import { clock, spread } from "./format.js";
@@ -19,6 +19,7 @@ export class ApprovalView {
     this.reload = reload;
     this.id = `ask-${(count += 1)}`;
     this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.token = new TokenField(this.id, () => this.approve?.focus());
     this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title` });
     this.build();
   }
@@ -29,7 +30,7 @@ export class ApprovalView {
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
-    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.access(), altered ? null : this.memory(request), this.problem, this.answers(altered),
+    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.token.node, altered ? null : this.memory(request), this.problem, this.answers(altered),
       request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
   }
 
@@ -50,12 +51,6 @@ export class ApprovalView {
     el("label", { class: "hidden", for: `${this.id}-args`, text: "Arguments as JSON" }), this.other,
     el("p", { class: "hint", id: `${this.id}-args-hint`, text: "The call runs with these instead, once, as long as this is open." }));
     return this.editing;
-  }
-
-  access() {
-    this.token = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false" });
-    this.tokenBox = el("form", { class: "token", hidden: Boolean(key()), on: { submit: (event) => { event.preventDefault(); this.approve?.focus(); } } }, el("label", { for: `${this.id}-token`, text: "Deciding needs the server's token" }), this.token, whereItIs());
-    return this.tokenBox;
   }
 
   memory({ choices, name }) {
@@ -85,10 +80,7 @@ export class ApprovalView {
         return this.complain(`The arguments are not JSON: ${error.message}`, this.other);
       }
     } else if (decision === "approve" && this.remember?.value) body.remember = Number(this.remember.value);
-    if (!this.tokenBox.hidden) {
-      if (!this.token.value.trim()) return this.complain("Deciding needs the token.", this.token);
-      keep(this.token.value);
-    }
+    if (!this.token.take()) return this.complain("Deciding needs the token.", this.token.input);
     this.setBusy(true);
     try {
       await post(path`/runs/${run}/approvals/${request.tool_call_id}`, undefined, { text: this.said(body), asks: false });
@@ -110,8 +102,7 @@ export class ApprovalView {
 
   refused(problem) {
     if (problem.status === 401) {
-      this.tokenBox.hidden = false;
-      this.complain(key() ? "The server does not accept this token or key." : problem.message, this.token);
+      this.complain(this.token.refused(problem), this.token.input);
       return;
     }
     this.complain(problem.message);

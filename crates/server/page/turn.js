@@ -7,6 +7,7 @@ import { AgentView } from "./agent.js";
 import { announce, appendVisible, button, copyButton, el, fill, icon } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
+import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
 import { link } from "./inline.js";
 
@@ -23,6 +24,7 @@ export class TurnView {
     this.queue = [];
     this.agents = new Map();
     this.asks = new Map();
+    this.questions = new Questions();
     this.cost = 0;
     this.hasCost = false;
     this.status = "running";
@@ -177,6 +179,7 @@ export class TurnView {
     this.status = event.type === "final" ? "done" : "failed";
     this.setState("");
     for (const id of [...this.asks.keys()]) this.dismiss(id);
+    this.questions.settleAll();
     for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
     const root = this.agent("a0");
     const text = event.content ?? "";
@@ -279,8 +282,23 @@ const HANDLERS = {
   tool_progress: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.progress(event),
   tool_output: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.print(event.text),
   tool_failed: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.failed(event),
+  question(turn, agent, event) {
+    if (!turn.hooks.isLive?.()) return;
+    const card = turn.questions.show(event, agent.call(event.tool_call_id, event.from, ""), turn.runId);
+    if (!card) return;
+    turn.setState("Waiting for you", "hand", "warn");
+    turn.hooks.changed?.(turn, card);
+  },
+  question_settled(turn, agent, event) {
+    if (!turn.questions.settle(event.question_id)) return;
+    const call = agent.calls.get(event.tool_call_id);
+    call?.say("", SETTLED[event.outcome] ?? event.outcome);
+    call?.setState("running");
+    turn.setState("Working…", "spinner");
+  },
   tool_result(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
+    turn.questions.settleAll(event.tool_call_id);
     agent.call(event.tool_call_id, event.name, "").finish(event);
   },
   plan: (turn, agent, event) => turn.hooks.plan?.(event.plan),

@@ -6,6 +6,7 @@
 mod approvals;
 mod fork;
 mod introspection;
+mod questions;
 mod routes;
 mod runs;
 mod sessions;

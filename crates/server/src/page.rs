@@ -74,6 +74,7 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         "log.js": SCRIPT,
         "markdown.js": SCRIPT,
         "plan.js": SCRIPT,
+        "question.js": SCRIPT,
         "replay.js": SCRIPT,
         "run.js": SCRIPT,
         "runs.js": SCRIPT,

@@ -74,6 +74,7 @@ kinds! {
     NO_SUCH_MODEL = "no-such-model", NOT_FOUND, "No such model";
     NO_SUCH_RESPONSE = "no-such-response", NOT_FOUND, "No such response";
     NO_SUCH_RUN = "no-such-run", NOT_FOUND, "No such run";
+    NO_SUCH_QUESTION = "no-such-question", NOT_FOUND, "No such question";
     METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
     SESSION_BUSY = "session-busy", CONFLICT, "Session busy";

@@ -73,12 +73,23 @@ impl Wiring {
         // Without a place for the token nobody could decide.
         let takes_decisions = self.environment.data_dir().is_some();
         let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
+        // Only clients of this process could answer.
+        let question_ms = match self.duty {
+            Duty::Serve => config.server().question_ms,
+            Duty::Work => 0,
+        };
         let mut app = App::builder(config, &self.environment).extend(move |builder| {
             let builder = builder.verify_sessions().trace_sink(sink);
             // Whoever is to decide may come at any time, over any connection.
             let builder = match takes_decisions {
                 true => builder.approver(Arc::new(DecideLater)),
                 false => builder,
+            };
+            let builder = match question_ms {
+                1.. if takes_decisions => {
+                    builder.questions_open_for(Duration::from_millis(question_ms))
+                }
+                _ => builder,
             };
             match plan {
                 Some(plan) => builder.default_plan(plan),
@@ -161,11 +172,15 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
 }
 
 /// Lets runs go on that nobody drives, and has those at work hear of what other processes post to them, for as long as the engine
-/// takes new ones.
+/// takes new ones. Their live events go to other processes, and those of runs elsewhere come, for as long as any is at work.
 pub(crate) fn recover_in_the_background(app: &App) {
     let runs = app.orchestrator.runs();
     tokio::spawn(async move {
-        tokio::join!(runs.keep_recovering(RECOVERY), runs.keep_hearing(HEARING))
+        tokio::join!(
+            runs.keep_recovering(RECOVERY),
+            runs.keep_hearing(HEARING),
+            runs.keep_live_exchange()
+        )
     });
 }
 

@@ -19,6 +19,7 @@
 pub mod approver;
 pub mod clock;
 pub mod ids;
+pub mod live_feed;
 pub mod llm_client;
 pub mod session_store;
 pub mod tool;

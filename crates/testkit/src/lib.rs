@@ -2,7 +2,7 @@
 //!
 //! **For** tests, as a dev-dependency:
 //!
-//! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
+//! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`], [`AskingTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
 //!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`], [`VirtualClock`],
 //!   [`CountingIds`];
@@ -41,6 +41,7 @@
 mod advisor;
 mod aftermath;
 mod approver;
+mod asking_tool;
 mod call;
 mod clock;
 pub mod conformance;
@@ -68,6 +69,7 @@ mod web_site;
 pub use advisor::ScriptedAdvisor;
 pub use aftermath::{Aftermath, assert_nowhere};
 pub use approver::ScriptedApprover;
+pub use asking_tool::AskingTool;
 pub use call::{call_context, tool_context, turn_context};
 pub use clock::{CountingIds, START, VirtualClock};
 pub use faulty_model_server::{FaultyModelServer, ModelFault};

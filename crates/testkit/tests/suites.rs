@@ -158,6 +158,7 @@ fn every_rule_of_a_suite_is_mounted_by_its_macro() {
         include_str!("../src/conformance/approver.rs").to_owned(),
         include_str!("../src/conformance/clock.rs").to_owned(),
         include_str!("../src/conformance/ids.rs").to_owned(),
+        include_str!("../src/conformance/live_feed.rs").to_owned(),
         include_str!("../src/conformance/llm_client.rs").to_owned(),
         [
             include_str!("../src/conformance/session_store.rs"),

@@ -74,7 +74,7 @@ fn made(name: &str, schema: &Map<String, Value>, is_required: bool) -> Result<Fi
 fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
     let limit = |key: &str| schema.get(key);
     if let Some(choices) = choices(schema)? {
-        return Ok(FieldKind::OneOf(choices));
+        return Ok(FieldKind::OneOf { choices });
     }
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => Ok(FieldKind::Text {
@@ -97,7 +97,7 @@ fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
             let items = schema.get("items").and_then(Value::as_object);
             let values = items.map(choices).transpose()?.flatten();
             values
-                .map(FieldKind::AnyOf)
+                .map(|choices| FieldKind::AnyOf { choices })
                 .ok_or_else(|| "a list has nothing to choose from".to_owned())
         }
         _ => Err("a field is of a kind that is not asked for".to_owned()),
@@ -189,11 +189,15 @@ mod tests {
         assert_eq!(field("gift").kind, FieldKind::Boolean);
         assert_eq!(
             field("size").kind,
-            FieldKind::OneOf(vec![chosen("s", "Small"), chosen("l", "Large")])
+            FieldKind::OneOf {
+                choices: vec![chosen("s", "Small"), chosen("l", "Large")]
+            }
         );
         assert_eq!(
             field("extras").kind,
-            FieldKind::AnyOf(vec![chosen("r", "Ribbon")])
+            FieldKind::AnyOf {
+                choices: vec![chosen("r", "Ribbon")]
+            }
         );
     }
 

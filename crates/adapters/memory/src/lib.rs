@@ -1,4 +1,5 @@
-//! A session store in memory: an adapter of the `SessionStore` port.
+//! A session store in memory: an adapter of the `SessionStore` port; and one of the `LiveFeed` port, between engines of one
+//! process.
 //!
 //! **For** embedding, for tests, and for a deployment that needs nothing to outlive its process. It is the fastest
 //! store there is: records and messages are shared, never copied or encoded.
@@ -21,8 +22,10 @@
 //! # }
 //! ```
 
+mod live_feed;
 mod run;
 mod state;
 mod store;
 
+pub use live_feed::MemoryLiveFeed;
 pub use store::MemoryStore;

@@ -150,6 +150,22 @@ impl Database {
         }
     }
 
+    /// Returns how to connect to a Postgres server, with the settings of the store; `None` for a file.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(&self) -> Option<PgConnectOptions> {
+        match &self.pools {
+            #[cfg(feature = "sqlite")]
+            Pools::Sqlite { .. } => None,
+            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => Some(writer.clone()),
+        }
+    }
+
+    /// Returns how long an answer is waited for.
+    #[cfg(feature = "postgres")]
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Closes the connections that read.
     pub(crate) async fn close(&self) {
         match &self.pools {

@@ -1,4 +1,5 @@
-//! A session store in a database: an adapter of the `SessionStore` port on SQLite, or on Postgres for a fleet.
+//! A session store in a database: an adapter of the `SessionStore` port on SQLite, or on Postgres for a fleet, where it is one of
+//! the `LiveFeed` port, too.
 //!
 //! **For** sessions that survive: what was acknowledged is still there after a crash of this process, and with
 //! [`Durability::Full`] after a power cut. SQLite needs no set-up, only a file; any number of processes may share either.
@@ -36,6 +37,8 @@ mod database;
 mod error;
 mod lease_clock;
 mod link;
+#[cfg(feature = "postgres")]
+mod live_feed;
 mod log_copy;
 mod own_file;
 mod read;
@@ -47,6 +50,8 @@ mod writer;
 
 pub use config::{Durability, SqlConfig};
 pub use error::OpenError;
+#[cfg(feature = "postgres")]
+pub use live_feed::PostgresLiveFeed;
 pub use log_copy::LogCopy;
 pub use own_file::UnsafeFile;
 #[cfg(feature = "postgres")]

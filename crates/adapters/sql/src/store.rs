@@ -154,6 +154,11 @@ impl SqlStore {
         })
     }
 
+    #[cfg(feature = "postgres")]
+    pub(crate) fn database(&self) -> &Database {
+        &self.0.database
+    }
+
     fn writer(&self) -> Result<Writer, StoreError> {
         let writer = self.0.writer.read().ok().and_then(|writer| writer.clone());
         writer.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))

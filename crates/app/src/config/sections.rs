@@ -154,6 +154,8 @@ pub struct ServerConfig {
     pub max_runs: Option<NonZeroU32>,
     /// How many turns of one owner of keys may be at work at the same time, where the key does not say; any number if left out.
     pub max_runs_per_owner: Option<NonZeroU32>,
+    /// How long a question that a tool asks in the middle of its call is open, in milliseconds; declined at once if 0. 300,000.
+    pub question_ms: u64,
     /// The file of the keys of clients, relative to the working directory. The file `server-keys.json` in the user's data
     /// folder if left out.
     pub keys: Option<PathBuf>,
@@ -235,6 +237,7 @@ impl Default for ServerConfig {
             modes: None,
             max_runs: None,
             max_runs_per_owner: None,
+            question_ms: 300_000,
             keys: None,
             origins: Vec::new(),
             behind_proxy: false,

@@ -108,6 +108,9 @@ impl Config {
             let most = Value::Integer(most.get().into());
             self.add(list, "server.max_runs_per_owner".to_owned(), &most);
         }
+        let question_ms = i64::try_from(self.server.question_ms).unwrap_or(i64::MAX);
+        let question_ms = Value::Integer(question_ms);
+        self.add(list, "server.question_ms".to_owned(), &question_ms);
         if let Some(file) = &self.server.keys {
             let file = Value::String(file.display().to_string());
             self.add(list, "server.keys".to_owned(), &file);

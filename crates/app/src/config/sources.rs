@@ -17,7 +17,7 @@ enum Answers {
     /// They do not count: somebody else may be asked here.
     #[default]
     Ignored,
-    /// They count.
+    /// They count for the folder of the tools: nobody but the user of this process is asked.
     Counted,
 }
 

@@ -41,6 +41,9 @@ pub struct StoreConfig {
     pub max_connections: u32,
     /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
     pub patience_ms: u64,
+    /// Whether live text of runs reaches listeners at other servers on the same Postgres, by notifications of it, over one
+    /// connection more for each server and worker. `true`; other stores pass nothing on.
+    pub live: bool,
     /// The file with the key by which approvals count, 64 hexadecimal digits; it has to be there. Servers that share a
     /// database need the same one. The file `approval.key` in the user's data folder, which is made if it is missing.
     pub approval_key_file: Option<PathBuf>,
@@ -64,6 +67,7 @@ impl Default for StoreConfig {
             lease_ms: whole_millis(database.lease),
             max_connections: database.max_connections,
             patience_ms: whole_millis(database.patience),
+            live: true,
             approval_key_file: None,
             keep: None,
             archive: None,
@@ -121,6 +125,7 @@ impl StoreConfig {
             ("lease_ms", number(self.lease_ms)),
             ("max_connections", number(self.max_connections.into())),
             ("patience_ms", number(self.patience_ms)),
+            ("live", Value::Boolean(self.live)),
         ];
         let log = self.log.iter().flat_map(|log| {
             [
@@ -210,6 +215,14 @@ mod tests {
         for wrong in ["keep = '90'", "keep = '5m'", "keep = '-90d'", "keep = 90"] {
             assert!(toml::from_str::<StoreConfig>(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn live_text_is_passed_on_unless_that_is_turned_off() {
+        assert!(StoreConfig::default().live);
+        let store: StoreConfig = toml::from_str("live = false").unwrap();
+        assert!(!store.live);
+        assert_eq!(store.table()["live"].as_bool(), Some(false));
     }
 
     #[test]

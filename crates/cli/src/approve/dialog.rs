@@ -48,7 +48,7 @@ pub(crate) enum Answer {
     },
     /// It may run, and so may such calls for the rest of the session, and from now on in the folder of the project.
     ApproveHere {
-        /// Which calls.
+        /// The calls that may run for the rest of the session.
         remember: GrantScope,
         /// The rule that says so.
         rule: String,

@@ -83,7 +83,7 @@ fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
     if let Some(description) = &field.description {
         person.show(&in_margin(&shown(description)))?;
     }
-    if let FieldKind::OneOf(choices) | FieldKind::AnyOf(choices) = &field.kind {
+    if let FieldKind::OneOf { choices } | FieldKind::AnyOf { choices } = &field.kind {
         for (number, choice) in (1..).zip(choices) {
             person.show(&in_margin(&format!("{number}. {}", shown(&choice.title))))?;
         }
@@ -136,8 +136,8 @@ fn wanted(kind: &FieldKind, required: Required) -> String {
         FieldKind::Integer { .. } => "whole number".to_owned(),
         FieldKind::Number { .. } => "number".to_owned(),
         FieldKind::Boolean => "yes or no".to_owned(),
-        FieldKind::OneOf(_) => "a number above".to_owned(),
-        FieldKind::AnyOf(_) => "numbers above, with commas".to_owned(),
+        FieldKind::OneOf { .. } => "a number above".to_owned(),
+        FieldKind::AnyOf { .. } => "numbers above, with commas".to_owned(),
         _ => "text".to_owned(),
     };
     match required {
@@ -181,8 +181,8 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
             "n" | "no" | "false" => Ok(Value::from(false)),
             _ => Err("Answer yes or no.".to_owned()),
         },
-        FieldKind::OneOf(choices) => chosen(choices, said),
-        FieldKind::AnyOf(choices) => {
+        FieldKind::OneOf { choices } => chosen(choices, said),
+        FieldKind::AnyOf { choices } => {
             let chosen = said.split(',').map(|one| chosen(choices, one.trim()));
             Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
         }

@@ -566,7 +566,10 @@ fn asked_by_a_server() -> ports::Question {
     let sizes = vec![choice("s", "Small"), choice("l", "Large")];
     ports::Question::new("shop", "Which\u{1b}[2J one?\u{202e}")
         .field(pages)
-        .field(ports::Field::new("size", ports::FieldKind::OneOf(sizes)))
+        .field(ports::Field::new(
+            "size",
+            ports::FieldKind::OneOf { choices: sizes },
+        ))
         .field(ports::Field::new("gift", ports::FieldKind::Boolean))
 }
 

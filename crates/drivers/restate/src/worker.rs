@@ -124,6 +124,7 @@ impl Worker {
             never = registration.keep() => match never {},
             never = watching => match never {},
             () = self.runs.keep_hearing(HEAR_EVERY) => {}
+            () = self.runs.keep_live_exchange() => {}
         }
     }
 

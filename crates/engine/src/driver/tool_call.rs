@@ -12,12 +12,13 @@ use neuraxis_core::{
     ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
-    HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
+    Approver, HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
 };
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
+use crate::driver::asking::Asking;
 use crate::driver::hooks::after;
 use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
@@ -66,7 +67,8 @@ impl Driver {
             return;
         };
         let reports = self.reports(&run);
-        let ctx = self.tool_context(&run, Arc::clone(&reports));
+        let asking = self.asking(&reports);
+        let ctx = self.tool_context(&run, Arc::clone(&reports), asking.as_ref());
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx);
@@ -74,8 +76,11 @@ impl Driver {
         let journal = Arc::clone(&self.journal);
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
-            let permit = permits.acquire_owned().await;
+            let mut permit = permits.acquire_owned().await.ok();
             journal.hold().await?;
+            if let Some(asking) = &asking {
+                asking.hold(permit.take());
+            }
             let started = Instant::now();
             let arguments = run.arguments.clone();
             let mut called = pin!(ToolCatalog::run(tool, arguments, ctx, run.timeout));
@@ -87,6 +92,9 @@ impl Driver {
                 }
             };
             drop(permit);
+            if let Some(asking) = asking {
+                asking.end();
+            }
             let took = started.elapsed();
             let outcome = match hooked {
                 Some((hooks, call)) => after(&hooks, &call, outcome).await,
@@ -108,6 +116,16 @@ impl Driver {
                 self.work.push(Box::pin(call.map(over)));
             }
         }
+    }
+
+    /// Makes what puts a call's questions to whoever follows the run, where the request or, unless that has an approver of its
+    /// own, the engine wants it so.
+    fn asking(&self, reports: &Arc<Reports>) -> Option<Arc<Asking>> {
+        let request = &self.scope.request;
+        let of_engine = self.engine.questions_open_for;
+        let of_engine = of_engine.filter(|_| request.approver().is_none());
+        let open_for = request.questions_open_for().or(of_engine)?;
+        Some(Arc::new(Asking::new(&self.engine, reports, open_for)))
     }
 
     /// Describes a call to the hooks that look at its result, if there are any.
@@ -145,7 +163,12 @@ impl Driver {
         })
     }
 
-    fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
+    fn tool_context(
+        &self,
+        run: &RunTool,
+        reports: Arc<Reports>,
+        asking: Option<&Arc<Asking>>,
+    ) -> ToolContext {
         let turn = self.turn_context(run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
@@ -155,7 +178,10 @@ impl Driver {
         ctx.progress = Progress::to(reports);
         let of_request = self.scope.request.approver();
         let approver = of_request.unwrap_or(&self.engine.approver);
-        ctx.person = Person::behind(Arc::clone(approver));
+        ctx.person = Person::behind(match asking {
+            Some(asking) => Arc::clone(asking) as Arc<dyn Approver>,
+            None => Arc::clone(approver),
+        });
         ctx
     }
 }
@@ -171,11 +197,11 @@ fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {
 
 /// Shows that a tool works, and what it reports. Of a tool that answers at once there is nothing to show but its records.
 #[derive(Debug)]
-struct Reports {
-    feed: Arc<Feed>,
-    call: LiveCall,
+pub(super) struct Reports {
+    pub(super) feed: Arc<Feed>,
+    pub(super) call: LiveCall,
     attempt: Attempt,
-    tool_call_id: ToolCallId,
+    pub(super) tool_call_id: ToolCallId,
     name: Arc<str>,
     /// Opened when there is something to show.
     buffer: OnceLock<Arc<CallBuffer>>,
@@ -188,7 +214,7 @@ impl Reports {
         self.feed.grown();
     }
 
-    fn show(&self, body: LiveBody) {
+    pub(super) fn show(&self, body: LiveBody) {
         self.buffer().event(self.attempt, body);
         self.feed.grown();
     }

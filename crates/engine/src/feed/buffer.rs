@@ -76,7 +76,7 @@ impl Item {
 
 /// How far a listener has read a buffer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Position {
+pub(crate) struct Position {
     item: usize,
     bytes: usize,
     /// Whether anything of the item was read, be it only a name.
@@ -84,7 +84,7 @@ pub(super) struct Position {
 }
 
 impl CallBuffer {
-    pub(super) fn new(call: LiveCall) -> Self {
+    pub(crate) fn new(call: LiveCall) -> Self {
         Self {
             call,
             shown: Mutex::default(),
@@ -133,7 +133,12 @@ impl CallBuffer {
             // Most calls report nothing but that they started.
             items.reserve_exact(1);
         }
-        if items.len() < MAX_REPORTS || matches!(body, LiveBody::TextRetracted) {
+        // Their number is bounded elsewhere, and nobody may miss them.
+        let always = matches!(
+            body,
+            LiveBody::TextRetracted | LiveBody::Question(_) | LiveBody::QuestionSettled { .. }
+        );
+        if items.len() < MAX_REPORTS || always {
             items.push(Item {
                 attempt,
                 block: BlockIndex(0),
@@ -157,14 +162,30 @@ impl CallBuffer {
 
     /// Returns the text of a model that stands: what was shown since something was last voided.
     pub(super) fn said(&self) -> String {
+        self.standing(&LiveText::Text)
+    }
+
+    /// Returns the text of one kind that stands.
+    pub(super) fn standing(&self, wanted: &LiveText) -> String {
         let items = &self.lock().items;
         let voided = items.iter().rposition(Item::is_retraction);
         let standing = items.iter().skip(voided.map_or(0, |place| place + 1));
         let texts = standing.filter_map(|item| match &item.content {
-            Content::Growing(LiveText::Text, text) => Some(text.as_str()),
+            Content::Growing(kind, text) if kind == wanted => Some(text.as_str()),
             _ => None,
         });
         texts.collect()
+    }
+
+    /// Tells whether it is of a model: those alone can be voided.
+    pub(super) fn is_speech(&self) -> bool {
+        let items = &self.lock().items;
+        items.iter().any(|item| {
+            let Content::Growing(kind, _) = &item.content else {
+                return false;
+            };
+            !matches!(kind, LiveText::ToolOutput { .. })
+        })
     }
 
     /// Returns the end of what a tool call printed, if it printed anything.
@@ -198,10 +219,58 @@ impl CallBuffer {
         }
     }
 
+    /// Returns how much text was shown of a block in an attempt, in bytes.
+    pub(super) fn length(&self, attempt: Attempt, block: BlockIndex) -> usize {
+        let lengths = &self.lock().lengths;
+        let known = lengths.iter().find(|(place, _)| *place == (attempt, block));
+        known.map_or(0, |(_, length)| *length)
+    }
+
+    /// Returns the attempt that showed something last.
+    pub(super) fn last_attempt(&self) -> Option<Attempt> {
+        self.lock().items.last().map(|item| item.attempt)
+    }
+
+    /// Returns the block in which text of a kind goes on after what was shown last of an attempt: that of the last item, if it is
+    /// of this kind, or else a new one.
+    pub(super) fn block_to_go_on(&self, attempt: Attempt, kind: &LiveText) -> BlockIndex {
+        let shown = self.lock();
+        if let Some(Item {
+            attempt: last,
+            block,
+            content: Content::Growing(of_last, _),
+            ..
+        }) = shown.items.last()
+            && (*last, of_last) == (attempt, kind)
+        {
+            return *block;
+        }
+        let blocks = shown.lengths.iter().map(|((_, block), _)| block.0);
+        BlockIndex(blocks.max().map_or(0, |last| last.saturating_add(1)))
+    }
+
+    /// Voids what was shown, and counts the text that comes from now on from its first byte.
+    pub(super) fn begin_anew(&self) {
+        self.void();
+        self.lock().lengths.clear();
+    }
+
     /// Returns what was added since the place was last moved on, and moves it on.
-    pub(super) fn read(&self, place: &mut Position, after: Seq) -> Vec<LiveEvent> {
-        let items = &self.lock().items;
+    pub(crate) fn read(&self, place: &mut Position, after: Seq) -> Vec<LiveEvent> {
         let mut events = Vec::new();
+        self.read_items(place, after, |_, event| events.push(event));
+        events
+    }
+
+    /// As [`read`](Self::read), with the number of the item that each event is of or goes on with. Items come in their order,
+    /// and all but the last that there is are whole.
+    pub(crate) fn read_items(
+        &self,
+        place: &mut Position,
+        after: Seq,
+        mut take: impl FnMut(usize, LiveEvent),
+    ) {
+        let items = &self.lock().items;
         while let Some(item) = items.get(place.item) {
             let is_last = place.item + 1 == items.len();
             let (read, begun) = (place.bytes, place.begun);
@@ -220,7 +289,8 @@ impl CallBuffer {
             };
             let keeps_growing = is_last && matches!(item.content, Content::Growing(..));
             if let Some(body) = body {
-                events.push(self.live(item, item.offset + read, after, body));
+                let event = self.live(item, item.offset + read, after, body);
+                take(place.item, event);
             }
             if keeps_growing {
                 break;
@@ -230,7 +300,6 @@ impl CallBuffer {
                 ..Position::default()
             };
         }
-        events
     }
 
     fn live(&self, item: &Item, offset: usize, after: Seq, body: LiveBody) -> LiveEvent {

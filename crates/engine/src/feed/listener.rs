@@ -39,7 +39,7 @@ pub(super) struct Listener {
 }
 
 /// Returns the call whose buffer a record closes: the record holds everything the buffer showed.
-pub(super) fn closed_call(record: &Record) -> Option<EffectId> {
+pub(crate) fn closed_call(record: &Record) -> Option<EffectId> {
     match &record.body {
         RecordBody::LlmCall(call) => Some(call.effect_id),
         RecordBody::ToolResult(result) => result.effect_id,

@@ -2,6 +2,7 @@
 //! in the store by handles like any other's.
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use super::restored::recorded_trace;
 use super::resume::{Answer, ResumeError};
 use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
-use crate::feed::Feed;
+use crate::feed::{CallBuffer, Feed, LiveCall};
+use crate::live::{Piece, RemoteLive};
 use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
 
 /// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
@@ -93,6 +95,7 @@ impl Runs {
             session_id: session_id.clone(),
             last,
             feed: Arc::clone(&feed),
+            live: RemoteLive::new(self.parts.live.as_ref(), run_id, last),
             inbox,
             end,
         };
@@ -121,13 +124,14 @@ struct Followed {
     /// The last record that was shown.
     last: Seq,
     feed: Arc<Feed>,
+    /// What is passed on of its live events.
+    live: RemoteLive,
     inbox: mpsc::Receiver<Box<Input>>,
     end: watch::Sender<Option<Ended>>,
 }
 
 impl Followed {
     async fn run_to_end(mut self) {
-        let closing = self.runs.parts.engine.closing.clone();
         let mut pause = LOOK_SOON;
         loop {
             let before = self.last;
@@ -151,13 +155,41 @@ impl Followed {
                 true => (pause * 2).min(LOOK_EVERY),
                 false => LOOK_SOON,
             };
-            tokio::select! {
+            if let Wait::Closing = self.wait(pause).await {
                 // Whoever listens hears no end: the run goes on, and this process does not.
-                () = closing.cancelled() => return self.feed.end(),
-                Some(input) = self.inbox.recv() => self.post(*input).await,
-                () = sleep(pause) => {}
+                return self.feed.end();
             }
         }
+    }
+
+    /// Waits until there may be something new on record, and shows meanwhile what is passed on of live events.
+    async fn wait(&mut self, pause: Duration) -> Wait {
+        let closing = self.runs.parts.engine.closing.clone();
+        let mut over = pin!(sleep(pause));
+        loop {
+            tokio::select! {
+                () = closing.cancelled() => return Wait::Closing,
+                Some(input) = self.inbox.recv() => {
+                    self.post(*input).await;
+                    return Wait::Over;
+                }
+                pieces = self.live.next() => {
+                    if self.hear(pieces) {
+                        return Wait::Over;
+                    }
+                }
+                () = &mut over => return Wait::Over,
+            }
+        }
+    }
+
+    /// Shows what came. Tells whether there are records that have to be read first.
+    fn hear(&mut self, pieces: Vec<Arc<Piece>>) -> bool {
+        let heard = self.live.hear(pieces, self.last, opened_in(&self.feed));
+        if !heard.shown.is_empty() {
+            self.feed.grown();
+        }
+        heard.needs_records
     }
 
     /// Shows what is new on record. Returns what the run left if it has ended, or waits for somebody who is not here.
@@ -171,7 +203,12 @@ impl Followed {
         }
         if let Some(last) = records.last() {
             self.last = last.seq;
+            for record in &records {
+                self.live.settle(record);
+            }
             self.feed.publish(&mut records);
+            self.live.hear_early(self.last, opened_in(&self.feed));
+            self.feed.grown();
         }
         let is_left = run.leased_until.is_none() && !run.has_mail;
         let waits = run.status == RunStatus::Waiting && is_left && self.last == Seq(run.records);
@@ -203,6 +240,21 @@ impl Followed {
             let error: &(dyn Error + 'static) = &error;
             tracing::warn!(run = %self.run_id, error, "what was sent to the run was not kept");
         }
+    }
+}
+
+/// Why one who follows a run waits no longer.
+enum Wait {
+    Over,
+    /// The engine takes no new runs any more.
+    Closing,
+}
+
+/// Opens what calls show in a feed.
+fn opened_in(feed: &Feed) -> impl Fn(LiveCall) -> Arc<CallBuffer> {
+    |call| {
+        feed.begin(call.effect_id);
+        feed.buffer(call)
     }
 }
 

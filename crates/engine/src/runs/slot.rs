@@ -77,6 +77,11 @@ impl ActiveRuns {
         }
     }
 
+    /// Tells whether no run is at work here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Returns the runs at work here, in no order.
     pub(crate) fn ids(&self) -> Vec<RunId> {
         self.lock().keys().copied().collect()
@@ -193,6 +198,11 @@ impl RunSlot {
     /// Returns the run.
     pub(crate) const fn run(&self) -> RunId {
         self.claim.run
+    }
+
+    /// Returns the number of its lease, which is greater than those of all who drove it before.
+    pub(crate) const fn lease_number(&self) -> u64 {
+        self.lease.lease.token
     }
 
     /// Returns the session of the run.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{ApprovalDecision, RunId, Seq};
 use neuraxis_engine::{SystemClock, WaitingApproval};
-use neuraxis_ports::Clock;
+use neuraxis_ports::{Clock, QuestionReply};
 use rmcp::ServiceError;
 use rmcp::model::{
     CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
@@ -14,7 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::PeerRequestOptions;
 
-use super::{Call, Stopped};
+use super::{Call, Stopped, person};
 use crate::offers::Offer;
 use crate::question;
 use crate::shown::words;
@@ -55,14 +55,49 @@ impl Call<'_> {
         if questions.is_empty() {
             return Ok(Asked::Settled(last));
         }
+        let asks = self.with_state(offer, run, questions);
+        asks.map(Asked::ByClient).map_err(Stopped::Failed)
+    }
+
+    /// Writes what the tools of a run ask as the result of the call, while they wait. What cannot be asked is declined.
+    pub(super) async fn questions_in_result(
+        &self,
+        offer: &Offer,
+        run: RunId,
+    ) -> Result<Asked, Stopped> {
+        let runs = self.runs();
+        let mut questions: InputRequests = BTreeMap::new();
+        for open in runs.questions(run).unwrap_or_default() {
+            let id = &open.question_id;
+            if let Some(form) = person::form(&open.question) {
+                let asked = InputRequest::Elicitation(ElicitRequest::new(form));
+                questions.insert(id.to_string(), asked);
+            } else {
+                // One that was settled meanwhile needs no answer.
+                let _ = runs.answer_question(run, id, QuestionReply::Declined);
+            }
+        }
+        if questions.is_empty() {
+            let last = self.newest(run).await.map_err(Stopped::Failed)?;
+            return Ok(Asked::Settled(Some(last)));
+        }
+        let asks = self.with_state(offer, run, questions);
+        asks.map(Asked::ByClient).map_err(Stopped::Failed)
+    }
+
+    /// Puts questions with what the client brings back with its answers.
+    fn with_state(
+        &self,
+        offer: &Offer,
+        run: RunId,
+        questions: InputRequests,
+    ) -> Result<InputRequiredResult, String> {
         let owner = self.server.owner.as_deref();
         let state = self.server.states.seal(run, &offer.tool.name, owner);
-        let state = state.ok_or_else(|| {
-            let text = "this machine gives no random bytes, so that an answer could not be told from a forged one";
-            Stopped::Failed(text.to_owned())
-        })?;
-        let questions = InputRequiredResult::new(Some(questions), Some(state));
-        Ok(Asked::ByClient(questions))
+        let state = state.ok_or(
+            "this machine gives no random bytes, so that an answer could not be told from a forged one",
+        )?;
+        Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
 
     /// Asks one question after the other, and decides as the answers say.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use neuraxis_core::{RecordBody, RunId, Seq};
-use neuraxis_engine::{Event, Events, OrchestratorResult, RunHandle};
+use neuraxis_core::{LiveBody, RecordBody, RunId, Seq};
+use neuraxis_engine::{Event, Events, OrchestratorResult, RunHandle, Runs};
 use tokio::time::timeout;
 
 use super::{Asking, Call};
@@ -21,6 +21,14 @@ pub(super) struct Followed {
     result: BoxFuture<'static, Result<OrchestratorResult, String>>,
 }
 
+/// How far a run was followed.
+pub(super) enum Reached {
+    /// To where it ended, or was put aside with its questions.
+    Result(Box<OrchestratorResult>),
+    /// To where a tool asks the client, by the result of the call, and waits.
+    Question,
+}
+
 /// Why a call has no result of its run.
 pub(super) enum Stopped {
     /// The client wants none.
@@ -31,45 +39,49 @@ pub(super) enum Stopped {
 
 impl Call<'_> {
     /// Waits for a run to end or to ask, and tells the client how it gets on.
-    pub(super) async fn follow(
-        &mut self,
-        followed: Followed,
-    ) -> Result<OrchestratorResult, Stopped> {
+    pub(super) async fn follow(&mut self, followed: Followed) -> Result<Reached, Stopped> {
         let Followed { events, mut result } = followed;
+        let reached = |result: Result<OrchestratorResult, String>| {
+            let result = result.map_err(Stopped::Failed)?;
+            Ok(Reached::Result(Box::new(result)))
+        };
         let Some(mut events) = events else {
             return tokio::select! {
                 () = self.given_up.cancelled() => Err(Stopped::GivenUp),
-                result = result => result.map_err(Stopped::Failed),
+                result = result => reached(result),
             };
         };
-        // A run that was put aside is silent until somebody decides.
-        let ends_here = |event: &Event| {
-            let waits =
-                matches!(event, Event::Record(it) if matches!(it.body, RecordBody::Waiting(_)));
-            waits && self.asking != Asking::Nobody
-        };
+        let (runs, asking) = (self.runs(), self.asking);
         let (progress, messages) = (&mut self.progress, &mut self.messages);
         let mut told = pin!(async {
             while let Some(event) = events.next().await {
                 progress.hear(&event).await;
                 messages.hear(&event).await;
-                if ends_here(&event) {
-                    break;
+                match ends_here(&runs, &event) {
+                    Some(Halt::PutAside) if asking != Asking::Nobody => return None,
+                    Some(Halt::Question) if asking == Asking::InResult => {
+                        return Some(Reached::Question);
+                    }
+                    _ => {}
                 }
             }
+            None
         });
         let mut is_told = false;
         loop {
             tokio::select! {
                 biased;
                 () = self.given_up.cancelled() => return Err(Stopped::GivenUp),
-                () = &mut told, if !is_told => is_told = true,
+                asks = &mut told, if !is_told => match asks {
+                    Some(asks) => return Ok(asks),
+                    None => is_told = true,
+                },
                 result = &mut result => {
                     if !is_told {
                         // Whoever does not take it in time has the result all the same.
                         let _ = timeout(LAST_PROGRESS, told).await;
                     }
-                    return result.map_err(Stopped::Failed);
+                    return reached(result);
                 }
             }
         }
@@ -98,6 +110,31 @@ impl Call<'_> {
             events,
             result: result.boxed(),
         })
+    }
+}
+
+/// Where a run does not go on by itself.
+enum Halt {
+    /// It is silent until somebody decides.
+    PutAside,
+    /// A tool waits for an answer.
+    Question,
+}
+
+/// Tells whether an event is one with which a run halts. Whoever comes later hears of questions that are settled, too.
+fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
+    match event {
+        Event::Record(record) => {
+            matches!(record.body, RecordBody::Waiting(_)).then_some(Halt::PutAside)
+        }
+        Event::Live(live) => {
+            let LiveBody::Question(question) = &live.body else {
+                return None;
+            };
+            let mut open = runs.questions(live.run_id).unwrap_or_default().into_iter();
+            open.any(|it| it.question_id == question.question_id)
+                .then_some(Halt::Question)
+        }
     }
 }
 

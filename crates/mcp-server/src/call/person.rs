@@ -1,7 +1,7 @@
 //! The person at a client, as a tool in the middle of a call can ask: a question of an MCP server here goes on to the client.
 //!
 //! Clients of the era of `initialize` are asked by a request of ours, as they are about calls that need approval. One of
-//! 2026-07-28 could only be asked by the result of its call, while the tool waits: its questions are declined.
+//! 2026-07-28 is asked by the result of its call, while the tool waits for the next one: that is in `ask.rs`.
 
 use neuraxis_core::{AskApproval, JsonText};
 use neuraxis_engine::DecideLater;
@@ -82,6 +82,11 @@ impl Drop for WithdrawOnDrop {
     }
 }
 
+/// Reads an answer that came as any JSON.
+pub(super) fn reply_in(answer: Value) -> QuestionReply {
+    serde_json::from_value(answer).map_or(QuestionReply::Declined, reply)
+}
+
 fn reply(answer: ElicitResult) -> QuestionReply {
     match answer.action {
         ElicitationAction::Accept => {
@@ -96,7 +101,7 @@ fn reply(answer: ElicitResult) -> QuestionReply {
 }
 
 /// Writes a question as a form; none if it has no form that a client could show.
-fn form(question: &Question) -> Option<ElicitRequestParams> {
+pub(super) fn form(question: &Question) -> Option<ElicitRequestParams> {
     let lines = question.message.lines().map(quoted);
     let message = format!(
         "{} asks you, in the middle of a tool call of an agent of Neuraxis:\n\n{}\n\nWhat you answer goes to it.",
@@ -138,8 +143,10 @@ fn schema_of(field: &Field) -> Value {
         FieldKind::Number { min, max } => {
             json!({"type": "number", "minimum": min, "maximum": max})
         }
-        FieldKind::OneOf(values) => json!({"type": "string", "oneOf": choices(values)}),
-        FieldKind::AnyOf(values) => {
+        FieldKind::OneOf { choices: values } => {
+            json!({"type": "string", "oneOf": choices(values)})
+        }
+        FieldKind::AnyOf { choices: values } => {
             json!({"type": "array", "items": {"anyOf": choices(values)}})
         }
         // A kind that is added one day can be answered by yes or no at least.
@@ -184,8 +191,12 @@ mod tests {
                 max: Some(0.5),
             },
             FieldKind::Boolean,
-            FieldKind::OneOf(vec![choice("s"), choice("l")]),
-            FieldKind::AnyOf(vec![choice("r")]),
+            FieldKind::OneOf {
+                choices: vec![choice("s"), choice("l")],
+            },
+            FieldKind::AnyOf {
+                choices: vec![choice("r")],
+            },
         ];
         let mut question = Question::new("shop", "Which\n\u{202e}one?");
         for (number, kind) in kinds.into_iter().enumerate() {

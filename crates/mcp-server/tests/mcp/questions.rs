@@ -1,48 +1,29 @@
 //! What tools ask in the middle of a call, what went wrong in a run, and what an answer cites: told to the client.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
-use neuraxis_core::{JsonText, Source, ToolOutput, ToolSpec};
+use neuraxis_core::{JsonText, RunStatus, Source, ToolOutput};
 use neuraxis_mcp_server::McpServer;
-use neuraxis_ports::{
-    Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError, async_trait,
-};
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_ports::{Field, FieldKind, Question, QuestionReply};
+use neuraxis_testkit::{Act, AskingTool, ScriptedModel, ScriptedTool, reply, spec};
+use rmcp::model::{CallToolResponse, InputRequiredResult};
 use serde_json::json;
+use tokio::sync::Semaphore;
 
-use crate::support::{ERAS, INITIALIZE, Person, builder, connect, server, text};
+use crate::support::{
+    ERAS, INITIALIZE, Person, builder, connect, request, server, status, text, until,
+};
 
-/// A tool that asks for a size, as one of an MCP server does, and notes the answers.
-#[derive(Debug)]
-struct Asking {
-    spec: ToolSpec,
-    heard: Mutex<Vec<QuestionReply>>,
-}
-
-#[async_trait]
-impl Tool for Asking {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let size = FieldKind::Integer {
-            min: Some(1),
-            max: Some(9),
-        };
-        let question = Question::new("shop", "Which size?").field(Field::new("size", size));
-        let reply = ctx.person.ask(&question).await;
-        self.heard.lock().unwrap().push(reply);
-        Ok(ToolOutput::new(JsonText::string("done")))
-    }
-}
-
-fn asking() -> (Arc<Asking>, Arc<ScriptedModel>) {
-    let tool = Asking {
-        spec: spec("look").read_only().into(),
-        heard: Mutex::default(),
+/// A tool that asks for a size, as one of an MCP server does.
+fn asking() -> (Arc<AskingTool>, Arc<ScriptedModel>) {
+    let size = FieldKind::Integer {
+        min: Some(1),
+        max: Some(9),
     };
+    let question = Question::new("shop", "Which size?").field(Field::new("size", size));
+    let tool = AskingTool::new(spec("look").read_only(), question);
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("That is all."));
@@ -59,39 +40,96 @@ async fn a_question_of_a_tool_is_put_to_the_person_and_the_answer_goes_back() {
         (json!({"action": "decline"}), QuestionReply::Declined),
         (json!({"action": "cancel"}), QuestionReply::Cancelled),
     ] {
+        for era in &ERAS {
+            let (tool, model) = asking();
+            let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+            let server = McpServer::new(built.build().unwrap());
+            let person = Person::saying(answer.clone());
+            let served = connect(&server, era, &person).await;
+            let done = served.call("ask", json!({"message": "Look."})).await;
+            assert_eq!(text(&done), "That is all.");
+            assert_eq!(tool.heard(), std::slice::from_ref(&expected));
+            let asked = person.questions();
+            assert_eq!(asked.len(), 1);
+            assert!(asked[0].starts_with("shop asks you"), "{}", asked[0]);
+            assert!(asked[0].contains("    Which size?"), "{}", asked[0]);
+            served.leave().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_declined_where_the_client_cannot_be_asked() {
+    for era in &ERAS {
         let (tool, model) = asking();
         let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
         let server = McpServer::new(built.build().unwrap());
-        let person = Person::saying(answer);
-        let served = connect(&server, &INITIALIZE, &person).await;
+        let served = connect(&server, era, &Person::absent()).await;
         let done = served.call("ask", json!({"message": "Look."})).await;
         assert_eq!(text(&done), "That is all.");
-        assert_eq!(*tool.heard.lock().unwrap(), [expected]);
-        let asked = person.questions();
-        assert_eq!(asked.len(), 1);
-        assert!(asked[0].starts_with("shop asks you"), "{}", asked[0]);
-        assert!(asked[0].contains("    Which size?"), "{}", asked[0]);
+        assert_eq!(tool.heard(), [QuestionReply::Declined]);
         served.leave().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_declined_where_the_client_cannot_be_asked_while_the_call_goes_on() {
-    let approving = json!({"action": "accept", "content": {"size": 7}});
-    for (era, person) in [
-        (&ERAS[0], Person::absent()),
-        (&ERAS[1], Person::saying(approving)),
-    ] {
-        let (tool, model) = asking();
-        let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
-        let server = McpServer::new(built.build().unwrap());
-        let served = connect(&server, era, &person).await;
-        let done = served.call("ask", json!({"message": "Look."})).await;
-        assert_eq!(text(&done), "That is all.");
-        assert_eq!(*tool.heard.lock().unwrap(), [QuestionReply::Declined]);
-        assert!(person.questions().is_empty());
-        served.leave().await;
-    }
+async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_which_fits() {
+    let (tool, model) = asking();
+    let orchestrator = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+    let orchestrator = orchestrator.build().unwrap();
+    let places = Arc::new(Semaphore::new(1));
+    let server = McpServer::new(orchestrator.clone()).places(Arc::clone(&places));
+    let person = Person::saying(json!({"action": "decline"}));
+    let served = connect(&server, &ERAS[1], &person).await;
+    let call = request("ask", json!({"message": "Look.", "session": "s1"}));
+    let bring = |asked: InputRequiredResult, size: u32| {
+        let question = asked.input_requests.unwrap().into_keys().next().unwrap();
+        let answer = json!({"action": "accept", "content": {"size": size}});
+        let mut next = call.clone();
+        next.input_responses = Some([(question, answer)].into());
+        next.request_state = asked.request_state;
+        next
+    };
+    let answered = async |call| match served.client.call_tool_once(call).await.unwrap() {
+        CallToolResponse::InputRequired(asked) => Ok(asked),
+        CallToolResponse::Complete(done) => Err(text(&done).to_owned()),
+        other => panic!("{other:?}"),
+    };
+    let asked = answered(call.clone()).await.unwrap();
+    assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
+    assert_eq!(places.available_permits(), 0, "the run has its place");
+    // What does not fit is asked again.
+    let asked = answered(bring(asked, 10)).await.unwrap();
+    let done = answered(bring(asked, 7)).await;
+    assert_eq!(done.unwrap_err(), "That is all.");
+    until("the place is free", async || {
+        places.available_permits() == 1
+    })
+    .await;
+    let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
+    assert_eq!(tool.heard(), [heard]);
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without_an_answer() {
+    let (tool, model) = asking();
+    let orchestrator = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+    let orchestrator = orchestrator.build().unwrap();
+    let server = McpServer::new(orchestrator.clone());
+    let person = Person::saying(json!({"action": "decline"}));
+    let served = connect(&server, &ERAS[1], &person).await;
+    let call = request("ask", json!({"message": "Look.", "session": "s1"}));
+    let asked = served.client.call_tool_once(call).await.unwrap();
+    assert!(
+        matches!(asked, CallToolResponse::InputRequired(_)),
+        "{asked:?}"
+    );
+    tokio::time::sleep(Duration::from_secs(5 * 60)).await;
+    let is_done = async || status(&orchestrator, "s1").await == Some(RunStatus::Done);
+    until("the run goes on", is_done).await;
+    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    served.leave().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -276,3 +276,20 @@ async fn a_run_is_a_part_of_the_trace_that_its_call_names() {
         served.leave().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_request_is_given_as_it_is_admitted_its_tools_have() {
+    let tool = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Seen."));
+    let (server, _) = server(&Arc::new(model), &[Arc::clone(&tool)]);
+    let server = server.admit(|mut request| {
+        request.context = request.context.with(7_u32);
+        Ok(request)
+    });
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    served.call("ask", json!({"message": "Look."})).await;
+    assert_eq!(tool.calls()[0].context.get::<u32>(), Some(&7));
+    served.leave().await;
+}

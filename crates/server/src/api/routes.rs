@@ -2,19 +2,19 @@
 
 use axum::http::StatusCode;
 use neuraxis::core::log::Stats;
-use neuraxis::core::{Decision, RunId, ToolCallId};
+use neuraxis::core::{Decision, QuestionId, RunId, ToolCallId};
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 
-use super::{approvals, fork, introspection, runs, sessions};
+use super::{approvals, fork, introspection, questions, runs, sessions};
 use crate::limits::Limited;
 use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
     AGENT_NOT_ALLOWED, AT_WORK_ELSEWHERE, CANNOT_GO_ON, CHANNEL_NOT_ALLOWED,
     IDEMPOTENCY_KEY_REUSED, INVALID_IDEMPOTENCY_KEY, INVALID_LAST_EVENT_ID, INVALID_SESSION_ID,
-    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_EVENT, NO_SUCH_RUN, NO_SUCH_SESSION, NOT_ASKED,
-    NOT_WAITING, OTHER_QUESTION, QUESTION_ALTERED, QUESTION_EXPIRED, REFUSED, RUN_ENDED,
+    MODE_NOT_ALLOWED, NO_MODEL, NO_SUCH_EVENT, NO_SUCH_QUESTION, NO_SUCH_RUN, NO_SUCH_SESSION,
+    NOT_ASKED, NOT_WAITING, OTHER_QUESTION, QUESTION_ALTERED, QUESTION_EXPIRED, REFUSED, RUN_ENDED,
     RUN_UNRECORDED, SESSION_ALTERED, SESSION_BUSY, SESSION_EXISTS, SHUTTING_DOWN,
     TOO_MANY_OWN_RUNS, TOO_MANY_RUNS, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
@@ -161,7 +161,7 @@ fn of_runs() -> Described<Limited> {
     .stores();
     let show = of_run(
         "show_run",
-        "Shows a run, with its result once it has ended or while it waits.",
+        "Shows a run, with its result once it has ended or while it waits, and with what its tools ask.",
     )
     .answers::<runs::Run>("The run.");
     let follow = of_run(
@@ -250,12 +250,40 @@ fn of_approvals() -> Described<Limited> {
         .decides()
         .problems(OF_RESUMING)
         .problems(&[&OTHER_QUESTION, &QUESTION_ALTERED]);
+    let answer = operation(
+        "answer_question",
+        Tag::Approvals,
+        "Answers what a tool asks in the middle of its call.",
+    )
+    .description(
+        "The question is in the run's events and in `questions` of the run. It lives in the process that drives the run, and \
+         no longer than the call: another server knows nothing of it. An answer that does not fit its fields is refused, and \
+         the question stays open.",
+    )
+    .path::<RunId>("id", "The run.")
+    .path::<QuestionId>("question_id", "The question.")
+    .body::<questions::Answer>(r#"{ "action": "accept", "content": { "size": "l" } }"#)
+    .answers::<questions::Answered>("The tool has the answer, and goes on.")
+    .status(StatusCode::ACCEPTED)
+    .decides()
+    .problems(&[
+        &NO_SUCH_RUN,
+        &NO_SUCH_QUESTION,
+        &RUN_ENDED,
+        &AT_WORK_ELSEWHERE,
+    ])
+    .stores();
     Described::new()
         .get("/api/v1/approvals", approvals::list, list)
         .post(
             "/api/v1/runs/{id}/approvals/{call_id}",
             approvals::decide,
             decide,
+        )
+        .post(
+            "/api/v1/runs/{id}/questions/{question_id}",
+            questions::answer,
+            answer,
         )
 }
 

@@ -1,6 +1,7 @@
 //! `/api/v1/runs` and `/api/v1/stats`: which there are and what they add up to, what one came to, its events from any record
 //! on, and what reaches it while it is at work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -11,7 +12,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::Stats;
-use neuraxis::core::{JsonText, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput};
+use neuraxis::core::{
+    JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
+};
 use neuraxis::ports::{RunFilter, RunSummary};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
@@ -21,7 +24,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::sessions::page_size;
-use super::{call_of, run_id};
+use super::{call_of, questions, run_id};
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
@@ -114,6 +117,9 @@ pub(crate) struct Run {
     /// What the turn was or would be answered with, once the run has ended or while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<OrchestratorResult>,
+    /// What its tools ask in the middle of their calls, the oldest first, while it is at work on this server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<Arc<OpenQuestion>>,
 }
 
 /// `GET /api/v1/runs/{id}`
@@ -125,7 +131,12 @@ pub(crate) async fn show(
     let id = run_id(id)?;
     let summary = caller.run(&orchestrator, id).await?;
     let result = stands(&orchestrator, &summary).await?;
-    Ok(Json(Run { summary, result }))
+    let questions = questions::open(&orchestrator, id);
+    Ok(Json(Run {
+        summary,
+        result,
+        questions,
+    }))
 }
 
 /// Returns what a run came to, or what it waits for; `None` while it is at work.

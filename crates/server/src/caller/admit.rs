@@ -81,7 +81,10 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         (_, "") => None,
         (_, "/mcp") => Some(Scope::Turns),
         (_, "/api/v1/policy/explain") => Some(Scope::Read),
-        (&Method::POST, "/api/v1/runs/{id}/approvals/{call_id}") => Some(Scope::Approve),
+        (
+            &Method::POST,
+            "/api/v1/runs/{id}/approvals/{call_id}" | "/api/v1/runs/{id}/questions/{question_id}",
+        ) => Some(Scope::Approve),
         (&Method::GET | &Method::HEAD | &Method::OPTIONS, _) => Some(Scope::Read),
         _ => Some(Scope::Turns),
     }
@@ -116,6 +119,11 @@ mod tests {
             (
                 Method::POST,
                 "/api/v1/runs/{id}/approvals/{call_id}",
+                Some(Scope::Approve),
+            ),
+            (
+                Method::POST,
+                "/api/v1/runs/{id}/questions/{question_id}",
                 Some(Scope::Approve),
             ),
             (Method::PATCH, "/new", Some(Scope::Turns)),

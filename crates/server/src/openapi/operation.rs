@@ -74,7 +74,7 @@ impl Tag {
         ),
         (
             Self::Approvals,
-            "Calls that wait for a person, and what the person decides.",
+            "Calls that wait for a person, what the person decides, and what tools ask.",
         ),
         (
             Self::Introspection,

@@ -1,4 +1,4 @@
-// Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; and keys.
+// Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
 import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
@@ -85,6 +85,55 @@ export async function denies_with_a_reason(world) {
     await world.picture(page, `denied-${name}`);
     assert.equal(world.file("notes.md"), undefined);
     await page.context().close();
+  }
+}
+
+export async function answers_what_a_tool_asks(world) {
+  const page = await world.open({ token: false });
+  const field = (label) => page.locator(".ask").getByLabel(label);
+  await say(page, "shop for me");
+  await page.waitForSelector(".ask .asked-field");
+  await sees(page, ".ask h3", "shop asks you");
+  await sees(page, ".ask .stranger", "Which one?");
+  await sees(page, ".ask .line-note", "its own words");
+  assert.equal(await field("Pages").inputValue(), "3");
+  await world.accessible(page, "a question of a tool");
+  await world.picture(page, "asked-wide-light");
+  // It is there again after the page was loaded anew.
+  await page.reload();
+  await page.waitForSelector(".ask .asked-field");
+  // What has to be filled in the browser asks for, and sends nothing before.
+  await field("Name").press("Enter");
+  assert.equal(await page.locator(".ask [role=alert]").isVisible(), false);
+  await field("Size").selectOption({ label: "Large" });
+  await field("Ribbon").check();
+  await field("Gift").selectOption({ label: "Yes" });
+  await field("Name").fill("Adelaide");
+  await field("Name").press("Enter");
+  await sees(page, ".ask [role=alert]", "needs the token");
+  await page.fill(".ask [type=password]", world.token);
+  await page.press(".ask [type=password]", "Enter");
+  await page.keyboard.press("Enter");
+  await sees(page, ".ask [role=alert]", "at most 5 characters");
+  assert.equal(await field("Name").evaluate((node) => node === document.activeElement), true, "the field at fault has the focus");
+  await page.keyboard.press("ControlOrMeta+A");
+  await page.keyboard.type("Ada");
+  await page.keyboard.press("Enter");
+  await over(page, 1);
+  assert.equal(await page.locator(".ask").count(), 0);
+  await sees(page, ".call-below .line-note", "Its question was answered");
+  await page.click(".turn .call summary");
+  for (const part of ["action:accept", "name:Ada", "pages:3", "gift:true", "size:l", "extras:[r]"]) await sees(page, ".call-body", part);
+  for (const [name, viewport, colorScheme] of [["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"]]) {
+    const other = await world.open({ viewport, colorScheme });
+    await say(other, "shop for me");
+    await other.waitForSelector(".ask .asked-field");
+    await world.picture(other, `asked-${name}`);
+    await world.accessible(other, `a question of a tool ${name}`);
+    await other.click(".ask .danger");
+    await over(other, 1);
+    await sees(other, ".call-below .line-note", "Its question was declined");
+    await other.context().close();
   }
 }
 

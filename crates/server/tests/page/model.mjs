@@ -90,6 +90,7 @@ const SCRIPTS = {
     call("research", { topics: ["The first half", "The second half"] }, { agent: "root" }),
     say("Both halves are known."),
   ],
+  shop: [call("shop__look", {}), say("That is what they have.")],
   break: [{ status: 500 }],
 };
 

@@ -51,6 +51,16 @@ answer = "deny"
 tools = ["read_file"]
 paths = ["private/**"]
 reason = "That folder is private."
+
+[mcp.servers.shop]
+command = "/bin/sh"
+args = ["shop.sh"]
+
+[trust.shop]
+tools = ["shop__*"]
+class = "read_only"
+open_world = false
+destructive = false
 `;
 
 const AROUND = { cwd: FOLDER, env: { HOME: FOLDER, NEURAXIS_TOOLS__ROOT: FOLDER, PATH: "/usr/bin:/bin" } };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::Program;
 
 /// Commands that are not run, by how they begin, and why.
-const NOT_RUN: [(&str, &str, &str); 15] = [
+const NOT_RUN: [(&str, &str, &str); 16] = [
     (
         "README.md",
         "cargo run -p neuraxis-server",
@@ -41,6 +41,11 @@ const NOT_RUN: [(&str, &str, &str); 15] = [
         "docs/server.md",
         "curl http://127.0.0.1:8787/api/v1/runs/$RUN/tools/",
         "it takes a run that waits for a client's tool",
+    ),
+    (
+        "docs/server.md",
+        "curl http://127.0.0.1:8787/api/v1/runs/$RUN/questions/",
+        "it takes a tool that asks",
     ),
     (
         "docs/server.md",

@@ -44,6 +44,7 @@ mod owners;
 mod page;
 mod patience;
 mod promises;
+mod questions;
 mod real_model;
 #[cfg(unix)]
 mod reload;

@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuraxis::core::{JsonText, ProgressSteps};
+use neuraxis::core::{Field, FieldKind, JsonText, ProgressSteps, Question};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
 use neuraxis::{Orchestrator, Role, RunStatus};
 use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
 use neuraxis_testkit::{
-    Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
+    AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };
 
 use crate::support::in_process::{InProcess, TOKEN};
 
-fn orchestrator(model: ScriptedModel, tool: &Arc<ScriptedTool>) -> Orchestrator {
+fn orchestrator(model: ScriptedModel, tool: &Arc<impl Tool>) -> Orchestrator {
     let builder = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
         .tool(Arc::clone(tool) as _)
@@ -80,6 +80,29 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
     assert_eq!(questions.len(), 1, "{questions:?}");
     assert!(questions[0].message.contains("refund"), "{questions:?}");
     assert!(!heard.0.lock().unwrap().is_empty(), "no progress was told");
+    client.shutdown().await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
+    let question = Question::new("shop", "Wrap it?").field(Field::new("wrap", FieldKind::Boolean));
+    let tool = Arc::new(AskingTool::new(spec("wrap").read_only(), question));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("wrap", "{}")]))
+        .then(reply::text("Wrapped."));
+    let server = InProcess::serve(orchestrator(model, &tool)).await;
+    let client = connected(&server).await;
+    let answer = QuestionReply::Answered(JsonText::from_text(r#"{"wrap":true}"#));
+    let approver = Arc::new(ScriptedApprover::new().answering(answer.clone()));
+    let mut ctx = tool_context();
+    ctx.person = Person::behind(approver.clone());
+    let asked = JsonText::from_text(r#"{"message":"Wrap it.","session":"s1"}"#);
+    let output = ask(&client).call(asked, ctx).await.unwrap();
+    let said = output.value.as_text();
+    assert!(said.contains("Wrapped."), "{said}");
+    assert_eq!(tool.heard(), [answer]);
+    assert!(approver.questions()[0].message.contains("Wrap it?"));
     client.shutdown().await;
     server.stop().await.unwrap();
 }

@@ -94,6 +94,8 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     add("POST", format!("{of_run}/tools/{call}"), Some(result));
     let decision = json!({"decision": "approve", "question": "0123456789abcdef"});
     add("POST", format!("{of_run}/approvals/{call}"), Some(decision));
+    let answer = json!({"action": "decline"});
+    add("POST", format!("{of_run}/questions/{call}"), Some(answer));
     add("GET", format!("/v1/responses/resp_{run}"), None);
     routes
 }

@@ -3,10 +3,24 @@
 
 use std::path::Path;
 
+use neuraxis_testkit::mcp_script;
 use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use tokio::process::Command;
 
 use crate::support::Program;
+
+/// An MCP server that asks for something of every kind, and gives what it was told as its result.
+const SHOP: &str = r#"call() { mine=$id
+    printf '%s\n' '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Which one?","requestedSchema":{"type":"object","properties":{
+        "name":{"type":"string","title":"Name","description":"Who gets it.","maxLength":5},
+        "pages":{"type":"integer","title":"Pages","minimum":1,"maximum":9,"default":3},
+        "gift":{"type":"boolean","title":"Gift"},
+        "size":{"type":"string","title":"Size","enum":["s","l"],"enumNames":["Small","Large"]},
+        "extras":{"type":"array","title":"Extras","items":{"anyOf":[{"const":"r","title":"Ribbon"},{"const":"c","title":"Card"}]}}
+        },"required":["name","size"]}}}' | tr -d '\n'
+    echo
+    IFS= read -r line
+    id=$mine; text "$(printf %s "$line" | tr -d '"\\')"; }"#;
 
 /// Runs a scenario of `tests/page` in a folder of its own.
 async fn drive(scenario: &str) {
@@ -14,6 +28,7 @@ async fn drive(scenario: &str) {
     let provided =
         |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set"));
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("shop.sh"), mcp_script(SHOP)).unwrap();
     let driven = Command::new("node")
         .arg(crate_folder.join("tests/page/drive.mjs"))
         .arg(scenario)
@@ -52,6 +67,7 @@ scenarios! {
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
     fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
     fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
+    fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
     fn a_page_of_another_origin_reaches_nothing_and_frames_nothing() = "keeps_pages_of_other_origins_out";

@@ -72,7 +72,8 @@ pub(crate) fn serve(folder: &Path) {
             let runs = orchestrator.runs();
             tokio::join!(
                 runs.keep_recovering(Duration::from_millis(100)),
-                runs.keep_hearing(Duration::from_secs(1))
+                runs.keep_hearing(Duration::from_secs(1)),
+                runs.keep_live_exchange()
             );
         });
         server.serve(std::future::pending()).await.unwrap();

@@ -35,7 +35,7 @@ impl Clock {
 
     /// What a process is started with that goes by it. Time that passes is measured by another clock, which no jump changes.
     fn variables(&self) -> Vec<(&'static str, String)> {
-        let library = std::env::var("TEST_NEURAXIS_FAKETIME").expect("cargo xtask test sets it");
+        let library = std::env::var("TEST_NEURAXIS_FAKETIME").unwrap();
         vec![
             ("LD_PRELOAD", library),
             ("FAKETIME_TIMESTAMP_FILE", self.0.display().to_string()),

@@ -20,6 +20,7 @@ mod faults;
 mod fleet;
 mod fleet_figures;
 mod idempotency;
+mod live_text;
 mod model;
 mod owners;
 mod points;

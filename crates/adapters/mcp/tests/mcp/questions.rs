@@ -36,8 +36,38 @@ async fn a_question_goes_to_the_person_behind_the_call_and_the_answer_back() {
     assert_eq!(&*questions[0].from, "shop");
     assert_eq!(questions[0].message, "Which size?");
     assert!(
-        matches!(&questions[0].fields[0].kind, FieldKind::OneOf(choices) if choices.len() == 2)
+        matches!(&questions[0].fields[0].kind, FieldKind::OneOf { choices } if choices.len() == 2)
     );
+}
+
+/// Asks in the way of 2026-07-28, by the result of the call, and gives as its result what the next call brings.
+const ASKING_BACK: &str = r#"call() { case $line in
+    *inputResponses*) text "$(printf %s "$line" | tr -d '"\\')" ;;
+    *) answer '{"resultType":"input_required","inputRequests":{"q1":{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}}}},"requestState":"where-we-were"}' ;;
+    esac; }"#;
+
+#[tokio::test]
+async fn a_question_that_is_the_result_of_a_call_goes_to_the_person_and_the_answer_with_the_next_call()
+ {
+    let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
+    let approver = Arc::new(ScriptedApprover::new().answering(answer));
+    let server = ready(script(ASKING_BACK)).await;
+    let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
+        .await
+        .unwrap();
+    let heard = output.value.as_text();
+    for part in [
+        "requestState:where-we-were",
+        "action:accept",
+        "content:{size:l}",
+    ] {
+        assert!(heard.contains(part), "{part}: {heard}");
+    }
+    assert_eq!(approver.questions().len(), 1);
+    let declined = call_in(&server, "shop__look", "{}", tool_context())
+        .await
+        .unwrap();
+    assert!(declined.value.as_text().contains("action:decline"));
 }
 
 #[tokio::test]

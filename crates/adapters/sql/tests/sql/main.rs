@@ -12,6 +12,7 @@ mod faults;
 mod fencing;
 mod file;
 mod killed;
+mod live_feed;
 mod log_copy;
 mod migrations;
 mod pools;

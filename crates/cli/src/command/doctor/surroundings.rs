@@ -140,7 +140,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                     match has_room(config, contents) {
                         true => Check::new(SUBJECT, "store", Outcome::Ok, detail),
                         false => Check::new(SUBJECT, "store", Outcome::Warning, detail).fix(
-                            "raise max_connections of the Postgres server, or make store.max_connections smaller",
+                            "raise max_connections of the Postgres server, or make store.max_connections smaller (store.live = false saves one more)",
                         ),
                     }
                 }
@@ -231,9 +231,11 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
     }
 }
 
-/// Returns how many connections a process takes at the most: those that read, and the one that writes.
+/// Returns how many connections a process takes at the most: those that read, the one that writes, and the one that passes live
+/// text on.
 fn connections_of(config: &Config) -> u64 {
-    u64::from(config.store().max_connections.max(1)) + 1
+    let store = config.store();
+    u64::from(store.max_connections.max(1)) + 1 + u64::from(store.live)
 }
 
 /// Tells whether one more process finds room at the server of its store.

@@ -140,7 +140,7 @@ pub(super) static TOPICS: [Topic; 26] = [
 ];
 
 /// The pages of documents that are folders.
-pub(super) static PAGES: [Topic; 64] = [
+pub(super) static PAGES: [Topic; 65] = [
     page!("embedding", "approvals"),
     page!("embedding", "guardrails"),
     page!("embedding", "hello-world"),
@@ -177,6 +177,7 @@ pub(super) static PAGES: [Topic; 64] = [
     page!("errors", "no-model"),
     page!("errors", "no-such-event"),
     page!("errors", "no-such-model"),
+    page!("errors", "no-such-question"),
     page!("errors", "no-such-response"),
     page!("errors", "no-such-run"),
     page!("errors", "no-such-session"),

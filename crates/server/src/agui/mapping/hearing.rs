@@ -31,6 +31,28 @@ impl Mapping {
                 let value = json!({"toolCallId": tool_call_id, "text": text});
                 self.tell(live.agent, custom("tool_output", value));
             }
+            LiveBody::Question(open) => {
+                let (id, asked) = (&open.question_id, &open.question);
+                let value = json!({
+                    "questionId": id,
+                    "toolCallId": open.tool_call_id,
+                    "expiresAt": open.expires_at.to_string(),
+                    "from": asked.from,
+                    "message": asked.message,
+                    "fields": asked.fields,
+                    // The protocol has no answer to a run that goes on: the server's own API takes it.
+                    "answerAt": format!("/api/v1/runs/{}/questions/{id}", self.run),
+                });
+                self.tell(live.agent, custom("question", value));
+            }
+            LiveBody::QuestionSettled {
+                question_id,
+                tool_call_id,
+                outcome,
+            } => {
+                let value = json!({"questionId": question_id, "toolCallId": tool_call_id, "outcome": outcome});
+                self.tell(live.agent, custom("question_settled", value));
+            }
             _ => {}
         }
     }

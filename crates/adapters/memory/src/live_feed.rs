@@ -1,0 +1,133 @@
+//! Live events between engines of one process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient, async_trait};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+/// How long a message may be, in bytes.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// How many messages an inbox holds that nobody has read.
+const INBOX_SIZE: usize = 256;
+
+/// Passes messages between engines of one process, as if each were in a process of its own.
+///
+/// ```
+/// use neuraxis_memory::MemoryLiveFeed;
+/// use neuraxis_ports::{LiveFeed, LiveNews, LiveRecipient};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), neuraxis_ports::LiveFeedError> {
+/// let one = MemoryLiveFeed::new();
+/// let other = one.another();
+/// let mut inbox = other.join();
+/// one.send(LiveRecipient::One(other.address()), "hello".to_owned())?;
+/// assert_eq!(inbox.next().await, Some(LiveNews::Message("hello".into())));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MemoryLiveFeed {
+    address: String,
+    shared: Arc<Mutex<Members>>,
+    inboxes: broadcast::Sender<LiveNews>,
+}
+
+/// All feeds that hear one another.
+#[derive(Debug, Default)]
+struct Members {
+    inboxes: HashMap<String, broadcast::Sender<LiveNews>>,
+    /// How many there ever were, for their addresses.
+    joined: u64,
+}
+
+impl MemoryLiveFeed {
+    /// Makes a feed that hears only itself, and [others](Self::another) that are made of it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::among(Arc::default())
+    }
+
+    /// Makes another feed, at an address of its own, which hears this one and is heard by it.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::among(Arc::clone(&self.shared))
+    }
+
+    fn among(shared: Arc<Mutex<Members>>) -> Self {
+        let inboxes = broadcast::Sender::new(INBOX_SIZE);
+        let mut members = locked(&shared);
+        members.joined += 1;
+        let address = format!("memory-{}", members.joined);
+        members.inboxes.insert(address.clone(), inboxes.clone());
+        drop(members);
+        Self {
+            address,
+            shared,
+            inboxes,
+        }
+    }
+}
+
+impl Default for MemoryLiveFeed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for MemoryLiveFeed {
+    fn drop(&mut self) {
+        locked(&self.shared).inboxes.remove(&self.address);
+    }
+}
+
+impl LiveFeed for MemoryLiveFeed {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn max_message(&self) -> usize {
+        MAX_MESSAGE
+    }
+
+    fn send(&self, to: LiveRecipient<'_>, message: String) -> Result<(), LiveFeedError> {
+        let (length, most) = (message.len(), MAX_MESSAGE);
+        if length > most {
+            return Err(LiveFeedError::TooLong { length, most });
+        }
+        let news = LiveNews::Message(message.into());
+        // Where nobody listens it goes nowhere.
+        let pass = |inboxes: &broadcast::Sender<LiveNews>| drop(inboxes.send(news.clone()));
+        let members = locked(&self.shared);
+        match to {
+            LiveRecipient::Everyone => members.inboxes.values().for_each(pass),
+            LiveRecipient::One(address) => members.inboxes.get(address).into_iter().for_each(pass),
+        }
+        Ok(())
+    }
+
+    fn join(&self) -> Box<dyn LiveInbox> {
+        Box::new(Inbox(self.inboxes.subscribe()))
+    }
+}
+
+#[derive(Debug)]
+struct Inbox(broadcast::Receiver<LiveNews>);
+
+#[async_trait]
+impl LiveInbox for Inbox {
+    async fn next(&mut self) -> Option<LiveNews> {
+        match self.0.recv().await {
+            Ok(news) => Some(news),
+            Err(RecvError::Lagged(_)) => Some(LiveNews::Missed),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+fn locked(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    members.lock().unwrap_or_else(PoisonError::into_inner)
+}

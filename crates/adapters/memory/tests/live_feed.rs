@@ -1,0 +1,11 @@
+//! The feed keeps to the rules of its port.
+
+use neuraxis_memory::MemoryLiveFeed;
+
+fn two() -> [MemoryLiveFeed; 2] {
+    let one = MemoryLiveFeed::new();
+    let other = one.another();
+    [one, other]
+}
+
+neuraxis_testkit::live_feed_suite!(two());

@@ -1,0 +1,280 @@
+//! Live events of runs as notifications of a Postgres server (`LISTEN`, `NOTIFY`), which keep nothing.
+//!
+//! One connection of its own sends and listens. Whoever is away while something is sent never hears it.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient, async_trait};
+use sqlx::Error;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::store::SqlStore;
+
+/// The channel of what is for everyone. That of one process has its address behind it.
+const EVERYONE: &str = "neuraxis_live";
+
+/// How long a message may be, in bytes: Postgres takes less than 8,000.
+const MAX_MESSAGE: usize = 7_900;
+
+/// How many messages may wait to be sent; more are refused.
+const QUEUE: usize = 64;
+
+/// How many messages an inbox holds that nobody has read.
+const INBOX_SIZE: usize = 256;
+
+/// How long nothing may come before the server is asked whether it is there.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// The pause before a new connection is tried, doubled each time that fails.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// Sends messages, each to its channel, in one transaction.
+const SEND: &str = "SELECT pg_notify(channel, message) FROM unnest($1::text[], $2::text[]) AS sent (channel, message)";
+
+/// Passes live events between processes that share a database of a Postgres server. Made by [`SqlStore::live_feed`].
+///
+/// It connects when somebody [joins](LiveFeed::join), with a connection of its own that is kept until the feed is dropped, and
+/// connects again, with growing pauses, after the server was away. A pooler between them has to pool sessions, not
+/// transactions.
+pub struct PostgresLiveFeed {
+    address: String,
+    outgoing: mpsc::Sender<Outgoing>,
+    inboxes: broadcast::Sender<LiveNews>,
+    /// The task that is started when somebody joins.
+    task: Mutex<Option<Task>>,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    channel: String,
+    message: String,
+}
+
+impl SqlStore {
+    /// Makes a way for live events between the processes that share the database; `None` for a file of SQLite. Nothing is
+    /// connected yet.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_sql::{SqlConfig, SqlStore};
+    ///
+    /// # async fn example() -> Result<(), neuraxis_sql::OpenError> {
+    /// let store = SqlStore::open(&SqlConfig::new("postgres://me@db.internal/app")).await?;
+    /// let feed = store.live_feed().map(Arc::new);
+    /// assert!(feed.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn live_feed(&self) -> Option<PostgresLiveFeed> {
+        PostgresLiveFeed::of(self.database())
+    }
+}
+
+impl PostgresLiveFeed {
+    fn of(database: &Database) -> Option<Self> {
+        // What is sent is lost with the server anyway, and waits for no disk.
+        let options = database
+            .postgres()?
+            .options([("synchronous_commit", "off")]);
+        let address = Uuid::new_v4().simple().to_string();
+        let (outgoing, to_send) = mpsc::channel(QUEUE);
+        let inboxes = broadcast::Sender::new(INBOX_SIZE);
+        let task = Task {
+            place: database.place.clone(),
+            options,
+            patience: database.patience(),
+            own: channel_of(&address)?,
+            to_send,
+            inboxes: inboxes.clone(),
+        };
+        Some(Self {
+            address,
+            outgoing,
+            inboxes,
+            task: Mutex::new(Some(task)),
+        })
+    }
+}
+
+impl fmt::Debug for PostgresLiveFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresLiveFeed")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LiveFeed for PostgresLiveFeed {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn max_message(&self) -> usize {
+        MAX_MESSAGE
+    }
+
+    fn send(&self, to: LiveRecipient<'_>, message: String) -> Result<(), LiveFeedError> {
+        let (length, most) = (message.len(), MAX_MESSAGE);
+        if length > most {
+            return Err(LiveFeedError::TooLong { length, most });
+        }
+        let channel = match to {
+            LiveRecipient::Everyone => Some(EVERYONE.to_owned()),
+            LiveRecipient::One(address) => channel_of(address),
+        };
+        // Nobody has another kind of address.
+        let Some(channel) = channel else {
+            return Ok(());
+        };
+        let sent = self.outgoing.try_send(Outgoing { channel, message });
+        sent.map_err(|_| LiveFeedError::Full)
+    }
+
+    fn join(&self) -> Box<dyn LiveInbox> {
+        let inbox = Inbox(self.inboxes.subscribe());
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = task.take() {
+            tokio::spawn(task.work());
+        }
+        Box::new(inbox)
+    }
+}
+
+/// Returns the channel of an address; `None` if it is none.
+fn channel_of(address: &str) -> Option<String> {
+    let is_one = address.len() == 32 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| format!("{EVERYONE}_{address}"))
+}
+
+#[derive(Debug)]
+struct Inbox(broadcast::Receiver<LiveNews>);
+
+#[async_trait]
+impl LiveInbox for Inbox {
+    async fn next(&mut self) -> Option<LiveNews> {
+        match self.0.recv().await {
+            Ok(news) => Some(news),
+            Err(RecvError::Lagged(_)) => Some(LiveNews::Missed),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+/// Sends and listens, until nobody can send any more.
+struct Task {
+    place: String,
+    options: PgConnectOptions,
+    patience: Duration,
+    own: String,
+    to_send: mpsc::Receiver<Outgoing>,
+    inboxes: broadcast::Sender<LiveNews>,
+}
+
+impl Task {
+    async fn work(mut self) {
+        let mut pause = FIRST_PAUSE;
+        while !self.to_send.is_closed() {
+            match self.connected().await {
+                Ok(listener) => {
+                    pause = FIRST_PAUSE;
+                    // What was not sent in time is asked for anew.
+                    while self.to_send.try_recv().is_ok() {}
+                    self.tell(LiveNews::Missed);
+                    match self.converse(listener).await {
+                        Ok(()) => return,
+                        Err(error) => self.note(&error),
+                    }
+                }
+                Err(error) => self.note(&error),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+
+    async fn connected(&self) -> Result<PgListener, Error> {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .acquire_timeout(self.patience)
+            .connect_lazy_with(self.options.clone());
+        let connecting = async {
+            let mut listener = PgListener::connect_with(&pool).await?;
+            listener.eager_reconnect(false);
+            listener.listen_all([EVERYONE, self.own.as_str()]).await?;
+            Ok(listener)
+        };
+        self.in_time(connecting).await
+    }
+
+    /// Sends and listens over one connection, until it is lost; done once nobody can send any more.
+    async fn converse(&mut self, mut listener: PgListener) -> Result<(), Error> {
+        let mut batch = Vec::with_capacity(QUEUE);
+        loop {
+            tokio::select! {
+                count = self.to_send.recv_many(&mut batch, QUEUE) => {
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    self.send(&mut listener, &mut batch).await?;
+                }
+                heard = listener.try_recv() => match heard? {
+                    Some(heard) => self.tell_notified(&heard),
+                    None => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
+                },
+                () = sleep(QUIET) => {
+                    let asked = sqlx::query("SELECT 1").execute(&mut listener);
+                    self.in_time(asked).await?;
+                }
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        listener: &mut PgListener,
+        batch: &mut Vec<Outgoing>,
+    ) -> Result<(), Error> {
+        let batch = batch.drain(..).map(|sent| (sent.channel, sent.message));
+        let (channels, messages): (Vec<String>, Vec<String>) = batch.unzip();
+        let sent = sqlx::query(SEND)
+            .bind(channels)
+            .bind(messages)
+            .execute(listener);
+        self.in_time(sent).await.map(drop)
+    }
+
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let answered = timeout(self.patience, asked).await;
+        answered.map_err(|_| Error::PoolTimedOut)?
+    }
+
+    fn tell_notified(&self, notified: &PgNotification) {
+        self.tell(LiveNews::Message(Arc::from(notified.payload())));
+    }
+
+    fn tell(&self, news: LiveNews) {
+        // Where nobody listens it goes nowhere.
+        let _ = self.inboxes.send(news);
+    }
+
+    fn note(&self, error: &Error) {
+        let place = &self.place;
+        tracing::debug!(%error, "no live text by way of {place} for now");
+    }
+}

@@ -1,0 +1,143 @@
+//! Live events by way of a Postgres server: the rules of the port, and what becomes of it when the server goes away.
+
+use std::time::{Duration, Instant};
+
+use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient};
+use neuraxis_sql::{PgPool, PostgresLiveFeed, SqlConfig, SqlStore};
+use neuraxis_testkit::{Postgres, SilentProxy};
+use sqlx::Connection as _;
+
+use crate::support::{open, server_config, store_in_file};
+
+mod rules {
+    use neuraxis_sql::PostgresLiveFeed;
+
+    use crate::support::{open, server_config};
+
+    async fn two() -> [PostgresLiveFeed; 2] {
+        let config = server_config();
+        // Two processes have a store each.
+        let (one, other) = (open(&config).await, open(&config).await);
+        [one.live_feed().unwrap(), other.live_feed().unwrap()]
+    }
+
+    neuraxis_testkit::live_feed_suite!(
+        ignored because "needs PostgreSQL: run by cargo xtask test": two().await
+    );
+}
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until a message arrives that is sent again and again. Returns how often it was told that something may be lost.
+async fn passes(from: &PostgresLiveFeed, inbox: &mut dyn LiveInbox, text: &str) -> usize {
+    let started = Instant::now();
+    let mut missed = 0;
+    loop {
+        assert!(started.elapsed() < PATIENCE, "{text} is not heard");
+        let sent = from.send(LiveRecipient::Everyone, text.to_owned());
+        assert!(
+            matches!(sent, Ok(()) | Err(LiveFeedError::Full)),
+            "{sent:?}"
+        );
+        let heard = tokio::time::timeout(Duration::from_millis(100), inbox.next()).await;
+        match heard {
+            Ok(Some(LiveNews::Message(heard))) if &*heard == text => return missed,
+            Ok(Some(LiveNews::Missed)) => missed += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Waits until so many of our connections are there.
+async fn are_connected(url: &str, expected: i64) {
+    let mut raw = sqlx::PgConnection::connect(url).await.unwrap();
+    let sql = "SELECT count(*) FROM pg_stat_activity \
+               WHERE backend_type = 'client backend' AND application_name = 'neuraxis'";
+    let started = Instant::now();
+    loop {
+        let there: i64 = sqlx::query_scalar(sql).fetch_one(&mut raw).await.unwrap();
+        if there == expected {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "{there} connections");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn after_a_crash_of_the_server_it_goes_on_by_itself_and_says_that_something_may_be_lost() {
+    let mut server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    let store = open(&config).await;
+    let (one, other) = (store.live_feed().unwrap(), store.live_feed().unwrap());
+    let (_mine, mut inbox) = (one.join(), other.join());
+    passes(&one, inbox.as_mut(), "before").await;
+    server.crash();
+    // Nobody waits for it meanwhile, and what cannot be sent is refused at some time.
+    let mut refused = 0;
+    for number in 0..200 {
+        let sent = one.send(LiveRecipient::Everyone, format!("lost {number}"));
+        refused += usize::from(sent == Err(LiveFeedError::Full));
+    }
+    assert!(refused > 0);
+    server.restart();
+    assert!(passes(&one, inbox.as_mut(), "after").await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_server_that_falls_silent_is_given_up_and_reached_again() {
+    let server = Postgres::start();
+    let proxy = SilentProxy::start(&server.url()).await;
+    let mut config = SqlConfig::new(proxy.url());
+    config.patience = Duration::from_millis(500);
+    let feed = open(&config).await.live_feed().unwrap();
+    let mut inbox = feed.join();
+    passes(&feed, inbox.as_mut(), "before").await;
+    proxy.fall_silent();
+    feed.send(LiveRecipient::Everyone, "lost".to_owned())
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    proxy.speak();
+    assert!(passes(&feed, inbox.as_mut(), "after").await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn it_takes_one_connection_once_somebody_joins_and_gives_it_back_when_it_is_dropped() {
+    let config = server_config();
+    let store = open(&config).await;
+    let feed = store.live_feed().unwrap();
+    // The store itself connects when it is asked something.
+    are_connected(&config.url, 0).await;
+    let (mut first, _second) = (feed.join(), feed.join());
+    passes(&feed, first.as_mut(), "here").await;
+    are_connected(&config.url, 1).await;
+    drop(feed);
+    are_connected(&config.url, 0).await;
+    // Whoever listens hears that nothing comes any more.
+    let end = async { while first.next().await.is_some() {} };
+    tokio::time::timeout(PATIENCE, end).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_store_in_a_pool_has_one_too_and_leaves_the_pool_alone() {
+    let config = server_config();
+    let pool = PgPool::connect(&config.url).await.unwrap();
+    let store = SqlStore::open_in_pool(&pool, &SqlConfig::new(""))
+        .await
+        .unwrap();
+    let feed = store.live_feed().unwrap();
+    let mut inbox = feed.join();
+    let size = pool.size();
+    passes(&feed, inbox.as_mut(), "here").await;
+    assert_eq!(pool.size(), size);
+}
+
+#[tokio::test]
+async fn a_file_passes_nothing_on() {
+    assert!(store_in_file().await.live_feed().is_none());
+}

@@ -1,0 +1,143 @@
+//! A call whose tool asks: its question stands among the run's, until somebody answers, the time is up, or the call is over.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::{AskApproval, LiveBody, OpenQuestion, Question, QuestionId};
+use neuraxis_ports::{Approver, ApproverReply, QuestionReply, TurnContext, async_trait};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::driver::tool_call::Reports;
+use crate::engine::Engine;
+
+/// Puts the questions of one call to whoever follows its run.
+#[derive(Debug)]
+pub(super) struct Asking {
+    engine: Arc<Engine>,
+    reports: Arc<Reports>,
+    /// How long a question is open.
+    open_for: Duration,
+    place: Mutex<Place>,
+}
+
+/// The call's place among the tools at work. While a person is asked others may have it.
+#[derive(Debug, Default)]
+struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    is_over: bool,
+}
+
+impl Asking {
+    pub(super) fn new(engine: &Arc<Engine>, reports: &Arc<Reports>, open_for: Duration) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            reports: Arc::clone(reports),
+            open_for,
+            place: Mutex::default(),
+        }
+    }
+
+    /// Takes the call's place over.
+    pub(super) fn hold(&self, permit: Option<OwnedSemaphorePermit>) {
+        self.place().permit = permit;
+    }
+
+    /// Says that the call is over: nobody is asked any more, and what is open is withdrawn before the result is shown.
+    pub(super) fn end(&self) {
+        {
+            let mut place = self.place();
+            place.is_over = true;
+            place.permit = None;
+        }
+        let call = self.reports.call.effect_id;
+        for question in self.reports.feed.questions.of_call(call) {
+            self.settle(&question);
+        }
+    }
+
+    /// Waits for a place again; the call may be over by then.
+    async fn come_back(&self) {
+        if self.place().permit.is_some() {
+            return;
+        }
+        // The semaphore is never closed.
+        let permits: Arc<Semaphore> = Arc::clone(&self.engine.tool_permits);
+        let permit = permits.acquire_owned().await.ok();
+        let mut place = self.place();
+        if !place.is_over && place.permit.is_none() {
+            place.permit = permit;
+        }
+    }
+
+    /// Takes a question away, and shows what became of it.
+    fn settle(&self, question_id: &QuestionId) {
+        let Some(outcome) = self.reports.feed.questions.settle(question_id) else {
+            return;
+        };
+        self.reports.show(LiveBody::QuestionSettled {
+            question_id: question_id.clone(),
+            tool_call_id: self.reports.tool_call_id.clone(),
+            outcome,
+        });
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Approver for Asking {
+    /// Calls are not approved here.
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        ApproverReply::Nobody
+    }
+
+    async fn answer(&self, question: &Question) -> QuestionReply {
+        if self.place().is_over {
+            return QuestionReply::Declined;
+        }
+        let question_id = QuestionId::from_text(self.engine.ids.new_id().to_string());
+        let call = self.reports.tool_call_id.clone();
+        let now = self.engine.clock.now();
+        let expires_at = now.saturating_add(self.open_for).unwrap_or(now);
+        let open = OpenQuestion::new(question_id.clone(), call, expires_at, question.clone());
+        let open = Arc::new(open);
+        let questions = &self.reports.feed.questions;
+        let Some(mut answer) = questions.open(Arc::clone(&open), self.reports.call.effect_id)
+        else {
+            tracing::warn!(call = %self.reports.tool_call_id, "a tool asks too much: declined");
+            return QuestionReply::Declined;
+        };
+        let shown = Shown {
+            asking: self,
+            question: &question_id,
+        };
+        self.reports.show(LiveBody::Question(open));
+        self.place().permit = None;
+        let reply = match timeout(self.open_for, &mut answer).await {
+            Ok(reply) => reply.ok(),
+            Err(_) => {
+                questions.expire(&question_id);
+                // Somebody may have been quicker.
+                answer.try_recv().ok()
+            }
+        };
+        drop(shown);
+        self.come_back().await;
+        reply.unwrap_or(QuestionReply::Cancelled)
+    }
+}
+
+/// A question that is shown until this is dropped, however its asking ends.
+struct Shown<'a> {
+    asking: &'a Asking,
+    question: &'a QuestionId,
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.asking.settle(self.question);
+    }
+}

@@ -1,0 +1,353 @@
+//! Live events of a run that another process drives: here, another engine on the same store, with a feed between them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuraxis_core::{LiveBody, RecordBody, RunId, Seq};
+use neuraxis_engine::{Event, Events, Orchestrator, RunHandle, UuidV7};
+use neuraxis_memory::{MemoryLiveFeed, MemoryStore};
+use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveRecipient};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{builder, policy, request};
+
+const TEXT: &str = "Rome was not built in a day, and neither was this answer.";
+
+/// Says a text in pieces that come slower than they are passed on, and then quicker.
+fn slow() -> Script {
+    Script::from(reply::text(TEXT))
+        .split(3)
+        .paced(Duration::from_millis(40))
+}
+
+/// A feed that counts, and may lose, what is sent to one.
+#[derive(Debug)]
+struct Watched {
+    feed: MemoryLiveFeed,
+    sent: AtomicUsize,
+    /// Every so many messages one is lost; none with 0.
+    loses: usize,
+    is_full: AtomicBool,
+}
+
+impl Watched {
+    fn new(feed: MemoryLiveFeed, loses: usize) -> Arc<Self> {
+        let (sent, is_full) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Self {
+            feed,
+            sent,
+            loses,
+            is_full,
+        })
+    }
+
+    fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl LiveFeed for Watched {
+    fn address(&self) -> &str {
+        self.feed.address()
+    }
+
+    fn max_message(&self) -> usize {
+        self.feed.max_message()
+    }
+
+    fn send(&self, to: LiveRecipient<'_>, message: String) -> Result<(), LiveFeedError> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(LiveFeedError::Full);
+        }
+        if let LiveRecipient::One(_) = to {
+            let sent = 1 + self.sent.fetch_add(1, Ordering::Relaxed);
+            if self.loses > 0 && sent.is_multiple_of(self.loses) {
+                return Ok(());
+            }
+        }
+        self.feed.send(to, message)
+    }
+
+    fn join(&self) -> Box<dyn LiveInbox> {
+        self.feed.join()
+    }
+}
+
+/// Two engines on one store.
+struct Two {
+    /// Drives runs.
+    here: Orchestrator,
+    /// Follows them.
+    there: Orchestrator,
+    feed: Arc<Watched>,
+}
+
+impl Two {
+    fn new(model: ScriptedModel) -> Self {
+        Self::losing(model, 0, "", Vec::new())
+    }
+
+    fn losing(model: ScriptedModel, loses: usize, more: &str, tools: Vec<ScriptedTool>) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let feed = Watched::new(MemoryLiveFeed::new(), loses);
+        let other: Arc<dyn LiveFeed> = Arc::new(feed.feed.another());
+        let part = |model, feed: Arc<dyn LiveFeed>, tools: Vec<ScriptedTool>| {
+            let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
+            let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+            let builder = builder.policy(policy(more)).tools(tools).live_feed(feed);
+            let orchestrator = builder.build().unwrap();
+            let runs = orchestrator.runs();
+            tokio::spawn(async move { runs.keep_live_exchange().await });
+            orchestrator
+        };
+        Self {
+            here: part(model, feed.clone(), tools),
+            there: part(ScriptedModel::new(), other, Vec::new()),
+            feed,
+        }
+    }
+
+    async fn begin(&self) -> RunHandle {
+        self.here.stream(request("go")).await.unwrap().0
+    }
+
+    async fn follow(&self, run: RunId, after: u64) -> Events {
+        self.there.runs().attach(run, Seq(after)).await.unwrap()
+    }
+}
+
+async fn heard(mut events: Events) -> Vec<Event> {
+    let mut heard = Vec::new();
+    while let Some(event) = events.next().await {
+        heard.push(event);
+    }
+    heard
+}
+
+/// Returns the pieces of text that were heard, and how many stood before the record that settles them.
+fn pieces(events: &[Event]) -> (Vec<String>, usize) {
+    let mut pieces = Vec::new();
+    let mut before = None;
+    for event in events {
+        match event {
+            Event::Live(live) => match &live.body {
+                LiveBody::TextDelta { text } => pieces.push(text.clone()),
+                LiveBody::TextRetracted => pieces.clear(),
+                _ => {}
+            },
+            Event::Record(record) if matches!(record.body, RecordBody::LlmCall(_)) => {
+                before = Some(pieces.len());
+            }
+            Event::Record(_) => {}
+        }
+    }
+    (pieces, before.unwrap_or_default())
+}
+
+fn numbers(events: &[Event]) -> Vec<u64> {
+    let numbers = events.iter().filter_map(|event| match event {
+        Event::Record(record) => Some(record.seq.0),
+        Event::Live(_) => None,
+    });
+    numbers.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_record() {
+    let two = Two::new(ScriptedModel::always(slow()));
+    let handle = two.begin().await;
+    let events = heard(two.follow(handle.run_id(), 0).await).await;
+    let (pieces, before) = pieces(&events);
+    assert_eq!(pieces.concat(), TEXT);
+    assert_eq!(before, pieces.len());
+    assert!(before > 4, "{pieces:?}");
+    // Pieces that came within a tick are one message.
+    let most = TEXT.len() / 3;
+    assert!((4..most).contains(&two.feed.sent()), "{}", two.feed.sent());
+    let whole: Vec<u64> = (1..=numbers(&events).len().try_into().unwrap()).collect();
+    assert_eq!(numbers(&events), whole);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_in_the_middle_hears_what_was_said_before_and_then_the_rest() {
+    let two = Two::new(ScriptedModel::always(slow()));
+    let handle = two.begin().await;
+    let first = tokio::spawn(heard(two.follow(handle.run_id(), 0).await));
+    sleep(Duration::from_millis(300)).await;
+    let later = tokio::spawn(heard(two.follow(handle.run_id(), 2).await));
+    for events in [first.await.unwrap(), later.await.unwrap()] {
+        let (pieces, before) = pieces(&events);
+        assert_eq!(pieces.concat(), TEXT);
+        assert!(before > 2, "{pieces:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_is_whole_and_said_once_whatever_the_feed_loses() {
+    for loses in 1..5 {
+        let model = ScriptedModel::new()
+            .then(
+                Script::from(reply::text_and_calls("I look. ", [("look", "{}")]))
+                    .split(1)
+                    .paced(Duration::from_millis(90)),
+            )
+            .then(slow());
+        let look = ScriptedTool::always(spec("look").read_only(), Act::value("1"));
+        let two = Two::losing(model, loses, "", vec![look]);
+        let handle = two.begin().await;
+        let events = two.follow(handle.run_id(), 0).await;
+        let mut words = events.text_stream();
+        let mut text = String::new();
+        while let Some(piece) = words.next().await {
+            text.push_str(&piece);
+        }
+        // Where not a single piece came, nothing but the answer was heard.
+        let expected = format!("I look. \n\n{TEXT}");
+        assert!(
+            text == expected || (loses == 1 && text == TEXT),
+            "{loses}: {text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nobody_follows_elsewhere_costs_nothing_and_who_left_is_forgotten() {
+    let model = ScriptedModel::new().then(slow()).then(slow());
+    let two = Two::new(model);
+    let handle = two.begin().await;
+    heard(handle.events()).await;
+    assert_eq!(two.feed.sent(), 0);
+
+    let long = "x".repeat(4_000);
+    let model = Script::from(reply::text(&*long))
+        .split(1)
+        .paced(Duration::from_millis(50));
+    let two = Two::new(ScriptedModel::always(model));
+    let handle = two.begin().await;
+    let mut events = two.follow(handle.run_id(), 0).await;
+    while !matches!(events.next().await, Some(Event::Live(_))) {}
+    drop(events);
+    // Nobody says any more that it follows the run.
+    sleep(Duration::from_secs(40)).await;
+    let lapsed = two.feed.sent();
+    assert!(lapsed > 0);
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(two.feed.sent(), lapsed);
+    // Whoever stays hears on for as long as it likes.
+    let mut events = two.follow(handle.run_id(), 0).await;
+    let began = Instant::now();
+    let mut last = began;
+    while began.elapsed() < Duration::from_secs(60) {
+        if let Some(Event::Live(_)) = events.next().await {
+            assert!(last.elapsed() < Duration::from_secs(1));
+            last = Instant::now();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_not_be_stored_is_not_passed_on() {
+    let more = "channels.chat.data.text = false\n";
+    let two = Two::losing(ScriptedModel::always(slow()), 0, more, Vec::new());
+    let handle = two.begin().await;
+    let (here, there) = tokio::join!(async { heard(handle.events()).await }, async {
+        heard(two.follow(handle.run_id(), 0).await).await
+    });
+    assert_eq!(pieces(&here).0.concat(), TEXT);
+    assert_eq!(pieces(&there).0, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_of_tools_is_heard_elsewhere_while_they_work() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("build", "{}")]))
+        .then(reply::text("built"));
+    let act = Act::value("1")
+        .printing("compiling\n")
+        .after(Duration::from_secs(1));
+    let act = act.reporting("linking", None).printing("linking\n");
+    let build = ScriptedTool::always(spec("build").read_only(), act.after(Duration::from_secs(1)));
+    let two = Two::losing(model, 0, "", vec![build]);
+    let handle = two.begin().await;
+    let events = heard(two.follow(handle.run_id(), 0).await).await;
+    let mut kinds = events.iter().filter_map(|event| match event {
+        Event::Live(live) => match &live.body {
+            LiveBody::ToolOutput { text, .. } => Some(text.trim_end()),
+            // What the model says of it comes before.
+            LiveBody::ToolCallDelta { .. } => None,
+            body => Some(body.kind()),
+        },
+        Event::Record(record) => (record.body.kind() == "tool_result").then_some("result"),
+    });
+    let expected = [
+        "tool_start",
+        "compiling",
+        "tool_progress",
+        "linking",
+        "result",
+    ];
+    assert!(
+        expected
+            .iter()
+            .all(|expected| kinds.next() == Some(expected)),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_takes_nothing_holds_no_run_up_and_is_tried_again() {
+    let long = "x".repeat(400);
+    let script = Script::from(reply::text(&*long))
+        .split(1)
+        .paced(Duration::from_millis(50));
+    let two = Two::new(ScriptedModel::always(script));
+    let handle = two.begin().await;
+    let following = tokio::spawn(heard(two.follow(handle.run_id(), 0).await));
+    let began = Instant::now();
+    sleep(Duration::from_secs(3)).await;
+    let before = two.feed.sent();
+    assert!(before > 0);
+    two.feed.is_full.store(true, Ordering::Relaxed);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(two.feed.sent(), before);
+    two.feed.is_full.store(false, Ordering::Relaxed);
+    handle.result().await.unwrap();
+    // As long as its model takes, and no longer.
+    assert!(began.elapsed() < Duration::from_secs(21));
+    let events = following.await.unwrap();
+    assert_eq!(pieces(&events).0.concat(), long);
+    assert!(two.feed.sent() > before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_on_with_a_run_takes_back_what_was_heard_of_the_call_under_way() {
+    let two =
+        Two::new(ScriptedModel::new().then(Script::from(reply::text(TEXT)).split(3).hang_at(6)));
+    let handle = two.begin().await;
+    let mut events = two.follow(handle.run_id(), 0).await;
+    let mut text = String::new();
+    while text.len() < 18 {
+        match events.next().await.unwrap() {
+            Event::Live(live) => match live.body {
+                LiveBody::TextDelta { text: more } => text.push_str(&more),
+                other => panic!("{other:?}"),
+            },
+            Event::Record(_) => {}
+        }
+    }
+    assert!(TEXT.starts_with(&text));
+    assert_eq!(two.here.suspend(Duration::ZERO).await, [handle.run_id()]);
+    two.there
+        .runs()
+        .resume(handle.run_id(), Vec::new())
+        .await
+        .unwrap();
+    let rest = heard(events).await;
+    assert!(
+        rest.iter().any(
+            |event| matches!(event, Event::Live(live) if live.body == LiveBody::TextRetracted)
+        )
+    );
+}

@@ -1,0 +1,306 @@
+//! What tools ask in the middle of a call, answered by whoever follows the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    Field, FieldKind, JsonText, LiveBody, OpenQuestion, QuestionId, QuestionOutcome, RunId,
+    RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
+};
+use neuraxis_engine::{AnswerQuestionError, Event, Events, Orchestrator, OrchestratorBuilder};
+use neuraxis_ports::{Question, QuestionReply, Tool, ToolContext, ToolError, async_trait};
+use neuraxis_testkit::{AskingTool, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, policy, request};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn which() -> Question {
+    let size = FieldKind::Integer {
+        min: Some(1),
+        max: Some(9),
+    };
+    let mut size = Field::new("size", size);
+    size.required = true.into();
+    Question::new("shop", "Which size?").field(size)
+}
+
+fn buying() -> Arc<AskingTool> {
+    Arc::new(AskingTool::new(spec("buy").read_only(), which()))
+}
+
+fn model() -> ScriptedModel {
+    ScriptedModel::new()
+        .then(reply::calls([("buy", "{}")]))
+        .then(reply::text("Done."))
+}
+
+fn asking(tool: Arc<dyn Tool>) -> OrchestratorBuilder {
+    builder(model()).tool(tool).questions_open_for(MINUTE)
+}
+
+fn answer(text: &str) -> QuestionReply {
+    QuestionReply::Answered(JsonText::from_text(text))
+}
+
+/// Waits for the next question.
+async fn next(events: &mut Events) -> Arc<OpenQuestion> {
+    while let Some(event) = events.next().await {
+        if let Event::Live(live) = event
+            && let LiveBody::Question(question) = live.body
+        {
+            return question;
+        }
+    }
+    unreachable!("nothing was asked");
+}
+
+/// Waits for the end, and returns what became of the questions, each before its call's result was told.
+async fn settled(mut events: Events) -> Vec<QuestionOutcome> {
+    let mut outcomes = Vec::new();
+    let mut is_over = false;
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Live(live) => {
+                if let LiveBody::QuestionSettled { outcome, .. } = live.body {
+                    assert!(!is_over, "its call was over before");
+                    outcomes.push(outcome);
+                }
+            }
+            Event::Record(record) => is_over |= record.body.kind() == "tool_result",
+        }
+    }
+    outcomes
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_shown_to_who_follows_the_run_and_its_tool_hears_the_answer() {
+    for (reply, outcome) in [
+        (answer(r#"{"size":7}"#), QuestionOutcome::Answered),
+        (QuestionReply::Declined, QuestionOutcome::Declined),
+        (QuestionReply::Cancelled, QuestionOutcome::Cancelled),
+    ] {
+        let tool = buying();
+        let orchestrator = asking(tool.clone()).build().unwrap();
+        let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+        let (runs, run) = (orchestrator.runs(), handle.run_id());
+        let open = next(&mut events).await;
+        assert_eq!(open.question, which());
+        assert_eq!(open.tool_call_id.run(), Some(run));
+        assert_eq!(runs.questions(run).unwrap(), std::slice::from_ref(&open));
+        runs.answer_question(run, &open.question_id, reply.clone())
+            .unwrap();
+        assert_eq!(settled(events).await, [outcome]);
+        assert_eq!(tool.heard(), [reply]);
+        assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_one_that_does() {
+    let tool = buying();
+    let orchestrator = asking(tool.clone()).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let (runs, run) = (orchestrator.runs(), handle.run_id());
+    let open = next(&mut events).await;
+    let say = |text: &str| runs.answer_question(run, &open.question_id, answer(text));
+    for wrong in ["7", "{}", r#"{"size":10}"#, r#"{"size":7,"gift":true}"#] {
+        let refused = say(wrong);
+        assert!(
+            matches!(refused, Err(AnswerQuestionError::Invalid(_))),
+            "{wrong}: {refused:?}"
+        );
+        assert_eq!(runs.questions(run).unwrap().len(), 1, "{wrong}");
+    }
+    let other = QuestionId::from_text("other");
+    let not_open = |question: &QuestionId| {
+        let question = question.clone();
+        Err(AnswerQuestionError::NotOpen { run, question })
+    };
+    let refused = runs.answer_question(run, &other, QuestionReply::Declined);
+    assert_eq!(refused, not_open(&other));
+    say(r#"{"size":7}"#).unwrap();
+    // The first answer counts, also before the tool has heard it.
+    assert_eq!(say(r#"{"size":8}"#), not_open(&open.question_id));
+    assert!(runs.questions(run).unwrap().is_empty());
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    assert_eq!(tool.heard(), [answer(r#"{"size":7}"#)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither_the_tool_s_nor_the_run_s()
+ {
+    let tool = buying();
+    // The tool's own time is half of that, and the run's is less.
+    let own =
+        policy("modes.exploratory.tool_timeout = '30s'\nmodes.exploratory.deadline = '40s'\n");
+    let orchestrator = asking(tool.clone()).policy(own).build().unwrap();
+    let heard = hear(&orchestrator, request("Buy.")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    let events = heard.events.into_iter();
+    let outcomes = events.filter_map(|event| match event {
+        Event::Live(live) => match live.body {
+            LiveBody::QuestionSettled { outcome, .. } => Some(outcome),
+            _ => None,
+        },
+        Event::Record(_) => None,
+    });
+    assert_eq!(outcomes.collect::<Vec<_>>(), [QuestionOutcome::Expired]);
+}
+
+/// Asks in a way of its own.
+#[derive(Debug)]
+struct Asking(ToolSpec, How);
+
+#[derive(Debug)]
+enum How {
+    /// It does not wait for long.
+    Impatiently,
+    /// It asks so much at once.
+    Often(usize),
+    /// It asks something longer than anybody reads.
+    AtLength,
+}
+
+#[async_trait]
+impl Tool for Asking {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let question = which();
+        let said = match self.1 {
+            How::Impatiently => {
+                let asked = tokio::time::timeout(MINUTE / 2, ctx.person.ask(&question)).await;
+                format!("{asked:?}")
+            }
+            How::Often(count) => {
+                let asked = (0..count).map(|_| ctx.person.ask(&question));
+                let replies = futures_util::future::join_all(asked).await;
+                let is_declined = |reply: &&QuestionReply| **reply == QuestionReply::Declined;
+                replies.iter().filter(is_declined).count().to_string()
+            }
+            How::AtLength => {
+                let question = Question::new("shop", "x".repeat(64 * 1024));
+                format!("{:?}", ctx.person.ask(&question).await)
+            }
+        };
+        Ok(ToolOutput::new(JsonText::string(&said)))
+    }
+}
+
+fn asks(how: How) -> Orchestrator {
+    let tool = Asking(spec("buy").read_only().into(), how);
+    asking(Arc::new(tool)).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_its_tool_does_not_wait_for_is_withdrawn() {
+    let orchestrator = asks(How::Impatiently);
+    let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let (runs, run) = (orchestrator.runs(), handle.run_id());
+    let open = next(&mut events).await;
+    assert_eq!(settled(events).await, [QuestionOutcome::Withdrawn]);
+    let late = runs.answer_question(run, &open.question_id, QuestionReply::Declined);
+    assert_eq!(late, Err(AnswerQuestionError::NotHere(run)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_run_its_questions_end() {
+    let tool = buying();
+    let orchestrator = asking(tool.clone()).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let (runs, run) = (orchestrator.runs(), handle.run_id());
+    let open = next(&mut events).await;
+    handle.cancel("not needed any more").unwrap();
+    assert_eq!(
+        handle.result().await.unwrap().status,
+        RunStatus::Interrupted
+    );
+    assert_eq!(runs.questions(run), None);
+    let late = runs.answer_question(run, &open.question_id, QuestionReply::Declined);
+    assert_eq!(late, Err(AnswerQuestionError::NotHere(run)));
+    assert!(tool.heard().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_too_much_or_at_too_great_a_length_is_declined() {
+    for (how, asked, declined) in [
+        (How::Often(20), 20, "0"),
+        (How::Often(25), 20, "5"),
+        (How::AtLength, 0, "Declined"),
+    ] {
+        let orchestrator = asks(how);
+        let heard = hear(&orchestrator, request("Buy.")).await;
+        let questions = heard
+            .events
+            .iter()
+            .filter(|event| matches!(event, Event::Live(live) if live.body.kind() == "question"));
+        assert_eq!(questions.count(), asked);
+        assert_eq!(heard.results()[0].value, JsonText::string(declined));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_later_sees_what_is_open_too() {
+    let orchestrator = asking(buying()).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let (runs, run) = (orchestrator.runs(), handle.run_id());
+    let open = next(&mut events).await;
+    let last = handle.records().last().unwrap().seq;
+    for after in [Seq(0), last] {
+        let mut late = runs.attach(run, after).await.unwrap();
+        assert_eq!(next(&mut late).await, open);
+    }
+    runs.answer_question(run, &open.question_id, QuestionReply::Declined)
+        .unwrap();
+    assert_eq!(settled(events).await, [QuestionOutcome::Declined]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_person_is_asked_other_tools_have_the_place_of_the_call() {
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("buy", "{}"), ("look", "{}")]))
+        .then(reply::text("Done."));
+    let orchestrator = builder(model)
+        .tool(buying())
+        .tool(look.clone())
+        .max_parallel_tools(1)
+        .questions_open_for(MINUTE);
+    let orchestrator = orchestrator.build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let (runs, run) = (orchestrator.runs(), handle.run_id());
+    let open = next(&mut events).await;
+    for _ in 0..1_000 {
+        if look.count() == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(look.count(), 1, "it waits for the other call");
+    let answered = runs.answer_question(run, &open.question_id, answer(r#"{"size":7}"#));
+    answered.unwrap();
+    assert_eq!(settled(events).await, [QuestionOutcome::Answered]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_approver_of_a_request_is_asked_first_and_without_either_it_is_declined() {
+    let tool = buying();
+    let orchestrator = asking(tool.clone()).build().unwrap();
+    let reply = answer(r#"{"size":3}"#);
+    let approver = Arc::new(ScriptedApprover::new().answering(reply.clone()));
+    let heard = hear(&orchestrator, request("Buy.").approver(approver)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(tool.heard(), [reply]);
+
+    let tool = buying();
+    let orchestrator = builder(model()).tool(tool.clone()).build().unwrap();
+    let heard = hear(&orchestrator, request("Buy.")).await;
+    assert_eq!(tool.heard(), [QuestionReply::Declined]);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Permanent));
+    let unknown = RunId(neuraxis_core::uuid::Uuid::nil());
+    assert_eq!(orchestrator.runs().questions(unknown), None);
+}

@@ -1,0 +1,161 @@
+// What a tool asks the person in the middle of its call: a small form in its own words, and the answer, which goes to it.
+
+import { TokenField } from "./access.js";
+import { path, post } from "./api.js";
+import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
+import { clock } from "./format.js";
+
+/** What browsers know of the forms that a text may have to have. */
+const TYPES = { email: "email", uri: "url", date: "date" };
+
+/** What became of a question, for the line that stays of it. */
+export const SETTLED = {
+  answered: "Its question was answered",
+  declined: "Its question was declined",
+  cancelled: "Its question was left alone",
+  expired: "Nobody answered its question in time",
+  withdrawn: "It does not wait for an answer any more",
+};
+
+/** The questions of a run's tools. Who loses the connection hears of them again: each is shown once. */
+export class Questions {
+  constructor() {
+    /** By their ids; nothing is left of one that is settled. */
+    this.views = new Map();
+  }
+
+  /** Shows a question beneath its call and returns its card, or nothing if it was shown before. */
+  show(question, call, runId) {
+    if (this.views.has(question.question_id)) return undefined;
+    const view = new QuestionView(question, runId);
+    this.views.set(question.question_id, view);
+    call.setState("asks");
+    call.below.append(view.node);
+    announce(`${question.from} asks you something`);
+    return view.node;
+  }
+
+  /** Takes a question away; false if it was taken away before. */
+  settle(id) {
+    const view = this.views.get(id);
+    this.views.set(id, undefined);
+    view?.node.remove();
+    return Boolean(view);
+  }
+
+  /** Takes away what a call that is over asked, or all calls. */
+  settleAll(call) {
+    for (const [id, view] of this.views) if (!call || view?.question.tool_call_id === call) this.settle(id);
+  }
+}
+
+let count = 0;
+
+class QuestionView {
+  /** `question` is the event of the run that asks. */
+  constructor(question, runId) {
+    Object.assign(this, { question, runId });
+    this.id = `question-${(count += 1)}`;
+    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.token = new TokenField(this.id, () => this.accept.focus());
+    this.fields = question.fields.map((field, at) => new FieldView(field, `${this.id}-${at}`));
+    this.form = el("form", { class: "stack", id: `${this.id}-form`, on: { submit: (event) => { event.preventDefault(); this.send("accept"); } } }, this.fields.map((field) => field.node));
+    this.accept = el("button", { class: "button primary", type: "submit", form: this.form.id }, icon("check"), el("span", { text: "Answer" }));
+    this.decline = button({ name: "cross", text: "Decline", className: "danger", onClick: () => this.send("decline") });
+    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title`, "aria-describedby": `${this.id}-words` },
+      el("h3", { id: `${this.id}-title` }, icon("hand"), appendVisible(el("code"), question.from), " asks you"),
+      appendVisible(el("p", { class: "stranger", id: `${this.id}-words` }), question.message),
+      el("p", { class: "line-note warn", text: "These are its own words. What you answer goes to it: give it nothing secret." }),
+      this.form, this.token.node, this.problem,
+      el("div", { class: "row answers" }, this.accept, this.decline),
+      el("p", { class: "hint", text: `Open until ${clock(question.expires_at)}` }));
+  }
+
+  async send(action) {
+    const body = { action };
+    if (action === "accept") body.content = Object.fromEntries(this.fields.map((field) => [field.name, field.value]).filter(([, value]) => value !== undefined));
+    if (!this.token.take()) {
+      this.complain("Answering needs the token.", this.token.input);
+      return;
+    }
+    this.setBusy(true);
+    try {
+      await post(path`/runs/${this.runId}/questions/${this.question.question_id}`, body, { asks: false });
+      announce(action === "accept" ? "Answered" : "Declined");
+    } catch (problem) {
+      this.setBusy(false);
+      this.refused(problem);
+    }
+  }
+
+  refused(problem) {
+    if (problem.status === 401) {
+      this.complain(this.token.refused(problem), this.token.input);
+      return;
+    }
+    const at = this.fields.find((field) => problem.document.field === `content.${field.name}`);
+    this.complain(problem.message, at?.control);
+  }
+
+  complain(text, control) {
+    this.problem.hidden = false;
+    fill(this.problem, text);
+    control?.focus();
+  }
+
+  setBusy(is) {
+    for (const control of [this.accept, this.decline]) control.disabled = is;
+    this.node.setAttribute("aria-busy", String(is));
+  }
+}
+
+/** One field: what it is called, what is to be filled in, and what takes it. */
+class FieldView {
+  constructor(field, id) {
+    Object.assign(this, { field, id, name: field.name });
+    const title = appendVisible(el("span"), field.title ?? field.name);
+    if (!field.required) title.append(el("span", { class: "hint", text: " (optional)" }));
+    const about = field.description ? appendVisible(el("p", { class: "hint", id: `${id}-about` }), field.description) : null;
+    if (field.kind === "any_of") {
+      this.boxes = field.choices.map((choice) => el("input", { type: "checkbox", value: choice.value, checked: (field.default ?? []).includes?.(choice.value) }));
+      this.control = this.boxes[0];
+      this.node = el("fieldset", { class: "asked-field", "aria-describedby": about?.id }, el("legend", {}, title), about,
+        field.choices.map((choice, at) => el("label", { class: "row" }, this.boxes[at], appendVisible(el("span"), choice.title))));
+      return;
+    }
+    this.control = this.made();
+    this.control.id = id;
+    this.control.required = field.required;
+    if (about) this.control.setAttribute("aria-describedby", about.id);
+    this.node = el("div", { class: "asked-field" }, el("label", { for: id }, title), about, this.control);
+  }
+
+  made() {
+    const { field } = this;
+    if (field.kind === "one_of" || field.kind === "boolean") return this.choice();
+    const given = field.default === undefined ? "" : String(field.default);
+    if (field.kind === "text") return el("input", { class: "field", type: TYPES[field.format] ?? "text", value: given, placeholder: TYPES[field.format] ? undefined : field.format, autocomplete: "off" });
+    return el("input", { class: "field", type: "number", step: field.kind === "integer" ? "1" : "any", min: field.min, max: field.max, value: given });
+  }
+
+  /** One of several values. Nothing is chosen for a person who has not looked. */
+  choice() {
+    const { field } = this;
+    const choices = field.choices ?? [{ value: "true", title: "Yes" }, { value: "false", title: "No" }];
+    const given = field.default === undefined ? "" : String(field.default);
+    const options = choices.map(({ value, title }) => appendVisible(el("option", { value, selected: value === given }), title));
+    return el("select", { class: "field" }, el("option", { value: "", text: field.required ? "Choose" : "Nothing" }), options);
+  }
+
+  /** What is filled in, as the answer says it; nothing if it is left out. */
+  get value() {
+    if (this.boxes) {
+      const chosen = this.boxes.filter((box) => box.checked).map((box) => box.value);
+      return chosen.length || this.field.required ? chosen : undefined;
+    }
+    const text = this.control.value;
+    if (text === "") return undefined;
+    if (this.field.kind === "boolean") return text === "true";
+    return this.field.kind === "integer" || this.field.kind === "number" ? Number(text) : text;
+  }
+}

@@ -1,0 +1,193 @@
+//! `/api/v1/runs/{id}/questions`: what a run's tool asks in the middle of its call, and what the person answers.
+//!
+//! Such a question lives in the process that drives the run, and no longer than the call. Not for calls that wait for approval,
+//! which are kept: those are in `approvals.rs`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use neuraxis::Orchestrator;
+use neuraxis::core::{InvalidAnswer, JsonText, OpenQuestion, QuestionId, RunId};
+use neuraxis::engine::AnswerQuestionError;
+use neuraxis::ports::{QuestionReply, RunSummary};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::no_such_run;
+use super::runs::at_work;
+use crate::body;
+use crate::caller::Caller;
+use crate::limits::Limited;
+use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem};
+use crate::refusal::{internal, with_causes};
+use crate::said::{self, Said};
+
+/// What a client says to a question.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "AnswerOfPerson",
+    extend("anyOf" = [
+        { "required": ["action"], "properties": { "action": { "const": "accept" } } },
+        { "properties": { "content": { "type": "null" } } },
+    ])
+)]
+#[serde(deny_unknown_fields, expecting = "an object with the field action")]
+pub(crate) struct Answer {
+    /// Whether the question is answered.
+    action: Action,
+    /// The fields of the question that are filled in; none if left out. Only with `accept`.
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    content: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "AnswerAction")]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    /// The tool is told what `content` says.
+    Accept,
+    /// The tool is told that the person does not want to answer.
+    Decline,
+    /// The tool is told that the person left the question alone.
+    Cancel,
+}
+
+impl Said for Answer {
+    const FIELDS: &'static [&'static str] = &["action", "content"];
+}
+
+impl Answer {
+    fn reply(self) -> Result<QuestionReply, Problem> {
+        match (self.action, self.content) {
+            (Action::Accept, content) => {
+                let content = content.as_ref().map_or("{}", |content| content.get());
+                Ok(QuestionReply::Answered(JsonText::from_text(content)))
+            }
+            (_, Some(_)) => {
+                let detail = "content: only an answer has one, whose action is accept";
+                Err(Problem::new(&INVALID_FIELD, detail).with("field", "content"))
+            }
+            (Action::Decline, None) => Ok(QuestionReply::Declined),
+            (Action::Cancel, None) => Ok(QuestionReply::Cancelled),
+        }
+    }
+}
+
+/// What was answered: the tool goes on with it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AnsweredQuestion")]
+pub(crate) struct Answered {
+    /// The run.
+    run_id: RunId,
+    /// The question.
+    question_id: QuestionId,
+}
+
+/// `POST /api/v1/runs/{id}/questions/{question_id}`
+pub(crate) async fn answer(
+    State(limited): State<Limited>,
+    caller: Caller,
+    ids: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Answered>), Problem> {
+    caller.decides(&limited)?;
+    let orchestrator = limited.orchestrator();
+    let (run_id, question_id) = question_of(ids)?;
+    let said: Answer = said::parse(&body::json(&headers, body).await?)?;
+    let reply = said.reply()?;
+    let run = at_work(orchestrator, &caller, run_id).await?;
+    let answered = orchestrator
+        .runs()
+        .answer_question(run_id, &question_id, reply);
+    answered.map_err(|error| not_taken(&error, &run))?;
+    let answered = Answered {
+        run_id,
+        question_id,
+    };
+    Ok((StatusCode::ACCEPTED, Json(answered)))
+}
+
+/// Returns what a run's tools ask, as far as this process knows.
+pub(super) fn open(orchestrator: &Orchestrator, run: RunId) -> Vec<Arc<OpenQuestion>> {
+    orchestrator.runs().questions(run).unwrap_or_default()
+}
+
+/// Reads the ids of a run and of a question of it from the address.
+fn question_of(
+    ids: Result<Path<(String, String)>, PathRejection>,
+) -> Result<(RunId, QuestionId), Problem> {
+    let Ok(Path((run, question))) = ids else {
+        return Err(no_such_run());
+    };
+    let run = run.parse().map(RunId).map_err(|_| no_such_run())?;
+    Ok((run, QuestionId::from_text(question)))
+}
+
+fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
+    let not_open = || {
+        let detail = "no such question of this run is open: it never was, or it is settled";
+        Problem::new(&NO_SUCH_QUESTION, detail)
+    };
+    match error {
+        AnswerQuestionError::NotOpen { .. } => not_open(),
+        AnswerQuestionError::Invalid(fault) => unfit(fault),
+        // Where nobody drives it no tool waits for an answer.
+        AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
+        AnswerQuestionError::NotHere(_) => {
+            let detail = "another server drives this run, or the engine that this one had before it read its configuration \
+                          again: the questions of its tools are known and answered there alone";
+            Problem::new(&AT_WORK_ELSEWHERE, detail).with("run_id", run.run_id.to_string())
+        }
+        other => internal(&with_causes(other)),
+    }
+}
+
+fn unfit(fault: &InvalidAnswer) -> Problem {
+    let field = match fault.field() {
+        Some(field) => format!("content.{field}"),
+        None => "content".to_owned(),
+    };
+    Problem::new(&INVALID_FIELD, format!("content: {fault}")).with("field", field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(json: &str) -> Result<QuestionReply, Problem> {
+        said::parse::<Answer>(json.as_bytes()).and_then(Answer::reply)
+    }
+
+    #[test]
+    fn only_an_answer_has_content() {
+        let answered = |text: &str| QuestionReply::Answered(JsonText::from_text(text));
+        for (json, expected) in [
+            (
+                r#"{"action":"accept","content":{"a":1.0}}"#,
+                answered(r#"{"a":1.0}"#),
+            ),
+            (r#"{"action":"accept"}"#, answered("{}")),
+            (r#"{"action":"accept","content":null}"#, answered("{}")),
+            (r#"{"action":"decline"}"#, QuestionReply::Declined),
+            (r#"{"action":"cancel"}"#, QuestionReply::Cancelled),
+        ] {
+            assert_eq!(reply(json).unwrap(), expected, "{json}");
+        }
+        for (json, field) in [
+            (r#"{"action":"decline","content":{}}"#, "content"),
+            (r#"{"action":"cancel","content":{}}"#, "content"),
+            (r#"{"action":"approve"}"#, "action"),
+        ] {
+            let problem = format!("{:?}", reply(json).unwrap_err());
+            assert!(problem.contains("invalid-field"), "{json}: {problem}");
+            assert!(problem.contains(field), "{json}: {problem}");
+        }
+    }
+}

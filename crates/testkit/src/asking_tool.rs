@@ -1,0 +1,52 @@
+//! A tool that asks the person in the middle of its call.
+
+use std::sync::{Mutex, PoisonError};
+
+use neuraxis_core::{JsonText, ToolOutput, ToolSpec};
+use neuraxis_ports::{Question, QuestionReply, Tool, ToolContext, ToolError, async_trait};
+
+/// Asks one question a call, and returns the answer; fails where there is none. Remembers what it heard.
+#[derive(Debug)]
+pub struct AskingTool {
+    spec: ToolSpec,
+    question: Question,
+    heard: Mutex<Vec<QuestionReply>>,
+}
+
+impl AskingTool {
+    /// Makes a tool that asks this.
+    pub fn new(spec: impl Into<ToolSpec>, question: Question) -> Self {
+        Self {
+            spec: spec.into(),
+            question,
+            heard: Mutex::default(),
+        }
+    }
+
+    /// Returns what came back so far.
+    #[must_use]
+    pub fn heard(&self) -> Vec<QuestionReply> {
+        let heard = self.heard.lock();
+        heard.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Tool for AskingTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let reply = ctx.person.ask(&self.question).await;
+        let heard = self.heard.lock();
+        heard
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reply.clone());
+        match reply {
+            QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),
+            QuestionReply::Cancelled => Err(ToolError::permanent("nobody answered")),
+            _ => Err(ToolError::permanent("they do not want to say")),
+        }
+    }
+}

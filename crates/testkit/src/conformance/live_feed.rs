@@ -1,0 +1,207 @@
+//! The rules of the [`LiveFeed`] port.
+//!
+//! Not for what an engine makes of it (merged text, who wants which run, how long that lasts): that is the engine's.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a suite tells what is wrong by a panic"
+)]
+
+use std::time::Duration;
+
+use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient};
+
+use super::promptly;
+
+/// Mounts the rules of the [`LiveFeed`](neuraxis_ports::LiveFeed) port as tests. Takes two feeds that hear one another, as
+/// those of two processes do, as an array; where that needs something that is not everywhere, after
+/// `ignored because "needs …":`.
+#[macro_export]
+macro_rules! live_feed_suite {
+    (ignored because $why:literal: $feeds:expr) => {
+        $crate::live_feed_suite! { @ ($why) $feeds }
+    };
+    (@ $mark:tt $feeds:expr) => {
+        $crate::mount_rules! { @ ($crate::conformance::live_feed) $mark $feeds, [
+            messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent
+            messages_to_everyone_come_to_all_and_to_the_sender
+            each_inbox_of_a_process_hears_everything
+            a_message_may_be_as_long_as_is_said_and_no_longer
+            any_text_comes_as_it_was_sent
+            a_flood_blocks_nobody_and_what_it_costs_is_told
+        ] }
+    };
+    ($feeds:expr) => {
+        $crate::live_feed_suite! { @ () $feeds }
+    };
+}
+
+/// The pause before something is sent again that was not heard.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is sent to one process is heard by no other, and in order.
+pub async fn messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent(
+    feeds: [impl LiveFeed; 2],
+) {
+    let [one, other] = feeds;
+    let [mut heard_by_one, mut heard] = connected(&one, &other).await;
+    assert_ne!(one.address(), other.address());
+    for number in 0..40 {
+        send(
+            &one,
+            LiveRecipient::One(other.address()),
+            number.to_string(),
+        )
+        .await;
+    }
+    send(&one, LiveRecipient::One(one.address()), "mine".to_owned()).await;
+    for number in 0..40 {
+        assert_eq!(message(heard.as_mut()).await, number.to_string());
+    }
+    assert_eq!(message(heard_by_one.as_mut()).await, "mine");
+}
+
+/// What is sent to everyone is heard by all, whoever sent it.
+pub async fn messages_to_everyone_come_to_all_and_to_the_sender(feeds: [impl LiveFeed; 2]) {
+    let [one, other] = feeds;
+    let mut inboxes = connected(&one, &other).await;
+    for text in ["a", "b"] {
+        send(&one, LiveRecipient::Everyone, text.to_owned()).await;
+        for inbox in &mut inboxes {
+            assert_eq!(message(inbox.as_mut()).await, text);
+        }
+    }
+}
+
+/// Two who listen in one process do not take messages from each other.
+pub async fn each_inbox_of_a_process_hears_everything(feeds: [impl LiveFeed; 2]) {
+    let [one, other] = feeds;
+    let [_, mut first] = connected(&one, &other).await;
+    let mut second = other.join();
+    send(
+        &one,
+        LiveRecipient::One(other.address()),
+        "to both".to_owned(),
+    )
+    .await;
+    for inbox in [&mut first, &mut second] {
+        assert_eq!(message(inbox.as_mut()).await, "to both");
+    }
+}
+
+/// A message of the greatest length comes whole. A longer one is refused at once.
+pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl LiveFeed; 2]) {
+    let [one, other] = feeds;
+    let [_, mut heard] = connected(&one, &other).await;
+    let most = one.max_message();
+    assert!(most >= 1_024, "{most} bytes hold too little");
+    // Of several bytes each, since bytes count.
+    let longest = format!("{}{}", "x".repeat(most % 2), "é".repeat(most / 2));
+    send(&one, LiveRecipient::One(other.address()), longest.clone()).await;
+    assert!(message(heard.as_mut()).await == longest, "it is cut");
+    let length = most + 1;
+    let refused = one.send(LiveRecipient::One(other.address()), "x".repeat(length));
+    assert_eq!(refused, Err(LiveFeedError::TooLong { length, most }));
+}
+
+/// Quotes, line breaks and whatever else a text may hold, U+0000 aside, mean nothing to what carries it.
+pub async fn any_text_comes_as_it_was_sent(feeds: [impl LiveFeed; 2]) {
+    let [one, other] = feeds;
+    let [_, mut heard] = connected(&one, &other).await;
+    let text = "{\"it's\": \"1\\n\"}\r\n\t$1 ?1 -- '; \u{1} \u{202e}🙂\n";
+    send(&one, LiveRecipient::One(other.address()), text.to_owned()).await;
+    assert_eq!(message(heard.as_mut()).await, text);
+}
+
+/// Whoever sends more than can be carried, or than anybody reads, is refused, or the reader is told; sending never waits, and
+/// what is sent later is heard.
+pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFeed; 2]) {
+    const MANY: usize = 20_000;
+    let [one, other] = feeds;
+    let [_, mut heard] = connected(&one, &other).await;
+    let mut refused = 0;
+    for number in 0..MANY {
+        let sent = one.send(LiveRecipient::One(other.address()), format!("{number}"));
+        match sent {
+            Ok(()) => {}
+            Err(LiveFeedError::Full) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    send(
+        &one,
+        LiveRecipient::One(other.address()),
+        "the last".to_owned(),
+    )
+    .await;
+    let (mut missed, mut came) = (false, 0);
+    loop {
+        match promptly("nothing comes after a flood", heard.next()).await {
+            Some(LiveNews::Message(text)) if &*text == "the last" => break,
+            Some(LiveNews::Message(_)) => came += 1,
+            Some(LiveNews::Missed) => missed = true,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(
+        missed || came + refused == MANY,
+        "{came} came, {refused} were refused, and nobody was told of the rest"
+    );
+}
+
+/// Waits until both hear each other, and returns an inbox of each in which nothing is left.
+async fn connected(one: &impl LiveFeed, other: &impl LiveFeed) -> [Box<dyn LiveInbox>; 2] {
+    let mut inboxes = [one.join(), other.join()];
+    // Whoever is connected hears itself.
+    ready(one, &mut inboxes).await;
+    ready(other, &mut inboxes).await;
+    inboxes
+}
+
+/// Sends to everyone until all heard it, and then something once more that is the last.
+async fn ready(feed: &impl LiveFeed, inboxes: &mut [Box<dyn LiveInbox>; 2]) {
+    for inbox in inboxes.iter_mut() {
+        let connecting = async {
+            for attempt in 0.. {
+                // What carries it may not be there yet.
+                let _ = feed.send(LiveRecipient::Everyone, format!("ready? {attempt}"));
+                if let Ok(Some(LiveNews::Message(_))) =
+                    tokio::time::timeout(PAUSE, inbox.next()).await
+                {
+                    return;
+                }
+            }
+        };
+        promptly("the feeds do not hear each other", connecting).await;
+    }
+    let last = format!("ready {}", feed.address());
+    send(feed, LiveRecipient::Everyone, last.clone()).await;
+    for inbox in inboxes {
+        while message(inbox.as_mut()).await != last {}
+    }
+}
+
+/// Sends a message, as often as it takes.
+async fn send(feed: &impl LiveFeed, to: LiveRecipient<'_>, message: String) {
+    let sending = async {
+        while let Err(error) = feed.send(to, message.clone()) {
+            assert_eq!(error, LiveFeedError::Full);
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    promptly("the feed stays full", sending).await;
+}
+
+/// Returns the next message.
+async fn message(inbox: &mut dyn LiveInbox) -> String {
+    let heard = async {
+        loop {
+            let news = inbox.next().await.expect("the feed is there");
+            // Nothing was sent while the feeds connected that anybody waits for.
+            if let LiveNews::Message(text) = news {
+                return text.to_string();
+            }
+        }
+    };
+    promptly("a message does not come", heard).await
+}
