@@ -45,6 +45,8 @@ pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
             r"\d{1,2} (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}",
             "‹date›",
         ),
+        // How much of it there is room for is up to the day of the week.
+        (r"(?m)· It is ‹day›, [^·\n]*?( ·|$)", "· It is ‹now›$1"),
         (r"~?[\d,]+\+? tokens", "‹n› tokens"),
         (r"~?[\d,]+\+? \+ ‹n› tokens", "‹n› tokens"),
     ];

@@ -34,6 +34,9 @@ use crate::said::{self, Said};
 /// How long it may take to read what a run came to.
 const READING: Duration = Duration::from_secs(5);
 
+/// How long whoever drove a run may take to put it aside: its clients know that it waits as soon as that is recorded.
+const PUTTING_ASIDE: Duration = Duration::from_millis(600);
+
 /// Why a run was ended whose client gave no reason.
 const CANCELLED: &str = "a client cancelled it";
 
@@ -144,14 +147,16 @@ pub(crate) async fn stands(
     orchestrator: &Orchestrator,
     run: &RunSummary,
 ) -> Result<Option<OrchestratorResult>, Problem> {
-    let waits = run.status == RunStatus::Waiting && run.leased_until.is_none() && !run.has_mail;
-    if run.ended_at.is_none() && !waits {
-        return Ok(None);
-    }
+    let waits = run.status == RunStatus::Waiting && !run.has_mail;
+    let patience = match (run.ended_at, run.leased_until) {
+        (None, _) if !waits => return Ok(None),
+        (None, Some(_)) => PUTTING_ASIDE,
+        _ => READING,
+    };
     let runs = orchestrator.runs();
-    match timeout(READING, runs.result(run.run_id)).await {
+    match timeout(patience, runs.result(run.run_id)).await {
         Ok(result) => Ok(Some(result?)),
-        // Somebody answered meanwhile, and it is at work again.
+        // Somebody answered meanwhile, and it is at work again; or it is held by a terminal whose person decides.
         Err(_) => Ok(None),
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use neuraxis::Mode;
 use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
 use neuraxis::ports::{
-    Approver, ApproverReply, Tool, ToolContext, ToolError, TurnContext, async_trait,
+    Approver, ApproverReply, BeforeCall, HookedCall, Tool, ToolContext, ToolError, ToolHook,
+    TurnContext, async_trait,
 };
 use neuraxis_app::{App, Config, Environment, Sources, Worker};
 use neuraxis_server::{DecisionToken, Limits, Server};
@@ -27,6 +28,12 @@ pub(crate) const TOKEN: &str = "decides";
 
 /// Tells it that it is a worker, and no server.
 pub(crate) const WORKER: &str = "TEST_NEURAXIS_SURVIVAL_WORKER";
+
+/// Tells it to look at each call before it is made.
+pub(crate) const LOOKS: &str = "TEST_NEURAXIS_SURVIVAL_LOOKS";
+
+/// The file that holds it up while it looks, as [`World::hold_tool`](crate::world::World::hold_tool) makes it.
+pub(crate) const LOOKING: &str = "looking";
 
 /// Serves until it is killed.
 pub(crate) fn serve(folder: &Path) {
@@ -47,8 +54,13 @@ pub(crate) fn serve(folder: &Path) {
             true => app,
             false => app.driven_as_configured(),
         };
+        let looks = std::env::var_os(LOOKS).map(|_| Looks(folder.to_owned()));
         let app = app.extend(|builder| {
             let builder = builder.tools(tools).approver(Arc::new(Later));
+            let builder = match looks {
+                Some(looks) => builder.tool_hook(Arc::new(looks)),
+                None => builder,
+            };
             match small {
                 Some(store) => builder.store(Arc::new(store)),
                 None => builder,
@@ -134,6 +146,24 @@ impl Tool for Counting {
         }
         self.write("done", &ctx);
         Ok(ToolOutput::new(arguments))
+    }
+}
+
+/// Writes a line of its own for each call that it looks at, and waits as long as a file is there.
+#[derive(Debug)]
+struct Looks(PathBuf);
+
+#[async_trait]
+impl ToolHook for Looks {
+    async fn before(&self, call: &HookedCall) -> BeforeCall {
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).open(self.0.join("looks"));
+        let line = format!("{}\n", call.tool.name);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+        while self.0.join(format!("hold-{LOOKING}")).exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        BeforeCall::Continue
     }
 }
 

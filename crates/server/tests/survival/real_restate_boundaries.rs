@@ -1,14 +1,15 @@
-//! Boundaries of a run beside its calls: a worker is killed once a person has decided, once the run was cancelled, and while it
-//! takes the run up; and Restate itself stalls.
+//! Boundaries of a run beside its calls: a worker is killed while code looks at a call, once a person has decided, once a client
+//! has brought a result, once the run was cancelled, and while it takes the run up; and Restate itself stalls.
 
 use std::time::Duration;
 
-use neuraxis::core::RunStatus;
+use neuraxis::core::{RecordBody, RunStatus};
 use neuraxis::ports::SessionIndex as _;
 
 use crate::approvals::{approval, asks_first};
+use crate::child::{LOOKING, LOOKS};
 use crate::fleet::Fleet;
-use crate::model::Hold;
+use crate::model::{Hold, Said};
 use crate::points::{A_MOMENT, two_turns};
 use crate::world::{Program, until};
 
@@ -58,6 +59,97 @@ async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
     }
     world.check_end(run, &client.told().await).await;
     assert!(world.effects("begun", "pay_asked").len() <= 1);
+}
+
+/// A worker is killed while its hook looks at the first calls, or once it has and nothing can be committed.
+async fn dies_with_a_look(is_done: bool) {
+    let fleet = Fleet::new(Program::WithTools, two_turns).await;
+    let world = &fleet.world;
+    let looks = [(LOOKS, "1")];
+    let (worker, server) = (world.start_worker_with(&looks).await, world.start().await);
+    world.hold_tool(LOOKING);
+    let client = server.ask();
+    let looked = async || world.looks("pay") > 0 || world.looks("look") > 0;
+    until("a call is looked at", looked).await;
+    if is_done {
+        let locked = world.lock().await;
+        world.let_tools_go();
+        let all = async || world.looks("pay") > 0;
+        until("all calls are looked at", all).await;
+        tokio::time::sleep(A_MOMENT).await;
+        assert_eq!(world.effects("begun", "pay"), [], "before its commit");
+        worker.kill().await;
+        locked.open().await;
+    } else {
+        worker.kill().await;
+        world.let_tools_go();
+    }
+    let next = world.start_worker_with(&looks).await;
+    let run = fleet.run().await;
+    fleet.ends(run, client, [server, next]).await;
+    let count = |name| world.effects("begun", name).len();
+    assert_eq!([count("look"), count("note"), count("pay")], [2, 1, 2]);
+    assert!(world.looks("pay") >= 2, "each call was looked at");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_call_is_made_once_though_the_worker_is_killed_that_looks_at_it() {
+    for is_done in [false, true] {
+        dies_with_a_look(is_done).await;
+    }
+}
+
+fn asks_the_client(results: usize) -> Said {
+    match results {
+        0 => Said::Calls(&[("look", "{\"n\":1}"), ("weather", "{}")]),
+        2 => Said::Text("All is done."),
+        other => panic!("a conversation with {other} results"),
+    }
+}
+
+/// A client brings a result while no worker lives, or to a worker that is killed at once.
+async fn brings_a_result(while_none_lives: bool) {
+    let fleet = Fleet::new(Program::WithTools, asks_the_client).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = server.ask_with_tool("weather");
+    client.hears("waiting").await;
+    let run = fleet.run().await;
+    let pending = server.pending(run).await;
+    let call = pending[0]["tool_call_id"].as_str().unwrap();
+    if while_none_lives {
+        worker.kill().await;
+        assert_eq!(server.bring(run, call, "mild").await, 202);
+        // It arrived, but the client did not hear so.
+        let again = server.bring(run, call, "mild").await;
+        assert!([202, 409].contains(&again), "{again}");
+    } else {
+        let status = server.bring(run, call, "mild").await;
+        worker.kill().await;
+        assert_eq!(status, 202);
+    }
+    let next = world.start_worker().await;
+    world.ended(run).await;
+    for process in [server, next] {
+        process.kill().await;
+    }
+    world.check(run, &client.told().await).await;
+    let records = world.records(run).await;
+    let results = records.iter().filter(|record| match &record.body {
+        RecordBody::ToolResult(result) => format!("{result:?}").contains("mild"),
+        _ => false,
+    });
+    assert_eq!(results.count(), 1);
+    assert_eq!(world.effects("begun", "look").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_result_that_a_client_brings_counts_once_whatever_becomes_of_workers() {
+    for while_none_lives in [false, true] {
+        brings_a_result(while_none_lives).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -36,6 +36,34 @@ impl Server {
         self.listen(self.request(session, "go"))
     }
 
+    /// As [`ask`](Self::ask), with a tool of the client's own that the model may call.
+    pub(crate) fn ask_with_tool(&self, name: &str) -> Client {
+        let tool = json!({"name": name, "description": "It is the client's.", "parameters": {"type": "object"}});
+        let body = json!({
+            "message": "go", "mode": "exploratory", "channel": self.channel, "tools": [tool]
+        });
+        self.listen(self.request("s", "go").body(body.to_string()))
+    }
+
+    /// Returns what a run waits for that its clients were told to wait.
+    pub(crate) async fn pending(&self, run: RunId) -> Vec<serde_json::Value> {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let shown = http.get(format!("{}/api/v1/runs/{run}", self.url));
+        let shown: serde_json::Value = shown.send().await.unwrap().json().await.unwrap();
+        let pending = shown["result"]["pending"].as_array();
+        pending.unwrap_or_else(|| panic!("{shown}")).clone()
+    }
+
+    /// Brings the result of the client's tool that a run waits for.
+    pub(crate) async fn bring(&self, run: RunId, call: &str, result: &str) -> u16 {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let brought = http
+            .post(format!("{}/api/v1/runs/{run}/tools/{call}", self.url))
+            .header("content-type", "application/json")
+            .body(json!({"result": result}).to_string());
+        brought.send().await.unwrap().status().as_u16()
+    }
+
     /// Asks for the end of a run.
     pub(crate) async fn cancel(&self, run: RunId) {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -168,9 +168,7 @@ impl Server {
     ) -> reqwest::StatusCode {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let call = &asked.tool_call_id;
-        let shown = http.get(format!("{}/api/v1/runs/{run}", self.url));
-        let shown: serde_json::Value = shown.send().await.unwrap().json().await.unwrap();
-        let pending = shown["result"]["pending"].as_array().unwrap();
+        let pending = self.pending(run).await;
         let is_it = |waiting: &&serde_json::Value| waiting["tool_call_id"] == call.as_str();
         let question = &pending.iter().find(is_it).unwrap()["question"];
         let decision = json!({"decision": "approve", "question": question});

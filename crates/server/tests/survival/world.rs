@@ -272,7 +272,7 @@ impl World {
     }
 
     pub(crate) fn let_tools_go(&self) {
-        for name in ["look", "note", "pay", "pay_asked"] {
+        for name in ["look", "note", "pay", "pay_asked", child::LOOKING] {
             // Most are not held.
             let _ = fs::remove_file(self.folder().join(format!("hold-{name}")));
         }
@@ -288,6 +288,12 @@ impl World {
             is_it.then(|| words.next().unwrap().parse().unwrap())
         });
         effects.collect()
+    }
+
+    /// Returns how often calls of a tool were looked at.
+    pub(crate) fn looks(&self, name: &str) -> usize {
+        let text = fs::read_to_string(self.folder().join("looks")).unwrap_or_default();
+        text.lines().filter(|line| *line == name).count()
     }
 
     /// Returns the run of the session, if there is one with records.
