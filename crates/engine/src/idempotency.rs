@@ -7,11 +7,11 @@ mod sameness;
 
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq};
-use neuraxis_ports::{RunFilter, RunStart, RunSummary, StoreError};
+use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-use crate::runs::{Claim, Reached, ResumeError, Runs};
+use crate::runs::{Reached, ResumeError, Runs};
 
 pub use sameness::{Differences, RequestPart};
 use sameness::{check, keyed};
@@ -52,6 +52,7 @@ impl Runs {
         key: IdempotencyKey,
     ) -> Result<RunHandle, RequestError> {
         self.check_owner(&request).await?;
+        self.check_unaltered(&request.session_id).await?;
         loop {
             // From now on nothing is missed.
             let moved = self.parts.active.moved();
@@ -89,18 +90,14 @@ impl Runs {
         key: &IdempotencyKey,
     ) -> Result<KeyedRun, RequestError> {
         let mut request = request.clone();
-        let decision = self.govern(&mut request).await?;
+        let governed = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, decision).await?;
-        // An id just made is nobody else's.
-        let claim = Claim::take(&self.parts, run_id).ok_or(RequestError::ShuttingDown)?;
-        let start = RunStart::new(request.session_id.clone(), run_id);
-        let slot = match claim
-            .lease_for(start.for_request(keyed(&request, key)))
-            .await
-        {
+        let spec = self.asked_spec(run_id, &request, governed.decision).await?;
+        let new_session = governed.new_session;
+        let keyed = Some(keyed(&request, key));
+        let slot = match self.reserve(run_id, &mut request, new_session, keyed).await {
             // Somebody was quicker since it was looked for.
-            Err(StoreError::KeyTaken { .. }) => return Ok(KeyedRun::Changed),
+            Err(RequestError::Store(StoreError::KeyTaken { .. })) => return Ok(KeyedRun::Changed),
             leased => leased?,
         };
         let begun = self.launch_in(slot, spec, request).await?;

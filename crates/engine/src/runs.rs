@@ -56,7 +56,7 @@ pub use recheck::{OpenCall, Taker};
 pub use recover::Recovered;
 pub(crate) use restored::{client_call, recorded_trace};
 pub use resume::{Answer, ResumeError};
-pub(crate) use slot::{ActiveRuns, Claim, Reached, RunSlot};
+pub(crate) use slot::{ActiveRuns, Reached, RunSlot};
 pub use steps_taken::{RunProgress, SteppedRun};
 pub(crate) use verified::VerifiedSessions;
 

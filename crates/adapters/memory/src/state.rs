@@ -163,6 +163,12 @@ impl State {
 
     pub(crate) fn begin(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
         let (session, run) = (&start.session, start.run);
+        // Of a call that is repeated the session is there, and so is the run.
+        if let Some(new) = &start.new_session
+            && !self.runs.contains_key(&run)
+        {
+            self.create_session(new)?;
+        }
         self.check_key(start)?;
         let Some(conversation) = self.sessions.get_mut(session) else {
             return Err(StoreError::NoSuchSession(session.clone()));

@@ -237,11 +237,11 @@ impl Dialect {
         }
     }
 
-    /// Returns the number of a new lease.
-    pub(crate) const fn next_lease(self) -> &'static str {
+    /// Returns the numbers of `$1` new leases: each, or the last of them where they follow each other.
+    pub(crate) const fn next_leases(self) -> &'static str {
         match self {
-            Self::Sqlite => "UPDATE leases SET last = last + 1 RETURNING last",
-            Self::Postgres => "SELECT nextval('leases')",
+            Self::Sqlite => "UPDATE leases SET last = last + $1 RETURNING last",
+            Self::Postgres => "SELECT nextval('leases') FROM generate_series(1, $1)",
         }
     }
 }

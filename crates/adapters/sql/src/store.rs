@@ -185,6 +185,9 @@ impl SqlStore {
 #[async_trait]
 impl RunLog for SqlStore {
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        if let Some(session) = &start.new_session {
+            session.check()?;
+        }
         match self
             .act("begin", Act::Begin(Box::new(start.clone())))
             .await?

@@ -4,6 +4,7 @@
 //! transaction. Not for reading, which goes past it.
 
 mod act;
+mod beginnings;
 mod commit;
 mod inbox;
 mod leases;
@@ -12,7 +13,7 @@ mod run_state;
 mod sessions;
 mod upsert;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -250,20 +251,46 @@ impl Task {
         }
     }
 
-    /// Applies jobs in order; steps of different runs that stand next to each other go together.
+    /// Applies jobs that wait at the same time, so that any order of them will do but that of each run's steps: those that go
+    /// into one statement go together.
     async fn apply(&mut self, link: &mut Link, works: &[Work]) -> Result<Outcomes, Error> {
-        let mut outcomes = Vec::with_capacity(works.len());
-        let mut rest = works;
-        while let Some((first, others)) = rest.split_first() {
-            if let Work::Act(act) = first {
-                outcomes.push(outcome(self.act(link, act).await)?);
-                rest = others;
-                continue;
+        let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
+        let (mut steps, mut beginnings, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, work) in works.iter().enumerate() {
+            match work {
+                Work::Commit(step) => steps.push((place, step.as_ref())),
+                Work::Act(Act::Begin(start)) if start.new_session.is_some() => {
+                    beginnings.push((place, start.as_ref()));
+                }
+                Work::Act(act) => others.push((place, act)),
             }
-            let (together, others) = rest.split_at(steps_together(rest));
-            let steps: Vec<_> = together.iter().filter_map(Work::step).collect();
-            outcomes.extend(self.commit(link, &steps).await?);
-            rest = others;
+        }
+        let mut tell = |place: usize, outcome| {
+            if let Some(told) = outcomes.get_mut(place) {
+                *told = outcome;
+            }
+        };
+        while !steps.is_empty() {
+            let mut runs = HashSet::new();
+            let (together, later): (Vec<_>, Vec<_>) = steps
+                .into_iter()
+                .partition(|(_, step)| runs.insert(step.lease.run));
+            let (places, together): (Vec<_>, Vec<_>) = together.into_iter().unzip();
+            let done = self.commit(link, &together).await?;
+            places
+                .into_iter()
+                .zip(done)
+                .for_each(|(at, it)| tell(at, it));
+            steps = later;
+        }
+        let (places, starts): (Vec<_>, Vec<_>) = beginnings.into_iter().unzip();
+        let begun = self.begin_in_new_sessions(link, &starts).await?;
+        places
+            .into_iter()
+            .zip(begun)
+            .for_each(|(at, it)| tell(at, it));
+        for (place, act) in others {
+            tell(place, outcome(self.act(link, act).await)?);
         }
         Ok(outcomes)
     }
@@ -276,15 +303,6 @@ fn outcome(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Er
         Err(Failure::Refused(error)) => Ok(Err(error)),
         Err(Failure::Database(error)) => Err(error),
     }
-}
-
-/// Returns how many steps at the front are of different runs.
-fn steps_together(works: &[Work]) -> usize {
-    let mut runs = std::collections::HashSet::new();
-    let together = works
-        .iter()
-        .take_while(|work| work.step().is_some_and(|step| runs.insert(step.lease.run)));
-    together.count()
 }
 
 /// Tells whether a server gave up a transaction because of another one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Request, RequestError as Refusal, Spent, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentName, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionMetrics,
+    AgentName, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionId, SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
@@ -27,6 +27,14 @@ struct RequestFacts<'a> {
     day: Spent,
 }
 
+/// A request that may begin a run.
+#[derive(Debug)]
+pub(crate) struct Governed {
+    pub(crate) decision: Arc<Decision>,
+    /// The session to be made with the run, where there is none.
+    pub(crate) new_session: Option<Session>,
+}
+
 impl Runs {
     /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
     ///
@@ -37,12 +45,8 @@ impl Runs {
         self.decide_with(request, RequestFacts::default())
     }
 
-    /// Decides about a request, and makes its session if there is none. From then on the request is that of the session's
-    /// owner.
-    pub(crate) async fn govern(
-        &self,
-        request: &mut UserRequest,
-    ) -> Result<Arc<Decision>, RequestError> {
+    /// Decides about a request. From then on it is that of the session's owner.
+    pub(crate) async fn govern(&self, request: &mut UserRequest) -> Result<Governed, RequestError> {
         let session = match self.parts.store.session(&request.session_id).await {
             Ok(session) => Some(session),
             Err(StoreError::NoSuchSession(_)) => None,
@@ -50,15 +54,31 @@ impl Runs {
         };
         if let Some(session) = &session {
             owner::enter(request, session)?;
+            self.check_unaltered(&session.id).await?;
         }
         let decision = self.decision(request, session.as_ref()).await?;
-        let session = match session {
-            Some(session) => session,
-            None => self.create_session(request).await?,
+        let new_session = match session {
+            Some(session) => {
+                owner::go_in(request, session.owner);
+                None
+            }
+            None => Some(self.new_session_for(request)),
         };
-        let context = std::mem::take(&mut request.context);
-        request.context = context.owned_by(session.owner);
-        Ok(decision)
+        Ok(Governed {
+            decision,
+            new_session,
+        })
+    }
+
+    /// Refuses a session that is not what was kept.
+    pub(crate) async fn check_unaltered(&self, session: &SessionId) -> Result<(), RequestError> {
+        match self.alteration(session).await? {
+            Some(why) => Err(RequestError::Altered {
+                session: session.clone(),
+                why,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Decides about a request; about those that get the same decision whatever they say, once.
@@ -175,19 +195,11 @@ impl Runs {
         request.plan.as_ref().or(self.parts.plan.as_ref())
     }
 
-    async fn create_session(&self, request: &UserRequest) -> Result<Session, RequestError> {
+    fn new_session_for(&self, request: &UserRequest) -> Session {
         let now = self.parts.engine.clock.now();
         let mut session = Session::new(request.session_id.clone(), now);
         session.owner = request.context.owner().map(str::to_owned);
-        match self.parts.store.create_session(&session).await {
-            // Somebody else was quicker.
-            Err(StoreError::SessionExists(id)) => {
-                let theirs = self.parts.store.session(&id).await?;
-                owner::enter(request, &theirs)?;
-                Ok(theirs)
-            }
-            made => Ok(made.map(|()| session)?),
-        }
+        session
     }
 
     /// Describes the run of a request.

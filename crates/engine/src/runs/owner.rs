@@ -105,6 +105,12 @@ pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), Requ
     Err(RequestError::OtherOwner { session })
 }
 
+/// Lets a request be that of a session's owner from now on.
+pub(super) fn go_in(request: &mut UserRequest, owner: Option<String>) {
+    let context = std::mem::take(&mut request.context);
+    request.context = context.owned_by(owner);
+}
+
 fn may_enter(context: &RequestContext, session: &Session) -> bool {
     let asks = context.owner();
     asks.is_none() || asks == session.owner.as_deref()

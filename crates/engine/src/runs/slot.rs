@@ -172,6 +172,7 @@ impl Claim {
         Ok(RunSlot {
             lease: HeldLease::new(lease, asked),
             is_recorded: AtomicBool::new(false),
+            is_in_new_session: start.new_session.is_some(),
             claim: self,
         })
     }
@@ -191,6 +192,7 @@ pub(crate) struct RunSlot {
     lease: HeldLease,
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
+    is_in_new_session: bool,
     claim: Claim,
 }
 
@@ -208,6 +210,11 @@ impl RunSlot {
     /// Returns the session of the run.
     pub(crate) const fn session(&self) -> &SessionId {
         &self.lease.lease.session
+    }
+
+    /// Tells whether the session was made with the run: then nothing came before it.
+    pub(crate) const fn is_in_new_session(&self) -> bool {
+        self.is_in_new_session
     }
 
     /// Returns the service that the run belongs to.

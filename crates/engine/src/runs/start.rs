@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::log::standing_plan;
+use neuraxis_core::log::{Carried, standing_plan};
 use neuraxis_core::{
     Message, RunId, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
 };
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{KeyedRequest, RunStart, Session, StoreError};
 
-use super::Runs;
 use super::slot::{Claim, RunSlot};
+use super::{Runs, owner};
 use crate::brought::Brought;
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::request::{RequestError, UserRequest};
@@ -42,30 +42,56 @@ impl Runs {
         }
         request.check_brought()?;
         request.check_attachments()?;
-        if let Some(why) = self.alteration(&request.session_id).await? {
-            let session = request.session_id;
-            return Err(RequestError::Altered { session, why });
-        }
         if let Some(key) = request.idempotency_key.clone() {
             // Boxed, because most requests have no key.
             return Box::pin(self.begin_once(request, key)).await;
         }
-        let decision = self.govern(&mut request).await?;
+        let governed = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, decision).await?;
-        self.launch(spec, request).await
+        let spec = self.asked_spec(run_id, &request, governed.decision).await?;
+        let new_session = governed.new_session;
+        let slot = self
+            .reserve(run_id, &mut request, new_session, None)
+            .await?;
+        Ok(self.launch_in(slot, spec, request).await?)
     }
 
-    /// Leases a new run, and starts it.
+    /// Leases a new run in a session that is there, and starts it.
     pub(crate) async fn launch(
         &self,
         spec: RunSpec,
-        request: UserRequest,
+        mut request: UserRequest,
     ) -> Result<RunHandle, RequestError> {
-        // An id just made is nobody else's.
-        let claim = Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)?;
-        let slot = claim.lease(&request.session_id).await?;
+        let slot = self.reserve(spec.run_id, &mut request, None, None).await?;
         Ok(self.launch_in(slot, spec, request).await?)
+    }
+
+    /// Leases a new run, and makes its session with it where there is none.
+    pub(crate) async fn reserve(
+        &self,
+        run: RunId,
+        request: &mut UserRequest,
+        new_session: Option<Session>,
+        keyed: Option<KeyedRequest>,
+    ) -> Result<RunSlot, RequestError> {
+        let lease = async |mut start: RunStart| {
+            start.request.clone_from(&keyed);
+            // An id just made is nobody else's.
+            let claim = Claim::take(&self.parts, run).ok_or(RequestError::ShuttingDown)?;
+            Ok::<_, RequestError>(claim.lease_for(start).await)
+        };
+        if let Some(session) = new_session {
+            match lease(RunStart::in_new_session(session, run)).await? {
+                // Somebody else was quicker.
+                Err(StoreError::SessionExists(id)) => {
+                    let theirs = self.parts.store.session(&id).await?;
+                    owner::enter(request, &theirs)?;
+                    owner::go_in(request, theirs.owner);
+                }
+                leased => return Ok(leased?),
+            }
+        }
+        Ok(lease(RunStart::new(request.session_id.clone(), run)).await??)
     }
 
     /// Starts a new run in the slot that is leased for it.
@@ -78,9 +104,14 @@ impl Runs {
         let session = &request.session_id;
         let brought = request.brought.as_deref().map(Brought::taint);
         let found = async {
-            let history = self.parts.store.history(session).await?;
-            let has_history = !history.is_empty();
-            self.carry(session, &mut spec, has_history, brought).await?;
+            let (history, carried) = match slot.is_in_new_session() {
+                true => Default::default(),
+                false => {
+                    let store = &self.parts.store;
+                    (store.history(session).await?, store.carried(session).await?)
+                }
+            };
+            carry(carried, &mut spec, !history.is_empty(), brought);
             self.carry_tools(session, &mut spec, &history).await?;
             Ok(history)
         };
@@ -148,7 +179,7 @@ impl Runs {
     }
 
     /// Lets a run whose agent searches its tools go on with those that the session's last run ended with, and with those that
-    /// the session called. To be called as [`carry`](Self::carry) is. The log of that run is read, in such sessions
+    /// the session called. To be called as [`carry`] is. The log of that run is read, in such sessions
     /// alone. A run that branches off has its tools already.
     async fn carry_tools(
         &self,
@@ -174,41 +205,33 @@ impl Runs {
         go_on_with(&mut spec.root, &earlier, history);
         Ok(())
     }
+}
 
-    /// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. To be called once
-    /// the session is leased: until then another run may bring more.
-    async fn carry(
-        &self,
-        session: &SessionId,
-        spec: &mut RunSpec,
-        has_history: bool,
-        brought: Option<Taint>,
-    ) -> Result<(), StoreError> {
-        let carried = self.parts.store.carried(session).await?;
-        let mut taint = carried.taint;
-        if let Some(brought) = brought {
-            taint.merge(&brought);
-        }
-        // A history that began with it would have no place for the agent's own instructions.
-        let plan = carried.plan.filter(|_| has_history);
-        if let Some(note) = plan.as_ref().and_then(standing_plan)
-            && !spec.messages.is_empty()
-        {
-            // Results of calls that were handed over stay next to them.
-            let is_result = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
-            let results = spec.messages.iter().take_while(|it| is_result(it));
-            let place = results.count();
-            spec.messages.insert(place, Arc::new(Message::system(note)));
-        }
-        if spec.root.cites() {
-            spec.sources.extend(carried.sources);
-        }
-        // Many runs share one decision; what this one's conversation holds is its own.
-        if let Some(decision) = &mut spec.decision
-            && !taint.is_clean()
-        {
-            note_taint(Arc::make_mut(decision), &taint);
-        }
-        Ok(())
+/// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. What the session carries
+/// has to be read once it is leased: until then another run may bring more.
+fn carry(carried: Carried, spec: &mut RunSpec, has_history: bool, brought: Option<Taint>) {
+    let mut taint = carried.taint;
+    if let Some(brought) = brought {
+        taint.merge(&brought);
+    }
+    // A history that began with it would have no place for the agent's own instructions.
+    let plan = carried.plan.filter(|_| has_history);
+    if let Some(note) = plan.as_ref().and_then(standing_plan)
+        && !spec.messages.is_empty()
+    {
+        // Results of calls that were handed over stay next to them.
+        let is_result = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
+        let results = spec.messages.iter().take_while(|it| is_result(it));
+        let place = results.count();
+        spec.messages.insert(place, Arc::new(Message::system(note)));
+    }
+    if spec.root.cites() {
+        spec.sources.extend(carried.sources);
+    }
+    // Many runs share one decision; what this one's conversation holds is its own.
+    if let Some(decision) = &mut spec.decision
+        && !taint.is_clean()
+    {
+        note_taint(Arc::make_mut(decision), &taint);
     }
 }

@@ -220,14 +220,14 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
         neuraxis_memory::MemoryStore::new(),
     ));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
-    // Looked at when the run begins, and when the call is judged; not once the person has answered.
+    // Looked at when a run begins in a session that is there, and when the call is judged; not once the person has answered.
     let looks = |times| {
         for _ in 0..times {
             failing.fail_next(StoreOperation::Carried, Fault::AnswerLate(Duration::ZERO));
         }
         failing.fail_next(StoreOperation::Carried, Fault::Refuse(away.clone()));
     };
-    looks(2);
+    looks(1);
     let approver = for_session(GrantScope::Tool);
     let world = World::with("", approver, |builder| builder.store(failing.clone()));
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;

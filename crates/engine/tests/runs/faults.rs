@@ -278,6 +278,7 @@ async fn a_run_that_could_not_begin_leaves_its_session_free() {
         let store = Arc::new(FailingStore::new(MemoryStore::new()));
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        orchestrator.handle(request("before")).await.unwrap();
         store.fail_next(operation, fault);
         let refused = orchestrator.handle(request("first")).await;
         assert!(
@@ -298,6 +299,7 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    orchestrator.handle(request("before")).await.unwrap();
     store.fail_next(StoreOperation::History, Fault::Hang);
     let asking = orchestrator.handle(request("first"));
     assert!(

@@ -55,7 +55,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
     let orchestrator = engine(&store, answering());
     let mut looked = 0;
     // A new session has nothing to look at yet.
-    for (wait, looks) in [(0, 1), (0, 1), (0, 0), (290, 0), (400, 1), (0, 0), (601, 1)] {
+    for (wait, looks) in [(0, 0), (0, 1), (0, 0), (290, 0), (400, 1), (0, 0), (601, 1)] {
         tokio::time::advance(Duration::from_secs(wait)).await;
         hear(&orchestrator, request("go")).await;
         looked += looks;
@@ -65,9 +65,11 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
             "after {wait} more seconds"
         );
     }
-    let other = request("go");
-    let other = neuraxis_engine::UserRequest::new("t".parse().unwrap(), other.message);
-    hear(&orchestrator, other).await;
+    for _ in 0..2 {
+        let other = request("go");
+        let other = neuraxis_engine::UserRequest::new("t".parse().unwrap(), other.message);
+        hear(&orchestrator, other).await;
+    }
     assert_eq!(
         times(&store, StoreOperation::Verify),
         looked + 1,
@@ -95,8 +97,8 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
         );
     }
     assert_eq!(writes(&store), written);
-    // One look and one for the request before: nobody can make it read the log again and again.
-    assert_eq!(times(&store, StoreOperation::Verify), 2);
+    // One look: nobody can make it read the log again and again.
+    assert_eq!(times(&store, StoreOperation::Verify), 1);
     tokio::time::advance(Duration::from_secs(61)).await;
     let heard = hear(&orchestrator, request("go")).await;
     assert_eq!(

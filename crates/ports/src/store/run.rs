@@ -11,6 +11,8 @@ use neuraxis_core::{
 };
 use serde::{Serialize, Serializer};
 
+use super::Session;
+
 /// A run that is to begin, or to begin again.
 ///
 /// ```
@@ -32,6 +34,8 @@ pub struct RunStart {
     pub run: RunId,
     /// The request that it is begun for, where that has an idempotency key.
     pub request: Option<KeyedRequest>,
+    /// The session itself, where that is made with the run.
+    pub new_session: Option<Session>,
     /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
     pub imported: bool,
 }
@@ -44,8 +48,17 @@ impl RunStart {
             session,
             run,
             request: None,
+            new_session: None,
             imported: false,
         }
+    }
+
+    /// Describes a run whose session is made with it, all or nothing.
+    #[must_use]
+    pub fn in_new_session(session: Session, run: RunId) -> Self {
+        let mut start = Self::new(session.id.clone(), run);
+        start.new_session = Some(session);
+        start
     }
 
     /// Lets the run hold the key of a request.

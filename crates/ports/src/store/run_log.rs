@@ -20,6 +20,9 @@ use super::{RunLease, RunStart, StoreError};
 pub trait RunLog: Debug + Send + Sync + 'static {
     /// Reserves a session for a run: from now on until that run has ended, nobody else can.
     ///
+    /// A run that begins [in a new session](RunStart::new_session) makes that session, as
+    /// [`create_session`](super::SessionIndex::create_session) does.
+    ///
     /// A run that has not ended may be begun again, to go on with it: at once by the store that leased it last, by
     /// another once that lease has run out or was released. The older lease is void from then on.
     ///
@@ -29,7 +32,8 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::KeyTaken`] if another run was begun under the key, whether it has ended
+    /// [`StoreError::NoSuchSession`]; of a new session [`StoreError::Invalid`], and [`StoreError::SessionExists`] if it is there
+    /// and the run is not begun in it already; [`StoreError::KeyTaken`] if another run was begun under the key, whether it has ended
     /// or not; [`StoreError::SessionBusy`] if another run has not ended, or another store drives this one;
     /// [`StoreError::Stale`] if the run has ended or belongs to another session.
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;

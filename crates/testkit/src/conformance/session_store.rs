@@ -62,6 +62,9 @@ macro_rules! session_store_suite {
             a_run_that_begins_again_makes_its_older_lease_stale
             an_ended_run_does_not_begin_again
             a_run_of_another_session_does_not_begin
+            a_new_session_is_made_with_its_run
+            a_session_that_is_there_is_not_made_anew
+            of_runs_that_make_a_session_at_once_one_wins
         ] }
         $crate::mount_rules! { $mark session_store::keys, $store, [
             a_key_holds_one_run_of_its_session

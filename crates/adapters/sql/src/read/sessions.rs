@@ -77,8 +77,11 @@ pub(crate) fn carried_of(row: &Row, column: usize) -> Result<Option<Carried>, Fa
 
 /// Returns what a session carries.
 pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, Failure> {
-    let key = key(link, id).await?;
-    let mut carried = kept(link, key).await?;
+    let sql = "SELECT key, carried FROM sessions WHERE id = $1";
+    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    let (key, carried) = (row.int(0)?, carried_of(&row, 1)?);
+    let mut carried = carried.unwrap_or_default();
     if !carried.remembered.grants().is_empty() {
         let sql = "SELECT id FROM revoked WHERE session = $1";
         let revoked = link.rows(sql, values![key]).await?;

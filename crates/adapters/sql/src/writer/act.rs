@@ -64,7 +64,7 @@ impl Task {
             Act::Create(session) => self.create(link, session).await?,
             Act::Delete(session) => self.delete(link, session).await?,
             Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
-            Act::Begin(start) => return self.begin(link, start).await.map(Done::Leased),
+            Act::Begin(start) => return self.begin_in(link, start).await.map(Done::Leased),
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use neuraxis_core::RunId;
+use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease, RunStart, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::run_state::RunState;
+use super::beginnings::NewRun;
 use super::{Task, stale};
 use crate::error::Failure;
 use crate::lease_clock::Look;
-use crate::link::{Link, Row, Value, values};
+use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::session_of;
 
@@ -24,41 +24,65 @@ struct Stored {
 }
 
 impl Task {
-    pub(super) async fn begin(
+    /// Begins a run in a session that is there.
+    pub(super) async fn begin_in(
         &mut self,
         link: &mut Link,
         start: &RunStart,
     ) -> Result<RunLease, Failure> {
         let (session, run) = (&start.session, start.run);
-        let dialect = self.database.dialect;
         let sql = format!(
             "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1{}",
-            dialect.for_update()
+            self.database.dialect.for_update()
         );
         let id = session.as_str();
         let row = link.row(AssertSqlSafe(sql), values![id]).await?;
         let row = row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?;
         let session_key = row.int(0)?;
         check_key(link, session_key, start).await?;
-        let busy = |run| StoreError::SessionBusy {
-            session: session.clone(),
-            run,
+        let last = last_run(link, session_key).await?;
+        let at_work = last.as_ref().and_then(|last| last.at_work);
+        let refusal = match (&start.new_session, at_work) {
+            (Some(_), _) => Some(StoreError::SessionExists(session.clone())),
+            (None, Some(at_work)) => Some(busy(session, at_work)),
+            (None, None) => None,
         };
-        if let Some(stored) = self.stored(link, run).await? {
-            if stored.has_ended || stored.session != session_key {
-                return Err(StoreError::Stale(run).into());
-            }
-            if stored.is_held && stored.holder != self.settings.holder {
-                return Err(busy(run).into());
-            }
-            return self.take_over(link, start, stored.key).await;
+        if let Some(refusal) = refusal {
+            return match self.stored(link, run).await? {
+                Some(stored) => self.begin_again(link, start, session_key, stored).await,
+                None => Err(refusal.into()),
+            };
         }
-        let sql = "SELECT id FROM runs WHERE session = $1 AND ended_at IS NULL";
-        if let Some(row) = link.row(sql, values![session_key]).await? {
-            return Err(busy(row.run_id(0)?).into());
+        let head = match last {
+            Some(last) => last.head,
+            None => ChainHead::start(&session_of(&row, 1)?),
+        };
+        let new = NewRun {
+            start,
+            session_key,
+            head,
+        };
+        let begun = self.insert_runs(link, &[new]).await?;
+        // It has ended, or belongs to another session.
+        let begun = begun.into_iter().flatten().next();
+        begun.ok_or_else(|| StoreError::Stale(run).into())
+    }
+
+    /// Goes on with a run, if it has not ended and nobody else drives it.
+    async fn begin_again(
+        &mut self,
+        link: &mut Link,
+        start: &RunStart,
+        session_key: i64,
+        stored: Stored,
+    ) -> Result<RunLease, Failure> {
+        if stored.has_ended || stored.session != session_key {
+            return Err(StoreError::Stale(start.run).into());
         }
-        let head = head(link, session_key, &row).await?;
-        self.insert(link, start, session_key, head).await
+        if stored.is_held && stored.holder != self.settings.holder {
+            return Err(busy(&start.session, start.run).into());
+        }
+        self.take_over(link, start, stored.key).await
     }
 
     async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<Stored>, Error> {
@@ -110,43 +134,7 @@ impl Task {
         Ok(self.lease(start, token))
     }
 
-    async fn insert(
-        &mut self,
-        link: &mut Link,
-        start: &RunStart,
-        session_key: i64,
-        head: ChainHead,
-    ) -> Result<RunLease, Failure> {
-        let token = self.next_token(link).await?;
-        let sql = format!(
-            "INSERT INTO runs (id, session, token, holder, leased_until, records, bytes, chain_records, chain, \
-             lease_ms, imported, request_key, request) \
-             VALUES ($1, $2, $3, $4, {} + $5, 0, 0, $6, $7, $5, $8, $9, $10) RETURNING key",
-            self.database.dialect.now()
-        );
-        let request = start.request.as_ref();
-        let request_key = request.map(|request| request.key.as_bytes().as_slice());
-        let values = [
-            Value::from(start.run.0.as_bytes().as_slice()),
-            Value::from(session_key),
-            Value::from(token),
-            Value::from(self.settings.holder.as_str()),
-            Value::from(self.settings.lease_millis()),
-            Value::from(head.records.cast_signed()),
-            Value::from(head.hash.as_bytes().as_slice()),
-            Value::from(i64::from(start.imported)),
-            Value::Bytes(request_key),
-            Value::Text(request.map(|request| request.asked.as_str())),
-        ];
-        let row = link.row(AssertSqlSafe(sql), &values).await?;
-        let key = row.ok_or(Error::RowNotFound)?.int(0)?;
-        let lease = self.lease(start, token);
-        self.runs
-            .insert(start.run, RunState::new(key, &lease, head));
-        Ok(lease)
-    }
-
-    fn lease(&self, start: &RunStart, token: i64) -> RunLease {
+    pub(super) fn lease(&self, start: &RunStart, token: i64) -> RunLease {
         let length = self.settings.lease;
         RunLease::new(
             start.session.clone(),
@@ -157,7 +145,9 @@ impl Task {
     }
 
     pub(super) async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
-        let row = link.row(self.database.dialect.next_lease(), &[]).await?;
+        let row = link
+            .row(self.database.dialect.next_leases(), values![1])
+            .await?;
         row.ok_or(Error::RowNotFound)?.int(0)
     }
 
@@ -209,13 +199,33 @@ impl Task {
     }
 }
 
-/// Returns where the chain of a session stands when no run is at work.
-async fn head(link: &mut Link, session_key: i64, session: &Row) -> Result<ChainHead, Failure> {
-    let sql = "SELECT chain_records, chain FROM runs WHERE session = $1 ORDER BY key DESC LIMIT 1";
+/// Where a session stands after its last run.
+struct LastRun {
+    /// The run that has not ended, if there is one.
+    at_work: Option<RunId>,
+    /// Where the chain stands, if there is none.
+    head: ChainHead,
+}
+
+/// Looks at the last run of a session: one that has not ended has none after it.
+async fn last_run(link: &mut Link, session_key: i64) -> Result<Option<LastRun>, Failure> {
+    let sql = "SELECT id, ended_at, chain_records, chain FROM runs WHERE session = $1 ORDER BY key DESC LIMIT 1";
     let Some(row) = link.row(sql, values![session_key]).await? else {
-        return Ok(ChainHead::start(&session_of(session, 1)?));
+        return Ok(None);
     };
-    Ok(ChainHead::new(row.int(0)?.cast_unsigned(), row.hash(1)?))
+    let at_work = match row.maybe_int(1)? {
+        Some(_) => None,
+        None => Some(row.run_id(0)?),
+    };
+    let head = ChainHead::new(row.int(2)?.cast_unsigned(), row.hash(3)?);
+    Ok(Some(LastRun { at_work, head }))
+}
+
+fn busy(session: &SessionId, run: RunId) -> StoreError {
+    StoreError::SessionBusy {
+        session: session.clone(),
+        run,
+    }
 }
 
 /// Makes sure that no other run of a session was begun under the key of a request.

@@ -8,10 +8,11 @@ use neuraxis_ports::{Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Act;
+use super::beginnings::make;
 use super::{Task, Work};
 use crate::database::Dialect;
 use crate::error::Failure;
-use crate::link::{Link, Row, Value, values};
+use crate::link::{Link, Row, values};
 use crate::read::sessions::carried_of;
 
 /// How many sessions one transaction prunes at the most: others want to write, too.
@@ -23,27 +24,9 @@ const TAKE_BACK: &str =
 
 impl Task {
     pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
-        let seed = match session.seed.is_empty() {
-            true => None,
-            false => Some(
-                JsonText::encode(&session.seed).map_err(|_| StoreError::Invalid {
-                    what: "seed",
-                    rule: "messages that can be written as JSON",
-                })?,
-            ),
-        };
-        let seed = seed.as_ref().map(|seed| seed.as_str().as_bytes());
-        let sql = "INSERT INTO sessions (id, owner, created_at, seed) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT (id) DO NOTHING";
-        let values = [
-            Value::from(session.id.as_str()),
-            Value::Text(session.owner.as_deref()),
-            Value::from(session.created_at.as_microsecond()),
-            Value::Bytes(seed),
-        ];
-        match link.run(sql, &values).await? {
-            0 => Err(StoreError::SessionExists(session.id.clone()).into()),
-            _ => Ok(()),
+        match make(link, &[session]).await?.is_empty() {
+            true => Err(StoreError::SessionExists(session.id.clone()).into()),
+            false => Ok(()),
         }
     }
 

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, ContextTrimmed, FinishReason, RecordBody, RunOutcome, RunUsage, Seq, Span, Waiting,
+    AgentId, ContextTrimmed, FinishReason, Message, RecordBody, RunOutcome, RunUsage, Seq, Span,
+    Waiting,
 };
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{ChainHead, RunStart, SessionStore, StoreError};
 
 use super::{Busy, history, id, records, session_of};
 use crate::clock::CountingIds;
 use crate::reply;
+use crate::run_log::RunLog;
 
 /// While a run is at work, no other begins, and the error names the one at work.
 pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
@@ -188,6 +190,72 @@ pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
         Err(StoreError::Stale(run))
     );
     Busy::begin(&store, &id("side"), 2).await;
+}
+
+/// A session that is made with its run is like any other; beginning that run again, because the answer was lost, makes none.
+pub async fn a_new_session_is_made_with_its_run(store: impl SessionStore) {
+    let session = session_of("main", 7)
+        .owned_by("ada")
+        .seeded([Message::user("Before.")].into_iter().collect());
+    let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+    let start = RunStart::in_new_session(session.clone(), log.run());
+    let lost = store.begin(&start).await.expect("the session is new");
+    let lease = store.begin(&start).await.expect("it is the same run");
+    assert!(lease.token > lost.token);
+    assert_eq!(store.session(&session.id).await, Ok(session.clone()));
+    let ended = [
+        log.started("Hello?"),
+        log.replied(reply::text("Hi.")),
+        log.finished("Hi."),
+    ];
+    assert_eq!(store.commit(&lease, &ended).await, Ok(()));
+    let said = history(&store, &session.id).await;
+    assert_eq!(said, ["Before.", "Hello?", "Hi."]);
+    let head = ChainHead::start(&session).with_records(ended.iter().map(AsRef::as_ref));
+    assert_eq!(store.verify(&session.id, None).await, Ok(head));
+}
+
+/// Who wants to make a session that is there is told so, be it free or busy, and nothing changes.
+pub async fn a_session_that_is_there_is_not_made_anew(store: impl SessionStore) {
+    let exists = Err(StoreError::SessionExists(id("main")));
+    let busy = Busy::new(&store).await;
+    let new = |number| {
+        let session = session_of("main", 9).owned_by("bob");
+        RunStart::in_new_session(session, CountingIds::nth_run(number))
+    };
+    assert_eq!(store.begin(&new(2)).await, exists);
+    busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(store.begin(&new(3)).await, exists);
+    let session = store.session(&id("main")).await;
+    assert_eq!(session, Ok(session_of("main", 0)));
+    for number in [2, 3] {
+        let run = CountingIds::nth_run(number);
+        assert_eq!(store.run(run).await, Err(StoreError::NoSuchRun(run)));
+    }
+    let invalid = session_of("side", 0).owned_by("\0");
+    let start = RunStart::in_new_session(invalid, CountingIds::nth_run(4));
+    let refused = store.begin(&start).await;
+    assert!(matches!(refused, Err(StoreError::Invalid { .. })));
+    let side = store.session(&id("side")).await;
+    assert_eq!(side, Err(StoreError::NoSuchSession(id("side"))));
+}
+
+/// Of many runs that want to make the same session at the same time exactly one does.
+pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionStore) {
+    let store = Arc::new(store);
+    let begin = |number| {
+        let store = Arc::clone(&store);
+        let start = RunStart::in_new_session(session_of("main", 0), CountingIds::nth_run(number));
+        tokio::spawn(async move { store.begin(&start).await })
+    };
+    let mut won = Vec::new();
+    for attempt in (1..=32).map(begin).collect::<Vec<_>>() {
+        match attempt.await.expect("begin does not panic") {
+            Ok(lease) => won.push(lease.run),
+            Err(error) => assert_eq!(error, StoreError::SessionExists(id("main"))),
+        }
+    }
+    assert_eq!(won.len(), 1, "these runs made the session: {won:?}");
 }
 
 /// A run that was given up before its first commit leaves its session free, and no trace.
