@@ -6,11 +6,11 @@
 mod buffer;
 mod listener;
 mod replica;
+mod waiting;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{AgentId, CutOutput, CutReply, DataPolicy, EffectId, Record, Seq};
-use tokio::sync::Notify;
 
 pub(crate) use buffer::{CallBuffer, LiveCall, LiveText, Position};
 pub(crate) use listener::closed_call;
@@ -19,6 +19,7 @@ pub(crate) use replica::{Replica, Taken};
 use crate::event::Events;
 use crate::questions::Questions;
 use listener::Listener;
+use waiting::Waitings;
 
 /// The shared state of a run's listeners.
 #[derive(Debug, Default)]
@@ -28,10 +29,6 @@ pub(crate) struct Feed {
     state: Mutex<FeedState>,
     /// What the run's tools ask: shown like all else, and answered by whoever reads it.
     pub(crate) questions: Questions,
-    /// There are new records, or the end has come.
-    news: Notify,
-    /// An open call has shown more.
-    grown: Notify,
 }
 
 /// What other processes need to know of a run that is driven here, before they are told its live events.
@@ -48,6 +45,7 @@ struct FeedState {
     records: Vec<Arc<Record>>,
     open: Vec<OpenCall>,
     ended: bool,
+    waiting: Waitings,
 }
 
 /// A call that has begun and is not closed by a record yet.
@@ -90,8 +88,7 @@ impl Feed {
             state.open.retain(|call| call.effect_id != closed);
         }
         state.records.append(records);
-        drop(state);
-        self.news.notify_waiters();
+        state.waiting.wake_all();
     }
 
     /// Says that an attempt of a call begins, which may come to show something.
@@ -153,13 +150,14 @@ impl Feed {
 
     /// Wakes the listeners after a buffer has grown.
     pub(crate) fn grown(&self) {
-        self.grown.notify_waiters();
+        self.lock().waiting.wake_for_text();
     }
 
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
-        self.lock().ended = true;
-        self.news.notify_waiters();
+        let mut state = self.lock();
+        state.ended = true;
+        state.waiting.wake_all();
     }
 
     /// Reads all records so far.
@@ -169,7 +167,7 @@ impl Feed {
 
     /// Begins to listen, from the first record on.
     pub(crate) fn listen(self: &Arc<Self>) -> Events {
-        Events::new(Listener::new(Arc::clone(self)).into_stream())
+        Events::new(Listener::new(Arc::clone(self)))
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {

@@ -92,7 +92,7 @@ struct Place {
     invocation_retry_policy(
         initial_interval = "100ms",
         factor = 2.0,
-        max_interval = "5s",
+        max_interval = "2s",
         max_attempts = 100_000,
         on_max_attempts = "pause"
     )

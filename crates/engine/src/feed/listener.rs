@@ -1,21 +1,23 @@
 //! One listener: its place among the records and in each call's buffer.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::stream::{self, Stream};
+use futures_util::Stream;
 use neuraxis_core::{
     BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, ReplyPart, Seq,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::driver::stands;
 use crate::event::Event;
 use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Position};
+use crate::feed::waiting::Awaited;
 
 /// How often a listener looks for more text while it keeps coming, on average at the most. Text that comes slower is heard
 /// at once; text that comes quicker is heard together, since waking a thread for each piece costs more than making the
@@ -36,6 +38,10 @@ pub(super) struct Listener {
     ready: VecDeque<Event>,
     /// Until when its looks for more text last, at one every [`LOOK_EVERY`].
     looks_until: Option<Instant>,
+    /// Rings when it may look for more text; there once that was too early.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// Its place among those who wait, once it has waited.
+    place: Option<usize>,
 }
 
 /// Returns the call whose buffer a record closes: the record holds everything the buffer showed.
@@ -57,52 +63,37 @@ impl Listener {
             reading: HashMap::new(),
             ready: VecDeque::new(),
             looks_until: None,
+            pause: None,
+            place: None,
         }
     }
 
-    pub(super) fn into_stream(self) -> impl Stream<Item = Event> + Send {
-        stream::unfold(self, |mut listener| async move {
-            let event = listener.next().await?;
-            Some((event, listener))
-        })
-    }
-
-    async fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
-            let feed = Arc::clone(&self.feed);
-            let mut news = pin!(feed.news.notified());
-            let mut grown = pin!(feed.grown.notified());
-            // From here on no change is missed, even one that comes before the wait.
-            news.as_mut().enable();
-            grown.as_mut().enable();
-            let ended = self.read();
-            if self.ready.is_empty() {
-                if ended {
-                    return None;
-                }
-                tokio::select! {
-                    () = news.as_mut() => continue,
-                    () = grown => {}
-                }
-                let wait = self.wait();
-                if !wait.is_zero() {
-                    tokio::select! {
-                        () = news => {}
-                        () = sleep(wait) => {}
-                    }
-                }
-            }
+    /// Tells whether it is too early to look for more text. Records never wait.
+    fn is_early(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(next_look) = self.next_look() else {
+            return false;
+        };
+        let mut state = self.feed.lock();
+        if state.ended || state.records.len() > self.next_record {
+            return false;
         }
+        let place = state.waiting.wait(self.place, Awaited::Records, cx.waker());
+        drop(state);
+        self.place = Some(place);
+        let pause = self
+            .pause
+            .get_or_insert_with(|| Box::pin(sleep_until(next_look)));
+        pause.as_mut().reset(next_look);
+        pause.as_mut().poll(cx).is_pending()
     }
 
     /// Takes over what is new: first that something is void, then the records, each after the rest of the text it closes,
-    /// then the open calls' text.
-    fn read(&mut self) -> bool {
+    /// then the open calls' text. What comes from then on wakes it. Tells whether nothing more will come.
+    fn read(&mut self, waker: &Waker) -> bool {
         let (records, open, ended) = {
-            let state = self.feed.lock();
+            let mut state = self.feed.lock();
+            let place = state.waiting.wait(self.place, Awaited::Anything, waker);
+            self.place = Some(place);
             let records = state
                 .records
                 .get(self.next_record..)
@@ -141,12 +132,10 @@ impl Listener {
         self.ready.extend(new.into_iter().map(Event::Live));
     }
 
-    /// Returns how long it waits before it looks for more text.
-    fn wait(&self) -> Duration {
-        let left = self
-            .looks_until
-            .map(|until| until.saturating_duration_since(Instant::now()));
-        left.unwrap_or_default().saturating_sub(AHEAD)
+    /// Returns when it looks for more text next, if that is not now.
+    fn next_look(&self) -> Option<Instant> {
+        let next = self.looks_until?.checked_sub(AHEAD)?;
+        (next > Instant::now()).then_some(next)
     }
 
     fn close(&mut self, record: &Record) {
@@ -163,6 +152,36 @@ impl Listener {
         } else if let RecordBody::LlmCall(call) = &record.body {
             self.ready
                 .extend(whole_text(record, call, self.after).map(Event::Live));
+        }
+    }
+}
+
+impl Stream for Listener {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            if self.is_early(cx) {
+                return Poll::Pending;
+            }
+            let ended = self.read(cx.waker());
+            if self.ready.is_empty() {
+                return match ended {
+                    true => Poll::Ready(None),
+                    false => Poll::Pending,
+                };
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.feed.lock().waiting.leave(place);
         }
     }
 }
