@@ -35,6 +35,9 @@ const AT_ONCE: [usize; 3] = [1, 20, 100];
 /// Runs that wait for a person.
 const WAITING: [usize; 3] = [0, 1_000, 10_000];
 
+/// How many of them are made at the same time: each takes a moment until its server hears that it waits.
+const LANES: usize = 200;
+
 /// How many ticks of the processor's time there are in a second: what Linux has always told programs.
 const TICKS: f64 = 100.0;
 
@@ -117,10 +120,10 @@ async fn waiting(restate: &Restate, postgres: &Postgres) {
     let (server, working) = fleet(restate, asking).await;
     let mut made = 0;
     for many in WAITING {
-        let lanes = (0..20).map(|lane| {
+        let lanes = (0..LANES).map(|lane| {
             let server = server.clone();
             tokio::spawn(async move {
-                for number in (made..many).skip(lane).step_by(20) {
+                for number in (made..many).skip(lane).step_by(LANES) {
                     let session = format!("waits-{number}").parse().unwrap();
                     let request = UserRequest::new(session, "go").mode(Mode::MODERATE);
                     let result = server.handle(request).await.unwrap();

@@ -69,6 +69,8 @@ impl Measured {
             ("OPENAI_API_KEY", "none"),
             ("NEURAXIS_STORE__URL", store),
             ("NEURAXIS_SERVER__MAX_RUNS", "100000"),
+            // Rounds may be longer than a run may be otherwise.
+            ("NEURAXIS_MODES__MODERATE__DEADLINE", "1h"),
             ("NEURAXIS_LOG", "error"),
         ]);
         Self::start(command).await

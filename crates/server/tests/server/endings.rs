@@ -32,6 +32,8 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
     let server = InProcess::start(model, store.clone()).await;
     let client = server.client();
     let question = json!({"message": "hello"});
+    // A new session has no history that would be read.
+    assert_eq!(client.ask("s", &question).await.0, 200);
     for (error, expected, kind) in [
         (
             StoreError::Unavailable("db.internal".to_owned()),

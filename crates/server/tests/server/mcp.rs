@@ -281,3 +281,39 @@ async fn who_hangs_up_without_a_session_ends_the_run() {
     }
     server.stop().await.unwrap();
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_call_beyond_the_runs_that_a_key_allows_is_refused_until_one_is_over() {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+    use crate::support::program::make_key;
+
+    let (program, mut gate) = gated_program_with(&[]).await;
+    let key = make_key(program.folder(), &["--owner", "ada", "--max-runs", "1"]).await;
+    let anyone = program.client();
+    let sessions = || anyone.get("/api/v1/sessions").send();
+    while sessions().await.unwrap().status() != 401 {}
+    let ada = Client::with_key(program.url(), &key);
+    drop(ada.listen("s", &waiting_turn()).await);
+    gate.reached().await;
+
+    for era in eras() {
+        let client = connect(program.url(), era.clone(), Some(&key)).await;
+        let call = || ask(json!({"message": "hello"}));
+        let refused = client.call_tool(call()).await.unwrap();
+        assert_eq!(refused.is_error, Some(true), "{era:?}");
+        assert!(text(&refused).contains("at work"), "{}", text(&refused));
+        client.cancel().await.unwrap();
+    }
+    gate.open().await;
+    let [_, era] = eras();
+    let client = connect(program.url(), era, Some(&key)).await;
+    loop {
+        let call = client.call_tool(ask(json!({"message": "hello"}))).await;
+        // The place of the run that is over is free in a moment.
+        if call.is_ok_and(|result| result.is_error != Some(true)) {
+            break;
+        }
+    }
+    client.cancel().await.unwrap();
+}

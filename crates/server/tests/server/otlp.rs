@@ -249,10 +249,10 @@ fn check_request(request: &Span, tree: &Tree, all: &[Span]) {
     let status = number(&request.attributes, "http.response.status_code");
     assert_eq!(status, Some(200));
     assert!(text(&request.attributes, "neuraxis.request.id").is_some());
-    let history = tree.at(&beneath(REQUEST, "store history"))[0];
-    assert_eq!(history.kind, SpanKind::Client as i32);
-    let operation = text(&history.attributes, "db.operation.name");
-    assert_eq!(operation.as_deref(), Some("history"));
+    let begun = tree.at(&beneath(REQUEST, "store begin"))[0];
+    assert_eq!(begun.kind, SpanKind::Client as i32);
+    let operation = text(&begun.attributes, "db.operation.name");
+    assert_eq!(operation.as_deref(), Some("begin"));
     let decided = all
         .iter()
         .find(|span| span.name.ends_with("/approvals/{call_id}"));
