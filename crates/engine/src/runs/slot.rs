@@ -150,18 +150,23 @@ impl Claim {
         self.run
     }
 
-    /// Leases the run, as often as it takes: if only the answer was lost, the session is the run's already, and nobody but
-    /// this run could free it.
+    /// Leases the run in a session that is there, as often as it takes: if only the answer was lost, the session is the run's
+    /// already, and nobody but this run could free it.
     pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
         let run = self.run;
         self.lease_for(RunStart::new(session.clone(), run)).await
     }
 
-    /// As [`lease`](Self::lease), for a run that begins with whatever its start says.
+    /// Leases the run, which begins with whatever its start says. One that makes its session is refused at once where the
+    /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there.
     pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
         let asked = Moment::now(self.parts.engine.clock.as_ref());
         let lease = match store.begin(&start).await {
+            Err(error) if error.is_retryable() && start.new_session.is_some() => {
+                self.free_if_begun(start.session);
+                return Err(error);
+            }
             // Boxed, because it is seldom needed.
             Err(error) if error.is_retryable() => {
                 let again = retried_after(error, || store.begin(&start));
@@ -175,6 +180,26 @@ impl Claim {
             is_in_new_session: start.new_session.is_some(),
             claim: self,
         })
+    }
+
+    /// Frees a session that may have been made with its run although the store could not say so. If that fails, too, it is free
+    /// once the lease has run out.
+    fn free_if_begun(self, session: SessionId) {
+        let tasks = self.parts.engine.tasks.clone();
+        tasks.spawn(async move {
+            let store = self.parts.store.as_ref();
+            if retried(|| store.run(self.run)).await.is_err() {
+                return;
+            }
+            let start = RunStart::new(session, self.run);
+            let freed = match store.begin(&start).await {
+                Ok(lease) => store.abandon_run(&lease).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = freed {
+                note_busy(self.run, &error);
+            }
+        });
     }
 }
 

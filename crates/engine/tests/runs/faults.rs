@@ -315,10 +315,33 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_whether_it_was_made_or_not()
+ {
+    let away = || StoreError::Unavailable("cut off".to_owned());
+    for fault in [Fault::Refuse(away()), Fault::LoseAnswer(away())] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let model = ScriptedModel::always(reply::text("ok"));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        store.fail_next(StoreOperation::BeginRun, fault.clone());
+        let asked = tokio::time::Instant::now();
+        let refused = orchestrator.handle(request("first")).await;
+        assert!(
+            matches!(refused, Err(RequestError::Store(_))),
+            "{refused:?}"
+        );
+        assert_eq!(asked.elapsed(), Duration::ZERO, "{fault:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let second = orchestrator.handle(request("second")).await.unwrap();
+        assert_eq!(second.reply, "ok", "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_whose_answer_was_lost_does_not_leave_the_session_busy_for_ever() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    orchestrator.handle(request("before")).await.unwrap();
     let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
     store.fail_next(StoreOperation::BeginRun, lost);
     let result = orchestrator.handle(request("first")).await.unwrap();
