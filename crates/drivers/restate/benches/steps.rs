@@ -90,6 +90,8 @@ async fn fleet(
     config.ingress = restate.ingress();
     config.admin = restate.admin();
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    // Of the invocations that keep a connection Restate holds a thousand at a time, and lets the next ones wait.
+    config.inactivity_ms = 2_000;
     let worker = builder().build().unwrap();
     let worker = Worker::bind(&config, worker.runs()).await.unwrap();
     let address = format!("http://{}", worker.address());
