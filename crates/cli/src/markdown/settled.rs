@@ -2,6 +2,8 @@
 //!
 //! A mark such as `*` that may still become a pair holds back what follows it until it is one, or until the block ends.
 
+use std::ops::Range;
+
 use pulldown_cmark::{Event, Parser, Tag};
 
 use super::render::options;
@@ -64,20 +66,30 @@ fn is_marker(word: &str) -> bool {
         || (digits.len() + 1 == word.len() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the place of the first mark that may still become something else, or of code or HTML, which are shown whole.
+/// Returns the place of the first mark that may still become something else, of code or HTML, which are shown whole, or of a
+/// blank at the end that counts as text, as in "`a `": whether it is shown depends on where the line is broken.
 fn first_open(part: &str) -> Option<usize> {
     let events = Parser::new_ext(part, options()).into_offset_iter();
-    let open = events.filter_map(|(event, range)| match event {
-        Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => Some(range.start),
-        Event::Text(_) => {
-            let text = part.get(range.clone())?;
-            let mut marks = text.char_indices();
-            let open = marks.find(|(place, mark)| may_change(part, range.start + place, *mark));
-            open.map(|(place, _)| range.start + place)
+    let mut blank = None;
+    let open = events.filter_map(|(event, range)| {
+        if let Event::Text(text) | Event::Code(text) = &event {
+            blank = text.ends_with(char::is_whitespace).then_some(range.start);
         }
-        _ => None,
+        match event {
+            Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => Some(range.start),
+            Event::Text(_) => first_mark(part, range),
+            _ => None,
+        }
     });
-    open.min()
+    open.min().into_iter().chain(blank).min()
+}
+
+/// Returns the place of the first mark in a stretch of text that may still become something else.
+fn first_mark(part: &str, range: Range<usize>) -> Option<usize> {
+    let text = part.get(range.clone())?;
+    let mut marks = text.char_indices();
+    let open = marks.find(|(place, mark)| may_change(part, range.start + place, *mark));
+    open.map(|(place, _)| range.start + place)
 }
 
 fn may_change(part: &str, place: usize, mark: char) -> bool {

@@ -151,6 +151,17 @@ fn code_is_read_again_only_when_another_line_of_it_is_complete() {
     assert!(blocks.open().is_some());
 }
 
+#[test]
+fn a_blank_that_ends_a_piece_of_code_is_not_shown_before_it_is_known_whether_the_line_goes_on() {
+    let text = "see `a `  - b and c&nbsp; d";
+    let mut markdown = Markdown::default();
+    let letters = text
+        .chars()
+        .map(|letter| markdown.push(letter.encode_utf8(&mut [0; 4])));
+    let shown = letters.collect::<String>() + &markdown.end();
+    assert_eq!(shown, whole(text));
+}
+
 proptest! {
     #[test]
     fn any_split_of_the_text_is_rendered_the_same(cuts in prop::collection::vec(0..TEXT.len(), 0..20)) {
@@ -171,7 +182,7 @@ proptest! {
     #[test]
     fn letter_by_letter_it_is_rendered_as_in_one_piece(
         pieces in prop::collection::vec(
-            "[a-z]{1,4}| |\n|\n\n|- |1\\. |> |\\*|\\*\\*|_|`|~~|\\[a\\]\\(b\\)|\\[|\\]|<|&amp;|# |\n```\n|---\n|!|  ",
+            "[a-z]{1,4}| |\n|\n\n|- |1\\. |> |\\*|\\*\\*|_|`|~~|\\[a\\]\\(b\\)|\\[|\\]|<|&amp;|&nbsp;|# |\n```\n|---\n|!|  ",
             0..30,
         ),
     ) {
