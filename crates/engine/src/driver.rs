@@ -118,6 +118,8 @@ pub(crate) struct ReadyRun {
     pub(crate) brought: Vec<Input>,
     /// What is on record of it already.
     pub(crate) records: Vec<Arc<Record>>,
+    /// How long it took to keep the records of its first step, where that was done as it was leased.
+    pub(crate) kept: Option<Duration>,
     /// How long it was active before.
     pub(crate) active: Duration,
     /// What of its records may be stored.
@@ -125,11 +127,8 @@ pub(crate) struct ReadyRun {
 }
 
 impl ReadyRun {
-    /// Begins a run.
+    /// Begins a run, of which trace sinks are still to hear.
     pub(crate) fn new(engine: &Engine, spec: RunSpec, history: Transcript) -> Self {
-        for sink in &engine.sinks {
-            sink.begin(spec.run_id, &history);
-        }
         let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, first) = RunTree::start(spec, history, stamp);
@@ -138,9 +137,15 @@ impl ReadyRun {
             first,
             brought: Vec::new(),
             records: Vec::new(),
+            kept: None,
             active: Duration::ZERO,
             policy,
         }
+    }
+
+    /// Returns the records of its first step as they are stored.
+    pub(crate) fn storable(&self) -> Vec<Arc<Record>> {
+        journal::storable(self.policy, &self.first.records).into_owned()
     }
 }
 
@@ -158,6 +163,7 @@ impl Driver {
             mut first,
             brought,
             mut records,
+            kept,
             active,
             policy,
         } = run;
@@ -203,14 +209,17 @@ impl Driver {
             outcome: None,
             lost: None,
         });
-        let kept = if is_new {
+        let journal = Arc::clone(&driver.journal);
+        let written = match kept {
+            Some(took) => {
+                journal.show(&mut driver.unwritten, took);
+                Ok(())
+            }
             // A run that has no room for its beginning does not begin.
-            let journal = Arc::clone(&driver.journal);
-            journal.append(&mut driver.unwritten).await
-        } else {
-            driver.write(&mut first).await
+            None if is_new => journal.append(&mut driver.unwritten).await,
+            None => driver.write(&mut first).await,
         };
-        if let Err(error) = kept {
+        if let Err(error) = written {
             if let Some(slot) = &driver.journal.slot {
                 slot.give_back_unless_recorded().await;
             }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
     AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role,
-    RunId, ToolName, ToolSpec,
+    RunId, ToolName, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,
@@ -188,6 +188,13 @@ impl Engine {
         }
         let name = AgentName::new(agent.profile.name.clone());
         self.agent_hooks.get(&name)
+    }
+
+    /// Tells the trace sinks that a run begins, and what it goes on from.
+    pub(crate) fn announce(&self, run: RunId, history: &Transcript) {
+        for sink in &self.sinks {
+            sink.begin(run, history);
+        }
     }
 
     /// Returns the trace that a new run is part of: the one that its request brought, or one of its own where somebody exports

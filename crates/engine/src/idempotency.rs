@@ -95,13 +95,11 @@ impl Runs {
         let spec = self.asked_spec(run_id, &request, governed.decision).await?;
         let new_session = governed.new_session;
         let keyed = Some(keyed(&request, key));
-        let slot = match self.reserve(run_id, &mut request, new_session, keyed).await {
+        match self.launch(spec, request, new_session, keyed).await {
             // Somebody was quicker since it was looked for.
-            Err(RequestError::Store(StoreError::KeyTaken { .. })) => return Ok(KeyedRun::Changed),
-            leased => leased?,
-        };
-        let begun = self.launch_in(slot, spec, request).await?;
-        Ok(KeyedRun::Run(begun))
+            Err(RequestError::Store(StoreError::KeyTaken { .. })) => Ok(KeyedRun::Changed),
+            begun => Ok(KeyedRun::Run(begun?)),
+        }
     }
 
     /// Finds out where the run of an earlier request stands.

@@ -85,6 +85,11 @@ impl Run {
         self.id
     }
 
+    /// Returns the number of its last lease.
+    pub(crate) const fn token(&self) -> u64 {
+        self.token
+    }
+
     pub(crate) const fn session(&self) -> &SessionId {
         &self.session
     }

@@ -1,7 +1,6 @@
 //! What is kept, and the rules by which it changes: sessions, their runs, and which run holds each.
 
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +9,8 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::{Carried, LogSummary, Stats};
 use neuraxis_core::{Record, RunId, SessionId, SessionMetrics, Transcript, continued_history};
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunStart, RunSummary, Session, SessionCursor, SessionFilter,
-    StatsFilter, StoreError, UsageOf,
+    ChainHead, Ending, RunBounds, RunFilter, RunLease, RunStart, RunSummary, Session,
+    SessionCursor, SessionFilter, StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -161,34 +160,66 @@ impl State {
         }))
     }
 
-    pub(crate) fn begin(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
-        let (session, run) = (&start.session, start.run);
-        // Of a call that is repeated the session is there, and so is the run.
-        if let Some(new) = &start.new_session
-            && !self.runs.contains_key(&run)
-        {
+    /// Begins a run; everything is checked before anything changes.
+    pub(crate) fn begin(
+        &mut self,
+        start: &RunStart,
+        bounds: &RunBounds,
+    ) -> Result<RunLease, StoreError> {
+        if self.runs.contains_key(&start.run) {
+            return self.begin_again(start);
+        }
+        let token = self.leases_given + 1;
+        let mut run = Run::new(start);
+        run.lease_to(token, self.lease, start.imported);
+        let ending = run.commit(&start.records, bounds, self.lease)?;
+        if let Some(new) = &start.new_session {
             self.create_session(new)?;
         }
         self.check_key(start)?;
-        let Some(conversation) = self.sessions.get_mut(session) else {
-            return Err(StoreError::NoSuchSession(session.clone()));
-        };
-        conversation.free_for(Some(run))?;
-        let token = self.leases_given + 1;
-        let run_entry = match self.runs.entry(run) {
-            // Taken up again: the older lease is void from now on.
-            Entry::Occupied(known) if conversation.holder == Some(run) => known.into_mut(),
-            // It has ended, or belongs to another session.
-            Entry::Occupied(_) => return Err(StoreError::Stale(run)),
-            Entry::Vacant(new) => {
-                conversation.holder = Some(run);
-                conversation.runs.push(run);
-                new.insert(Box::new(Run::new(start)))
-            }
-        };
-        run_entry.lease_to(token, self.lease, start.imported);
+        let conversation = self.conversation_for(start)?;
+        conversation.holder = Some(start.run);
+        conversation.runs.push(start.run);
+        self.runs.insert(start.run, Box::new(run));
         self.leases_given = token;
-        Ok(RunLease::new(session.clone(), run, token, self.lease))
+        let lease = RunLease::new(start.session.clone(), start.run, token, self.lease);
+        self.carry(&lease, &start.records);
+        if ending == Ending::Ends {
+            self.free(&lease);
+        }
+        Ok(lease)
+    }
+
+    /// Goes on with a run that has not ended. Of one that has, the caller may not have heard that it began.
+    fn begin_again(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
+        self.check_key(start)?;
+        let is_held = self.conversation_for(start)?.holder == Some(start.run);
+        let next = self.leases_given + 1;
+        let known = self.runs.get_mut(&start.run).map(Box::as_mut);
+        let known = known.filter(|run| {
+            run.records().starts_with(&start.records) && run.session() == &start.session
+        });
+        let token = match known {
+            // The older lease is void from now on.
+            Some(run) if is_held => {
+                run.lease_to(next, self.lease, start.imported);
+                self.leases_given = next;
+                next
+            }
+            Some(run) if !start.records.is_empty() => run.token(),
+            _ => return Err(StoreError::Stale(start.run)),
+        };
+        let session = start.session.clone();
+        Ok(RunLease::new(session, start.run, token, self.lease))
+    }
+
+    /// Returns the session of a run that is to begin, if no other one is at work in it.
+    fn conversation_for(&mut self, start: &RunStart) -> Result<&mut Conversation, StoreError> {
+        let Some(conversation) = self.sessions.get_mut(&start.session) else {
+            return Err(StoreError::NoSuchSession(start.session.clone()));
+        };
+        conversation.free_for(Some(start.run))?;
+        Ok(conversation)
     }
 
     /// Makes sure that no other run of the session was begun under the key of a request.

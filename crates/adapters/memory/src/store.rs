@@ -76,6 +76,15 @@ impl MemoryStore {
         self
     }
 
+    /// Hands what was committed over.
+    fn tell(&self, records: &[Arc<Record>]) {
+        if let Some(OnCommit(heard)) = &self.on_commit
+            && !records.is_empty()
+        {
+            heard(records);
+        }
+    }
+
     /// Locks the data, for no longer than a few lookups; never across an `await`. What is behind the lock stays whole
     /// even if its holder panics, since every change checks first and then only adds or removes.
     fn state(&self) -> MutexGuard<'_, State> {
@@ -92,7 +101,11 @@ impl Default for MemoryStore {
 #[async_trait]
 impl RunLog for MemoryStore {
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
-        self.state().begin(start)
+        let mut state = self.state();
+        let lease = state.begin(start, &self.bounds)?;
+        self.tell(&start.records);
+        drop(state);
+        Ok(lease)
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
@@ -117,9 +130,8 @@ impl RunLog for MemoryStore {
         if ending == Ending::Ends {
             state.free(lease);
         }
-        if let Some(OnCommit(heard)) = &self.on_commit {
-            heard(records);
-        }
+        self.tell(records);
+        drop(state);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! A step as it is stored: its records as JSON Lines, but for long ones, which are payloads of their own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::log::Carried;
-use neuraxis_core::{ContentHash, InputId, Record};
-use neuraxis_ports::{ChainHead, Ending, RunLease, StoreError};
+use neuraxis_core::{ContentHash, InputId, Record, Seq};
+use neuraxis_ports::{ChainHead, Ending, RunLease, RunSize, RunStart, StoreError};
 
 /// The most bytes of a record that stands among the others. A longer one is a payload, named by its hash.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
@@ -58,6 +59,24 @@ impl Step {
             step.push(record)?;
         }
         Ok(step)
+    }
+
+    /// Encodes what a run begins with, whose lease is not given yet; `None` if that is nothing.
+    pub(crate) fn first(start: &RunStart) -> Result<Option<Self>, StoreError> {
+        let Some(first) = start.records.first() else {
+            return Ok(None);
+        };
+        if first.seq != Seq(1) {
+            return Err(StoreError::Stale(start.run));
+        }
+        let none = RunLease::new(start.session.clone(), start.run, 0, Duration::ZERO);
+        Self::new(&none, &start.records).map(Some)
+    }
+
+    /// Returns how long its run is with it, if it is so long without.
+    pub(crate) fn added_to(&self, size: RunSize) -> RunSize {
+        let records = u64::try_from(self.records.len()).unwrap_or(u64::MAX);
+        size.with(records, self.bytes)
     }
 
     fn push(&mut self, record: &Record) -> Result<(), StoreError> {

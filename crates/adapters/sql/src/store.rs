@@ -9,9 +9,9 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StatsFilter,
-    StoreError, UsageOf, async_trait, check_input,
+    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
+    RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
+    StatsFilter, StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
 use crate::traced::{self, Traced};
-use crate::writer::{Act, Done, Settings, Writer};
+use crate::writer::{Act, Beginning, Done, Settings, Writer};
 
 /// How much a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,7 @@ pub struct SqlStore(Arc<Inner>);
 struct Inner {
     database: Arc<Database>,
     histories: Histories,
+    bounds: RunBounds,
     /// Taken when the store is closed.
     writer: std::sync::RwLock<Option<Writer>>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -119,6 +120,7 @@ impl SqlStore {
         Ok(Self(Arc::new(Inner {
             database,
             histories: Histories::default(),
+            bounds: config.bounds,
             writer: std::sync::RwLock::new(Some(writer)),
             task: Mutex::new(Some(task)),
         })))
@@ -188,12 +190,16 @@ impl RunLog for SqlStore {
         if let Some(session) = &start.new_session {
             session.check()?;
         }
-        match self
-            .act("begin", Act::Begin(Box::new(start.clone())))
-            .await?
-        {
+        let first = Step::first(start)?;
+        if let Some(first) = &first {
+            let size = first.added_to(RunSize::default());
+            size.check(&self.0.bounds, start.run, first.ending)?;
+        }
+        let start = start.clone();
+        let (run, begin) = (start.run, Act::Begin(Box::new(Beginning { start, first })));
+        match self.act("begin", begin).await? {
             Done::Leased(lease) => Ok(lease),
-            _ => Err(StoreError::Stale(start.run)),
+            _ => Err(StoreError::Stale(run)),
         }
     }
 

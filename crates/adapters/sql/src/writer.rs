@@ -23,7 +23,7 @@ use sqlx::Error;
 use sqlx::error::DatabaseError;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use act::{Act, Done};
+pub(crate) use act::{Act, Beginning, Done};
 use run_state::RunState;
 
 use crate::database::Database;
@@ -143,7 +143,9 @@ impl Task {
             let mut unheard = Vec::new();
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 if let Err(Ok(Done::Leased(lease))) = reply.send(outcome) {
-                    unheard.push(Work::Act(Act::Abandon(lease)));
+                    // Nothing is on record of it, or it is for others to go on with.
+                    unheard.push(Work::Act(Act::Abandon(lease.clone())));
+                    unheard.push(Work::Act(Act::Release(lease)));
                 }
             }
             if !unheard.is_empty() {
@@ -259,8 +261,8 @@ impl Task {
         for (place, work) in works.iter().enumerate() {
             match work {
                 Work::Commit(step) => steps.push((place, step.as_ref())),
-                Work::Act(Act::Begin(start)) if start.new_session.is_some() => {
-                    beginnings.push((place, start.as_ref()));
+                Work::Act(Act::Begin(beginning)) if beginning.start.new_session.is_some() => {
+                    beginnings.push((place, beginning.as_ref()));
                 }
                 Work::Act(act) => others.push((place, act)),
             }
@@ -283,8 +285,8 @@ impl Task {
                 .for_each(|(at, it)| tell(at, it));
             steps = later;
         }
-        let (places, starts): (Vec<_>, Vec<_>) = beginnings.into_iter().unzip();
-        let begun = self.begin_in_new_sessions(link, &starts).await?;
+        let (places, beginnings): (Vec<_>, Vec<_>) = beginnings.into_iter().unzip();
+        let begun = self.begin_in_new_sessions(link, &beginnings).await?;
         places
             .into_iter()
             .zip(begun)
@@ -316,6 +318,7 @@ impl Work {
     fn step(&self) -> Option<&Step> {
         match self {
             Self::Commit(step) => Some(step),
+            Self::Act(Act::Begin(beginning)) => beginning.first.as_ref(),
             Self::Act(_) => None,
         }
     }

@@ -135,6 +135,7 @@ impl Agent {
             decision: None,
             offered_now: None,
         };
+        engine.announce(run_id, &history);
         let run = ReadyRun::new(engine, spec, history.clone());
         let (driver, first, link) = Driver::begin(Arc::clone(engine), scope, None, run).await?;
         engine.tasks.spawn(driver.drive(first));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::{DataPolicy, Grant, InboxEntry, InputId, Record, RunId};
 use neuraxis_ports::{LongOutput, SessionStore, StoreError};
@@ -34,15 +35,21 @@ impl Journal {
         if records.is_empty() {
             return Ok(());
         }
-        let stored = self.storable(records);
+        let began = Instant::now();
         if let Some(slot) = &self.slot {
-            let began = Instant::now();
-            slot.commit(&stored).await?;
-            for sink in &self.engine.sinks {
-                sink.kept(&stored, began.elapsed());
-            }
+            slot.commit(&storable(self.policy, records)).await?;
         }
+        self.show(records, began.elapsed());
+        Ok(())
+    }
+
+    /// Shows the records of a step that were kept, and how long that took. Takes them.
+    pub(super) fn show(&self, records: &mut Vec<Arc<Record>>, took: Duration) {
+        let stored = storable(self.policy, records);
         for sink in &self.engine.sinks {
+            if self.slot.is_some() {
+                sink.kept(&stored, took);
+            }
             for record in stored.iter() {
                 sink.record(record);
             }
@@ -50,7 +57,6 @@ impl Journal {
         drop(stored);
         // The room for them stays for the next ones.
         self.feed.publish(records);
-        Ok(())
     }
 
     /// Returns when the lease has to be renewed, if nothing is committed until then.
@@ -149,18 +155,18 @@ impl Journal {
             tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
         }
     }
+}
 
-    /// Returns the records without what the data policy keeps out of store and traces.
-    fn storable<'a>(&self, records: &'a [Arc<Record>]) -> Cow<'a, [Arc<Record>]> {
-        if self.policy == DataPolicy::ALL {
-            return Cow::Borrowed(records);
-        }
-        let stored = records.iter().map(|record| {
-            let withheld = record.withheld(self.policy);
-            withheld.map_or_else(|| Arc::clone(record), Arc::new)
-        });
-        Cow::Owned(stored.collect())
+/// Returns the records without what a data policy keeps out of store and traces.
+pub(super) fn storable(policy: DataPolicy, records: &[Arc<Record>]) -> Cow<'_, [Arc<Record>]> {
+    if policy == DataPolicy::ALL {
+        return Cow::Borrowed(records);
     }
+    let stored = records.iter().map(|record| {
+        let withheld = record.withheld(policy);
+        withheld.map_or_else(|| Arc::clone(record), Arc::new)
+    });
+    Cow::Owned(stored.collect())
 }
 
 /// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.

@@ -65,6 +65,12 @@ impl Runs {
     /// Dropped, the run may have been ended all the same.
     pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        self.close_claimed(claim, why).await
+    }
+
+    /// Ends a run, or gives its session back if it never began.
+    pub(super) async fn close_claimed(&self, claim: Claim, why: &str) -> Result<(), ResumeError> {
+        let run_id = claim.run();
         let records = match self.parts.store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(_)) => Vec::new(),
             Ok(records) if records.is_empty() => {
@@ -181,7 +187,9 @@ impl Runs {
         spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);
         let request = UserRequest::new(session.clone(), String::new());
         // Boxed, because a run that is begun may come to take up another.
-        Box::pin(self.launch(spec, request)).await.map(Some)
+        Box::pin(self.launch(spec, request, None, None))
+            .await
+            .map(Some)
     }
 }
 

@@ -103,6 +103,7 @@ impl RestoredRun {
             first,
             brought,
             records,
+            kept: None,
             active: self.active,
             // A run whose log is not whole cannot be read back.
             policy: DataPolicy::ALL,

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
-use crate::runs::Runs;
+use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
 use lease::{HeldLease, Moment};
 
@@ -123,6 +123,9 @@ impl ActiveRuns {
     }
 }
 
+/// Why a run ended whose request was refused although it had begun.
+const REFUSED: &str = "the store could not say that it had begun, so that its request was refused";
+
 /// The place of a run among those at work here: nobody else in this process can take it up meanwhile.
 #[derive(Debug)]
 pub(crate) struct Claim {
@@ -164,7 +167,7 @@ impl Claim {
         let asked = Moment::now(self.parts.engine.clock.as_ref());
         let lease = match store.begin(&start).await {
             Err(error) if error.is_retryable() && start.new_session.is_some() => {
-                self.free_if_begun(start.session);
+                self.give_up(start);
                 return Err(error);
             }
             // Boxed, because it is seldom needed.
@@ -176,30 +179,36 @@ impl Claim {
         };
         Ok(RunSlot {
             lease: HeldLease::new(lease, asked),
-            is_recorded: AtomicBool::new(false),
-            is_in_new_session: start.new_session.is_some(),
+            is_recorded: AtomicBool::new(!start.records.is_empty()),
             claim: self,
         })
     }
 
-    /// Frees a session that may have been made with its run although the store could not say so. If that fails, too, it is free
-    /// once the lease has run out.
-    fn free_if_begun(self, session: SessionId) {
+    /// Gives up a run that may have begun although the store could not say so: it is ended, and the session that was made with
+    /// it is free. One under a key is left for the request made again. If that fails, too, the run is taken up once its lease has
+    /// run out.
+    fn give_up(self, start: RunStart) {
         let tasks = self.parts.engine.tasks.clone();
         tasks.spawn(async move {
             let store = self.parts.store.as_ref();
             if retried(|| store.run(self.run)).await.is_err() {
                 return;
             }
-            let start = RunStart::new(session, self.run);
-            let freed = match store.begin(&start).await {
-                Ok(lease) => store.abandon_run(&lease).await,
-                Err(error) => Err(error),
+            let (run, runs) = (self.run, Runs::new(&self.parts));
+            let given_up = match start.request {
+                Some(_) => self.give_back(&start.session).await,
+                None => runs.close_claimed(self, REFUSED).await,
             };
-            if let Err(error) = freed {
-                note_busy(self.run, &error);
+            if let Err(error) = given_up {
+                tracing::warn!(%run, %error, "a run that began unheard is not ended: it is taken up later");
             }
         });
+    }
+
+    /// Lets anybody go on with a run at once that nobody drives.
+    async fn give_back(self, session: &SessionId) -> Result<(), ResumeError> {
+        let slot = self.lease(session).await?;
+        Ok(slot.release().await?)
     }
 }
 
@@ -217,7 +226,6 @@ pub(crate) struct RunSlot {
     lease: HeldLease,
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
-    is_in_new_session: bool,
     claim: Claim,
 }
 
@@ -235,11 +243,6 @@ impl RunSlot {
     /// Returns the session of the run.
     pub(crate) const fn session(&self) -> &SessionId {
         &self.lease.lease.session
-    }
-
-    /// Tells whether the session was made with the run: then nothing came before it.
-    pub(crate) const fn is_in_new_session(&self) -> bool {
-        self.is_in_new_session
     }
 
     /// Returns the service that the run belongs to.

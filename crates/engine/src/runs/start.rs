@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::log::{Carried, standing_plan};
+use neuraxis_core::log::{Carried, RunView, standing_plan};
 use neuraxis_core::{
     Message, RunId, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
 };
 use neuraxis_ports::{KeyedRequest, RunStart, Session, StoreError};
+use tokio::time::Instant;
 
 use super::slot::{Claim, RunSlot};
 use super::{Runs, owner};
@@ -49,68 +50,84 @@ impl Runs {
         let governed = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let spec = self.asked_spec(run_id, &request, governed.decision).await?;
-        let new_session = governed.new_session;
-        let slot = self
-            .reserve(run_id, &mut request, new_session, None)
-            .await?;
-        Ok(self.launch_in(slot, spec, request).await?)
+        self.launch(spec, request, governed.new_session, None).await
     }
 
-    /// Leases a new run in a session that is there, and starts it.
+    /// Leases a new run and starts it, and makes its session with it where there is none.
     pub(crate) async fn launch(
         &self,
         spec: RunSpec,
-        mut request: UserRequest,
+        request: UserRequest,
+        new_session: Option<Session>,
+        keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
-        let slot = self.reserve(spec.run_id, &mut request, None, None).await?;
+        let (mut spec, mut request) = (spec, request);
+        if let Some(session) = new_session {
+            let launched = self.launch_in_new(session, spec, request, keyed.clone());
+            (spec, request) = match launched.await? {
+                Ok(handle) => return Ok(handle),
+                Err(asked) => *asked,
+            };
+            let theirs = self.parts.store.session(&request.session_id).await?;
+            owner::enter(&request, &theirs)?;
+            owner::go_in(&mut request, theirs.owner);
+        }
+        let mut start = RunStart::new(request.session_id.clone(), spec.run_id);
+        start.request = keyed;
+        let slot = self.claim(&spec)?.lease_for(start).await?;
         Ok(self.launch_in(slot, spec, request).await?)
     }
 
-    /// Leases a new run, and makes its session with it where there is none.
-    pub(crate) async fn reserve(
+    /// Makes a session with a run and the records of its first step at once: nothing came before, so that nothing has to be
+    /// read. Gives back what was asked if somebody else was quicker and the session is there.
+    async fn launch_in_new(
         &self,
-        run: RunId,
-        request: &mut UserRequest,
-        new_session: Option<Session>,
+        session: Session,
+        mut spec: RunSpec,
+        request: UserRequest,
         keyed: Option<KeyedRequest>,
-    ) -> Result<RunSlot, RequestError> {
-        let lease = async |mut start: RunStart| {
-            start.request.clone_from(&keyed);
-            // An id just made is nobody else's.
-            let claim = Claim::take(&self.parts, run).ok_or(RequestError::ShuttingDown)?;
-            Ok::<_, RequestError>(claim.lease_for(start).await)
-        };
-        if let Some(session) = new_session {
-            match lease(RunStart::in_new_session(session, run)).await? {
-                // Somebody else was quicker.
-                Err(StoreError::SessionExists(id)) => {
-                    let theirs = self.parts.store.session(&id).await?;
-                    owner::enter(request, &theirs)?;
-                    owner::go_in(request, theirs.owner);
-                }
-                leased => return Ok(leased?),
+    ) -> Result<Result<RunHandle, Box<(RunSpec, UserRequest)>>, RequestError> {
+        let engine = &self.parts.engine;
+        let brought = request.brought.as_deref().map(Brought::taint);
+        carry(Carried::default(), &mut spec, false, brought);
+        spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
+        let scope = scope_of(&spec, &request);
+        let claim = self.claim(&spec)?;
+        let mut run = ReadyRun::new(engine, spec, Transcript::default());
+        let mut start = RunStart::in_new_session(session, scope.run_id);
+        start.records = run.storable();
+        start.request = keyed;
+        let began = Instant::now();
+        let slot = match claim.lease_for(start).await {
+            Err(error @ StoreError::SessionExists(_)) => {
+                let spec = asked_spec_of(&run).ok_or(error)?;
+                return Ok(Err(Box::new((spec, request))));
             }
-        }
-        Ok(lease(RunStart::new(request.session_id.clone(), run)).await??)
+            leased => leased?,
+        };
+        run.kept = Some(began.elapsed());
+        engine.announce(scope.run_id, &Transcript::default());
+        Ok(Ok(self.set_to_work(slot, scope, run).await?))
+    }
+
+    fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
+        // An id just made is nobody else's.
+        Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
     }
 
     /// Starts a new run in the slot that is leased for it.
-    pub(crate) async fn launch_in(
+    async fn launch_in(
         &self,
         slot: RunSlot,
         mut spec: RunSpec,
         request: UserRequest,
     ) -> Result<RunHandle, StoreError> {
+        let (engine, store) = (&self.parts.engine, &self.parts.store);
         let session = &request.session_id;
         let brought = request.brought.as_deref().map(Brought::taint);
         let found = async {
-            let (history, carried) = match slot.is_in_new_session() {
-                true => Default::default(),
-                false => {
-                    let store = &self.parts.store;
-                    (store.history(session).await?, store.carried(session).await?)
-                }
-            };
+            let history = store.history(session).await?;
+            let carried = store.carried(session).await?;
             carry(carried, &mut spec, !history.is_empty(), brought);
             self.carry_tools(session, &mut spec, &history).await?;
             Ok(history)
@@ -122,17 +139,10 @@ impl Runs {
                 return Err(error);
             }
         };
-        spec.trace = self.parts.engine.trace_of(spec.run_id, request.trace);
-        let scope = RunScope {
-            run_id: spec.run_id,
-            delivery: request.delivery,
-            trace: spec.trace.clone(),
-            decision: spec.decision.clone(),
-            offered_now: None,
-            session_id: Some(request.session_id),
-            request: request.context,
-        };
-        let run = ReadyRun::new(&self.parts.engine, spec, history);
+        spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
+        let scope = scope_of(&spec, &request);
+        engine.announce(spec.run_id, &history);
+        let run = ReadyRun::new(engine, spec, history);
         self.set_to_work(slot, scope, run).await
     }
 
@@ -205,6 +215,26 @@ impl Runs {
         go_on_with(&mut spec.root, &earlier, history);
         Ok(())
     }
+}
+
+fn scope_of(spec: &RunSpec, request: &UserRequest) -> RunScope {
+    RunScope {
+        run_id: spec.run_id,
+        delivery: request.delivery,
+        trace: spec.trace.clone(),
+        decision: spec.decision.clone(),
+        offered_now: None,
+        session_id: Some(request.session_id.clone()),
+        request: request.context.clone(),
+    }
+}
+
+/// Returns what a run was to begin with, as its own first records say.
+fn asked_spec_of(run: &ReadyRun) -> Option<RunSpec> {
+    let view = RunView::of(&run.first.records);
+    let mut spec = view.spec().map(Arc::as_ref).cloned()?;
+    spec.decision = view.decision().cloned();
+    Some(spec)
 }
 
 /// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. What the session carries

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus};
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, Role, RunStatus, Seq};
 use neuraxis_engine::{Event, NoResult, RequestError, RetryPolicy, StepType};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, StoreError};
-use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
+use neuraxis_testkit::{
+    FailingStore, Fault, RecordingSink, Script, ScriptedModel, StoreOperation, reply,
+};
 use tokio::time::Instant;
 
 use crate::support::{builder, hear, request, session};
@@ -333,7 +335,43 @@ async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_w
         tokio::time::sleep(Duration::from_millis(1)).await;
         let second = orchestrator.handle(request("second")).await.unwrap();
         assert_eq!(second.reply, "ok", "{fault:?}");
+        // The run that was refused has not gone on.
+        let runs = store.inner().runs(&session()).await.unwrap();
+        let ends: Vec<_> = runs.iter().map(|run| run.status).collect();
+        let expected: &[_] = match fault {
+            Fault::LoseAnswer(_) => &[RunStatus::Interrupted, RunStatus::Done],
+            _ => &[RunStatus::Done],
+        };
+        assert_eq!(ends, expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let sink = Arc::new(RecordingSink::default());
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .store(store.clone())
+        .trace_sink(sink.clone())
+        .build()
+        .unwrap();
+    orchestrator.handle(request("first")).await.unwrap();
+    let none_yet = Fault::Refuse(StoreError::NoSuchSession(session()));
+    store.fail_next(StoreOperation::Session, none_yet);
+    let second = orchestrator.handle(request("second")).await.unwrap();
+    assert_eq!(second.reply, "ok");
+    let sent = &model.requests()[1].messages;
+    let said: Vec<_> = sent.messages().iter().map(|it| it.text()).collect();
+    assert_eq!(said[said.len() - 3..], ["first", "ok", "second"]);
+    let records = store.inner().records(second.run_id, Seq(0)).await.unwrap();
+    let heard = sink.records();
+    let heard: Vec<_> = heard
+        .iter()
+        .filter(|it| it.run_id == second.run_id)
+        .collect();
+    assert_eq!(heard.len(), records.len(), "each is heard once");
 }
 
 #[tokio::test(start_paused = true)]

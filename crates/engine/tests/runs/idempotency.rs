@@ -6,9 +6,9 @@ use std::time::Duration;
 use neuraxis_core::{Channel, Mode, PendingKind, Role, RunStatus};
 use neuraxis_engine::{NoResult, Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{ApproverReply, Ids, SessionIndex as _, StoreError};
+use neuraxis_ports::{ApproverReply, Ids, Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
-    Act, CountingIds, FailingStore, Fault, ScriptedApprover, ScriptedModel, ScriptedTool,
+    Act, CountingIds, FailingStore, Fault, START, ScriptedApprover, ScriptedModel, ScriptedTool,
     StoreOperation, reply, spec,
 };
 
@@ -332,6 +332,12 @@ async fn a_run_whose_process_died_is_taken_up_by_the_request_made_again() {
 async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_request_made_again() {
     let world = World::with_lease(answers(), Duration::ZERO);
     let engine = world.engine(Arc::new(UuidV7));
+    let made = world
+        .store
+        .inner()
+        .create_session(&Session::new(session(), START))
+        .await;
+    assert_eq!(made, Ok(()));
     // Neither the first records nor the giving back get through.
     let gone = || Fault::Refuse(StoreError::Damaged("gone".to_owned()));
     world.store.fail_next(StoreOperation::Commit, gone());
@@ -340,4 +346,23 @@ async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_reque
     assert_eq!(world.runs().await, 1);
     let result = engine.handle(keyed("go")).await.unwrap();
     assert_eq!((result.status, world.runs().await), (RunStatus::Done, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_beginning_was_not_confirmed_goes_on_when_it_is_made_again() {
+    let world = World::new(answers());
+    let engine = world.engine(Arc::new(UuidV7));
+    let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
+    world.store.fail_next(StoreOperation::BeginRun, lost);
+    let refused = engine.handle(keyed("go")).await;
+    assert!(
+        matches!(refused, Err(RequestError::Store(_))),
+        "{refused:?}"
+    );
+    let result = engine.handle(keyed("go")).await.unwrap();
+    assert_eq!(
+        (result.status, &*result.reply),
+        (RunStatus::Done, "Booked.")
+    );
+    assert_eq!(world.runs().await, 1);
 }

@@ -1,13 +1,15 @@
 //! A run as a store tells of it, without its records.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    ContentHash, FinishReason, JsonText, Pending, RunId, RunStatus, SessionId, SessionMetrics,
+    ContentHash, FinishReason, JsonText, Pending, Record, RunId, RunStatus, SessionId,
+    SessionMetrics,
 };
 use serde::{Serialize, Serializer};
 
@@ -25,7 +27,7 @@ use super::Session;
 /// assert!(start.request.is_some() && !start.imported);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunStart {
     /// The session that is reserved for it.
@@ -36,6 +38,8 @@ pub struct RunStart {
     pub request: Option<KeyedRequest>,
     /// The session itself, where that is made with the run.
     pub new_session: Option<Session>,
+    /// The records of its first step, where they are kept with it, all or nothing.
+    pub records: Vec<Arc<Record>>,
     /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
     pub imported: bool,
 }
@@ -49,6 +53,7 @@ impl RunStart {
             run,
             request: None,
             new_session: None,
+            records: Vec::new(),
             imported: false,
         }
     }
@@ -59,6 +64,13 @@ impl RunStart {
         let mut start = Self::new(session.id.clone(), run);
         start.new_session = Some(session);
         start
+    }
+
+    /// Keeps the records of the run's first step with it.
+    #[must_use]
+    pub fn with_records(mut self, records: Vec<Arc<Record>>) -> Self {
+        self.records = records;
+        self
     }
 
     /// Lets the run hold the key of a request.

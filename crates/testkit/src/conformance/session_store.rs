@@ -1,6 +1,7 @@
 //! The rules of the [`SessionStore`] port.
 
 pub mod answers;
+pub mod beginnings;
 pub mod inbox;
 pub mod integrity;
 pub mod keys;
@@ -65,6 +66,12 @@ macro_rules! session_store_suite {
             a_new_session_is_made_with_its_run
             a_session_that_is_there_is_not_made_anew
             of_runs_that_make_a_session_at_once_one_wins
+        ] }
+        $crate::mount_rules! { $mark session_store::beginnings, $store, [
+            a_run_begins_with_the_records_of_its_first_step
+            a_run_begun_again_has_to_begin_with_the_same_records
+            a_run_may_end_as_it_begins
+            a_run_whose_first_records_are_refused_does_not_begin
         ] }
         $crate::mount_rules! { $mark session_store::keys, $store, [
             a_key_holds_one_run_of_its_session
@@ -149,6 +156,7 @@ macro_rules! session_store_suite {
         ] }
         $crate::mount_rules! { $mark session_store::answers, $store, [
             untrusted_content_of_a_session_is_known
+            untrusted_content_that_a_run_begins_with_is_known
             an_answer_is_remembered_listed_and_taken_back
             answers_that_were_imported_count_for_nothing
             numbers_of_answers_never_come_back

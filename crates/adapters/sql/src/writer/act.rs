@@ -6,6 +6,7 @@ use neuraxis_ports::{LongOutput, RunLease, RunStart, Session};
 use super::Task;
 use crate::error::Failure;
 use crate::link::Link;
+use crate::step::Step;
 
 /// Something to do.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(crate) enum Act {
     Delete(SessionId),
     /// Before this time, in microseconds.
     Prune(i64),
-    Begin(Box<RunStart>),
+    Begin(Box<Beginning>),
     Renew(RunLease),
     Release(RunLease),
     Abandon(RunLease),
@@ -32,6 +33,14 @@ pub(crate) enum Act {
     Probe,
 }
 
+/// A run that begins.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) start: RunStart,
+    /// What it begins with, encoded.
+    pub(crate) first: Option<Step>,
+}
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Done {
@@ -44,7 +53,7 @@ impl Act {
     /// The run that it concerns, if it is one.
     pub(super) const fn run(&self) -> Option<RunId> {
         match self {
-            Self::Begin(start) => Some(start.run),
+            Self::Begin(beginning) => Some(beginning.start.run),
             Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
@@ -64,7 +73,7 @@ impl Task {
             Act::Create(session) => self.create(link, session).await?,
             Act::Delete(session) => self.delete(link, session).await?,
             Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
-            Act::Begin(start) => return self.begin_in(link, start).await.map(Done::Leased),
+            Act::Begin(beginning) => return self.begin_in(link, beginning).await.map(Done::Leased),
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,

@@ -4,21 +4,31 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use neuraxis_core::{JsonText, RunId};
-use neuraxis_ports::{ChainHead, RunLease, RunStart, Session, StoreError};
+use neuraxis_ports::{ChainHead, RunLease, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
+use super::act::{Beginning, Done};
+use super::commit::{Next, lasting};
 use super::run_state::RunState;
 use super::upsert::{chunks, rows};
 use super::{Outcomes, Task, outcome};
 use crate::database::Dialect;
+use crate::error::Failure;
 use crate::link::{Link, Value, values};
 
 /// A run that begins in a session that is there by now.
 pub(super) struct NewRun<'a> {
-    pub(super) start: &'a RunStart,
+    pub(super) beginning: &'a Beginning,
     pub(super) session_key: i64,
     /// Where the chain of the session stands.
     pub(super) head: ChainHead,
+}
+
+/// A run that has begun, but for its key.
+struct Begun<'a> {
+    lease: RunLease,
+    state: RunState,
+    first: Option<Next<'a>>,
 }
 
 impl Task {
@@ -26,20 +36,20 @@ impl Task {
     pub(super) async fn begin_in_new_sessions(
         &mut self,
         link: &mut Link,
-        starts: &[&RunStart],
+        beginnings: &[&Beginning],
     ) -> Result<Outcomes, Error> {
-        let mut outcomes = Vec::with_capacity(starts.len());
-        let mut rest = starts;
+        let mut outcomes = Vec::with_capacity(beginnings.len());
+        let mut rest = beginnings;
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            let sessions = chunk.iter().filter_map(|start| start.new_session.as_ref());
+            let sessions = chunk.iter().filter_map(|it| it.start.new_session.as_ref());
             let mut made = make(link, &sessions.collect::<Vec<_>>()).await?;
             let mut leases = self.begin_in_made(link, chunk, &mut made).await?;
-            for start in chunk {
-                outcomes.push(match leases.remove(&start.run) {
-                    Some(lease) => Ok(super::Done::Leased(lease)),
+            for beginning in chunk {
+                outcomes.push(match leases.remove(&beginning.start.run) {
+                    Some(lease) => Ok(Done::Leased(lease)),
                     // Its session was there: perhaps this is a call that is repeated.
-                    None => outcome(self.begin_in(link, start).await.map(super::Done::Leased))?,
+                    None => outcome(self.begin_in(link, beginning).await.map(Done::Leased))?,
                 });
             }
             rest = others;
@@ -51,14 +61,15 @@ impl Task {
     async fn begin_in_made(
         &mut self,
         link: &mut Link,
-        starts: &[&RunStart],
+        beginnings: &[&Beginning],
         made: &mut HashMap<String, i64>,
     ) -> Result<HashMap<RunId, RunLease>, Error> {
-        let new = starts.iter().filter_map(|start| {
+        let new = beginnings.iter().filter_map(|beginning| {
+            let start = &beginning.start;
             let session_key = made.remove(start.session.as_str())?;
             let head = ChainHead::start(start.new_session.as_ref()?);
             Some(NewRun {
-                start,
+                beginning,
                 session_key,
                 head,
             })
@@ -68,53 +79,76 @@ impl Task {
         let mut rest = new.as_slice();
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            for (new, lease) in chunk.iter().zip(self.insert_runs(link, chunk).await?) {
+            let inserted = self.insert_runs(link, chunk).await.map_err(lasting)?;
+            for (new, lease) in chunk.iter().zip(inserted) {
                 // Where another run has the id, the session is not made either: the transaction fails.
-                leases.insert(new.start.run, lease.ok_or(Error::RowNotFound)?);
+                leases.insert(new.beginning.start.run, lease.ok_or(Error::RowNotFound)?);
             }
             rest = others;
         }
         Ok(leases)
     }
 
-    /// Adds runs, a power of two; `None` for those whose ids are taken.
+    /// Adds runs, a power of two, with what they begin with; `None` for those whose ids are taken.
     pub(super) async fn insert_runs(
         &mut self,
         link: &mut Link,
         new: &[NewRun<'_>],
-    ) -> Result<Vec<Option<RunLease>>, Error> {
+    ) -> Result<Vec<Option<RunLease>>, Failure> {
         let tokens = self.next_tokens(link, new.len()).await?;
+        let begun = new.iter().zip(tokens);
+        let begun = begun.map(|(new, token)| self.begun(new, token));
+        let begun = begun.collect::<Result<Vec<_>, _>>()?;
         let sql = inserting_runs(self.database.dialect, new.len());
         let mut values = vec![
             Value::from(self.settings.holder.as_str()),
             Value::from(self.settings.lease_millis()),
         ];
-        for (new, token) in new.iter().zip(&tokens) {
-            let request = new.start.request.as_ref();
-            let request_key = request.map(|request| request.key.as_bytes().as_slice());
-            values.extend([
-                Value::from(new.start.run.0.as_bytes().as_slice()),
-                Value::from(new.session_key),
-                Value::from(*token),
-                Value::from(new.head.records.cast_signed()),
-                Value::from(new.head.hash.as_bytes().as_slice()),
-                Value::from(i64::from(new.start.imported)),
-                Value::Bytes(request_key),
-                Value::Text(request.map(|request| request.asked.as_str())),
-            ]);
+        for (new, begun) in new.iter().zip(&begun) {
+            values.extend(row_of(new, begun));
         }
         let mut keys = HashMap::with_capacity(new.len());
         for row in link.rows(AssertSqlSafe(sql), &values).await? {
             keys.insert(row.bytes(1)?, row.int(0)?);
         }
-        let leases = new.iter().zip(tokens).map(|(new, token)| {
-            let key = *keys.get(new.start.run.0.as_bytes().as_slice())?;
-            let lease = self.lease(new.start, token);
-            let state = RunState::new(key, &lease, new.head);
-            self.runs.insert(new.start.run, state);
-            Some(lease)
-        });
-        Ok(leases.collect())
+        let (mut leases, mut firsts) = (Vec::with_capacity(new.len()), Vec::new());
+        for (new, mut begun) in new.iter().zip(begun) {
+            let run = new.beginning.start.run;
+            let Some(key) = keys.get(run.0.as_bytes().as_slice()) else {
+                leases.push(None);
+                continue;
+            };
+            if let Some(mut first) = begun.first {
+                first.change.key = *key;
+                firsts.push(first);
+            }
+            if !begun.state.has_ended() {
+                begun.state.key = *key;
+                self.runs.insert(run, begun.state);
+            }
+            leases.push(Some(begun.lease));
+        }
+        self.insert_steps(link, &firsts.iter().collect::<Vec<_>>())
+            .await?;
+        Ok(leases)
+    }
+
+    /// Describes a run as it stands once it has begun.
+    fn begun<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<Begun<'a>, StoreError> {
+        let lease = self.lease(&new.beginning.start, token);
+        let mut state = RunState::new(0, &lease, new.head);
+        let first = match &new.beginning.first {
+            Some(step) => {
+                state.take(step, &self.settings.bounds);
+                Some(Next::taken(0, step, &state, 0)?)
+            }
+            None => None,
+        };
+        Ok(Begun {
+            lease,
+            state,
+            first,
+        })
     }
 
     /// Returns the numbers of so many new leases.
@@ -173,21 +207,60 @@ fn seed_of(session: &Session) -> Result<Option<JsonText>, StoreError> {
     })
 }
 
+/// The columns of a run that begins, as named in [`inserting_runs`].
+const COLUMNS: usize = 13;
+
+/// In the order of the columns of [`inserting_runs`].
+fn row_of<'a>(new: &'a NewRun<'_>, begun: &'a Begun<'_>) -> [Value<'a>; COLUMNS] {
+    let start = &new.beginning.start;
+    let request = start.request.as_ref();
+    let request_key = request.map(|request| request.key.as_bytes().as_slice());
+    let nothing = [
+        Value::from(0),
+        Value::from(0),
+        Value::Int(None),
+        Value::Int(None),
+        Value::Text(None),
+    ];
+    let first = begun.first.as_ref();
+    let [records, bytes, started_at, ended_at, summary] =
+        first.map_or(nothing, |first| first.change.first_values());
+    [
+        Value::from(start.run.0.as_bytes().as_slice()),
+        Value::from(new.session_key),
+        Value::from(begun.state.token.cast_signed()),
+        Value::from(begun.state.head.records.cast_signed()),
+        Value::from(begun.state.head.hash.as_bytes().as_slice()),
+        Value::from(i64::from(start.imported)),
+        Value::Bytes(request_key),
+        Value::Text(request.map(|request| request.asked.as_str())),
+        records,
+        bytes,
+        started_at,
+        summary,
+        ended_at,
+    ]
+}
+
 /// The statement that adds so many runs. What is the same for all of them comes first: the holder, and the length of its leases.
 fn inserting_runs(dialect: Dialect, count: usize) -> String {
-    const COLUMNS: usize = 8;
     let now = dialect.now();
     let mut sql = String::from(
-        "INSERT INTO runs (id, session, token, chain_records, chain, imported, request_key, request, holder, \
-         leased_until, lease_ms, records, bytes) VALUES ",
+        "INSERT INTO runs (id, session, token, chain_records, chain, imported, request_key, request, \
+         records, bytes, started_at, summary, ended_at, holder, leased_until, lease_ms) VALUES ",
     );
     for run in 0..count {
         sql.push_str(if run == 0 { "(" } else { ", (" });
-        for column in 0..COLUMNS {
+        let last = 2 + (run + 1) * COLUMNS;
+        for column in last - COLUMNS + 1..=last {
             // Writing to a string cannot fail.
-            let _ = write!(sql, "${}, ", 3 + run * COLUMNS + column);
+            let _ = write!(sql, "${column}, ");
         }
-        let _ = write!(sql, "$1, {now} + $2, $2, 0, 0)");
+        // One that ends as it begins is held by nobody.
+        let _ = write!(
+            sql,
+            "$1, CASE WHEN ${last} IS NULL THEN {now} + $2 END, $2)"
+        );
     }
     sql.push_str(" ON CONFLICT (id) DO NOTHING RETURNING key, id");
     sql

@@ -8,6 +8,7 @@ use neuraxis_ports::{ChainHead, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Done;
+use super::run_state::RunState;
 use super::upsert::{COLUMNS, chunks, update_runs};
 use super::{Outcomes, Task, outcome};
 use crate::error::Failure;
@@ -15,8 +16,8 @@ use crate::link::{Link, Value, values};
 use crate::step::Step;
 
 /// What a step changes of its run's row.
-struct Change {
-    key: i64,
+pub(super) struct Change {
+    pub(super) key: i64,
     token: i64,
     /// The number of records before.
     before: i64,
@@ -30,13 +31,32 @@ struct Change {
 }
 
 /// A step that is the next one of its run, as far as is known.
-struct Next<'a> {
+pub(super) struct Next<'a> {
     /// Its place among the jobs.
     place: usize,
     step: &'a Step,
     first: i64,
     last: i64,
-    change: Change,
+    pub(super) change: Change,
+}
+
+impl<'a> Next<'a> {
+    /// Describes a step that the state of its run has taken, and how many records there were before.
+    pub(super) fn taken(
+        place: usize,
+        step: &'a Step,
+        state: &RunState,
+        before: u64,
+    ) -> Result<Self, StoreError> {
+        let change = Change::of(state, before.cast_signed())?;
+        Ok(Self {
+            place,
+            step,
+            first: change.before + 1,
+            last: change.after,
+            change,
+        })
+    }
 }
 
 impl Task {
@@ -97,30 +117,34 @@ impl Task {
         if state.has_ended() || first != before.records + 1 {
             let key = state.key;
             let is_last = last == before.records;
-            let repeats = is_last && is_kept(link, key, first, last, step).await?;
+            let repeats = is_last && is_kept(link, key, step).await?;
             return if repeats {
                 Ok(None)
             } else {
                 Err(stale().into())
             };
         }
-        let after = before.with(last + 1 - first, step.bytes);
-        after.check(&bounds, lease.run, step.ending)?;
-        if after.has_crossed(before, &bounds) {
-            tracing::warn!(run = %lease.run, records = after.records, bytes = after.bytes, "a run grows long");
+        step.added_to(before)
+            .check(&bounds, lease.run, step.ending)?;
+        state.take(step, &bounds);
+        Ok(Some(Next::taken(place, step, state, before.records)?))
+    }
+
+    /// Keeps what stands beside the rows of runs: steps, payloads, and what a session carries.
+    pub(super) async fn insert_steps(
+        &self,
+        link: &mut Link,
+        steps: &[&Next<'_>],
+    ) -> Result<(), Failure> {
+        insert_rows(link, steps).await?;
+        for next in steps {
+            insert_payloads(link, next).await?;
+            if next.step.carries {
+                self.carry(link, next.change.key, &next.step.records)
+                    .await?;
+            }
         }
-        for record in &step.records {
-            state.summary.apply(record);
-        }
-        state.size = after;
-        state.head = step.chained(state.head);
-        Ok(Some(Next {
-            place,
-            step,
-            first: first.cast_signed(),
-            last: last.cast_signed(),
-            change: Change::of(state, before.records.cast_signed())?,
-        }))
+        Ok(())
     }
 
     /// Keeps a handful of steps; returns those whose run somebody else has by now.
@@ -142,13 +166,8 @@ impl Task {
         }
         let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
         let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
-        insert_steps(link, &kept).await?;
+        self.insert_steps(link, &kept).await?;
         for next in kept {
-            insert_payloads(link, next).await?;
-            if next.step.carries {
-                self.carry(link, next.change.key, &next.step.records)
-                    .await?;
-            }
             // Most records that might be the taking of an entry are not.
             if changed.get(&next.change.key) == Some(&true) {
                 self.take(link, next.change.key, &next.step.taken).await?;
@@ -158,7 +177,7 @@ impl Task {
     }
 }
 
-async fn insert_steps(link: &mut Link, steps: &[&Next<'_>]) -> Result<(), Error> {
+async fn insert_rows(link: &mut Link, steps: &[&Next<'_>]) -> Result<(), Error> {
     let mut rest = steps;
     while !rest.is_empty() {
         let (chunk, others) = rest.split_at(chunks(rest.len()));
@@ -191,13 +210,10 @@ async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> 
 }
 
 /// Tells whether exactly this step was kept.
-async fn is_kept(
-    link: &mut Link,
-    key: i64,
-    first: u64,
-    last: u64,
-    step: &Step,
-) -> Result<bool, Error> {
+pub(super) async fn is_kept(link: &mut Link, key: i64, step: &Step) -> Result<bool, Error> {
+    let Some((first, last)) = step.range() else {
+        return Ok(true);
+    };
     let sql = "SELECT last_seq, body FROM steps WHERE run = $1 AND first_seq = $2";
     let row = link.row(sql, values![key, first.cast_signed()]).await?;
     let Some(row) = row else {
@@ -207,7 +223,7 @@ async fn is_kept(
 }
 
 impl Change {
-    fn of(state: &super::RunState, before: i64) -> Result<Self, StoreError> {
+    fn of(state: &RunState, before: i64) -> Result<Self, StoreError> {
         let summary = JsonText::encode(&state.summary).map_err(|_| StoreError::Invalid {
             what: "record",
             rule: "one that can be summed up as JSON",
@@ -223,6 +239,17 @@ impl Change {
             ended_at: state.summary.ended_at.map(Timestamp::as_microsecond),
             summary,
         })
+    }
+
+    /// What a run begins with, in the order of the columns of `inserting_runs`.
+    pub(super) fn first_values(&self) -> [Value<'_>; 5] {
+        [
+            Value::from(self.after),
+            Value::from(self.bytes),
+            Value::Int(self.started_at),
+            Value::Int(self.ended_at),
+            Value::from(self.summary.as_str()),
+        ]
     }
 
     /// In the order of the columns of [`update_runs`].
@@ -244,7 +271,7 @@ impl Change {
 
 /// What is kept beside steps and cannot be read ends their transaction, as a failure of the database does: by itself each
 /// step is then found to be the one, or not.
-fn lasting(failure: Failure) -> Error {
+pub(super) fn lasting(failure: Failure) -> Error {
     match failure {
         Failure::Database(error) => error,
         Failure::Refused(error) => Error::Decode(error.into()),

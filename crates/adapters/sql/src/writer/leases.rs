@@ -6,7 +6,9 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease, RunStart, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
+use super::act::Beginning;
 use super::beginnings::NewRun;
+use super::commit::is_kept;
 use super::{Task, stale};
 use crate::error::Failure;
 use crate::lease_clock::Look;
@@ -21,6 +23,8 @@ struct Stored {
     holder: String,
     is_held: bool,
     has_ended: bool,
+    /// The number of its last lease.
+    token: i64,
 }
 
 impl Task {
@@ -28,8 +32,9 @@ impl Task {
     pub(super) async fn begin_in(
         &mut self,
         link: &mut Link,
-        start: &RunStart,
+        beginning: &Beginning,
     ) -> Result<RunLease, Failure> {
+        let start = &beginning.start;
         let (session, run) = (&start.session, start.run);
         let sql = format!(
             "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1{}",
@@ -49,7 +54,7 @@ impl Task {
         };
         if let Some(refusal) = refusal {
             return match self.stored(link, run).await? {
-                Some(stored) => self.begin_again(link, start, session_key, stored).await,
+                Some(stored) => self.begin_again(link, beginning, session_key, stored).await,
                 None => Err(refusal.into()),
             };
         }
@@ -58,7 +63,7 @@ impl Task {
             None => ChainHead::start(&session_of(&row, 1)?),
         };
         let new = NewRun {
-            start,
+            beginning,
             session_key,
             head,
         };
@@ -68,16 +73,29 @@ impl Task {
         begun.ok_or_else(|| StoreError::Stale(run).into())
     }
 
-    /// Goes on with a run, if it has not ended and nobody else drives it.
+    /// Goes on with a run, if it has not ended and nobody else drives it. Of one that has ended with what it began with, the
+    /// caller may not have heard.
     async fn begin_again(
         &mut self,
         link: &mut Link,
-        start: &RunStart,
+        beginning: &Beginning,
         session_key: i64,
         stored: Stored,
     ) -> Result<RunLease, Failure> {
-        if stored.has_ended || stored.session != session_key {
-            return Err(StoreError::Stale(start.run).into());
+        let start = &beginning.start;
+        let stale = || Err(StoreError::Stale(start.run).into());
+        if stored.session != session_key {
+            return stale();
+        }
+        let began_so = match &beginning.first {
+            Some(first) => is_kept(link, stored.key, first).await?,
+            None => !stored.has_ended,
+        };
+        if !began_so {
+            return stale();
+        }
+        if stored.has_ended {
+            return Ok(self.lease(start, stored.token));
         }
         if stored.is_held && stored.holder != self.settings.holder {
             return Err(busy(&start.session, start.run).into());
@@ -88,7 +106,7 @@ impl Task {
     async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<Stored>, Error> {
         let dialect = self.database.dialect;
         let sql = format!(
-            "SELECT key, session, holder, ended_at, leased_until, lease_ms, {} FROM runs WHERE id = $1{}",
+            "SELECT key, session, holder, ended_at, leased_until, lease_ms, {}, token FROM runs WHERE id = $1{}",
             dialect.now(),
             dialect.for_update(),
         );
@@ -111,6 +129,7 @@ impl Task {
             holder: row.text(2)?,
             is_held: lease.is_some_and(|lease| clock.is_held(lease, look)),
             has_ended: row.maybe_int(3)?.is_some(),
+            token: row.int(7)?,
         }))
     }
 
@@ -183,16 +202,17 @@ impl Task {
         lease: &RunLease,
     ) -> Result<(), Failure> {
         let key = self.leased(link, lease).await?;
+        let sql = "SELECT 1 FROM runs WHERE key = $1 AND records = 0";
+        if link.row(sql, values![key]).await?.is_none() {
+            return Err(stale(lease));
+        }
         for sql in [
             "DELETE FROM inbox WHERE run = $1",
             "DELETE FROM output_chunks WHERE run = $1",
             "DELETE FROM outputs WHERE run = $1",
+            "DELETE FROM runs WHERE key = $1",
         ] {
             link.run(sql, values![key]).await?;
-        }
-        let sql = "DELETE FROM runs WHERE key = $1 AND records = 0";
-        if link.run(sql, values![key]).await? == 0 {
-            return Err(stale(lease));
         }
         self.runs.remove(&lease.run);
         Ok(())

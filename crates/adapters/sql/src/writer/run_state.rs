@@ -2,12 +2,13 @@
 
 use neuraxis_core::SessionId;
 use neuraxis_core::log::LogSummary;
-use neuraxis_ports::{ChainHead, RunLease, RunSize, StoreError};
+use neuraxis_ports::{ChainHead, RunBounds, RunLease, RunSize, StoreError};
 use sqlx::AssertSqlSafe;
 
 use super::Task;
 use crate::error::Failure;
 use crate::link::{Link, values};
+use crate::step::Step;
 
 #[derive(Debug)]
 pub(super) struct RunState {
@@ -31,6 +32,19 @@ impl RunState {
             session: lease.session.clone(),
             summary: LogSummary::default(),
         }
+    }
+
+    /// Takes a step that is the next one.
+    pub(super) fn take(&mut self, step: &Step, bounds: &RunBounds) {
+        let size = step.added_to(self.size);
+        if size.has_crossed(self.size, bounds) {
+            tracing::warn!(run = %step.lease.run, records = size.records, bytes = size.bytes, "a run grows long");
+        }
+        for record in &step.records {
+            self.summary.apply(record);
+        }
+        self.size = size;
+        self.head = step.chained(self.head);
     }
 
     pub(super) const fn has_ended(&self) -> bool {

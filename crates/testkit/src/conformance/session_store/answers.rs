@@ -11,7 +11,8 @@ use neuraxis_core::{
 use neuraxis_ports::{RunStart, SessionStore, StoreError};
 
 use super::{Busy, id, session_of};
-use crate::clock::START;
+use crate::clock::{CountingIds, START};
+use crate::run_log::RunLog;
 
 fn grant(number: u32, scope: GrantScope) -> Grant {
     Grant {
@@ -26,8 +27,8 @@ fn grant(number: u32, scope: GrantScope) -> Grant {
     }
 }
 
-fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
-    busy.log.record(RecordBody::ToolResult(Box::new(ToolResult {
+fn result(log: &mut RunLog, tool: &str, untrusted: bool) -> Arc<Record> {
+    log.record(RecordBody::ToolResult(Box::new(ToolResult {
         tool_call_id: ToolCallId::from_text("call_1"),
         name: tool.into(),
         index: CallIndex(0),
@@ -85,19 +86,29 @@ pub async fn untrusted_content_of_a_session_is_known(store: impl SessionStore) {
     assert_eq!(sources(&store, "main").await, none);
     let first = [
         busy.log.started("Look it up."),
-        result(&mut busy, "web_fetch", true),
-        result(&mut busy, "read_file", false),
+        result(&mut busy.log, "web_fetch", true),
+        result(&mut busy.log, "read_file", false),
     ];
     busy.commit(&store, &first).await;
     assert_eq!(sources(&store, "main").await, ["web_fetch"]);
     let rest = [
-        result(&mut busy, "web_fetch", true),
-        result(&mut busy, "mail__read", true),
+        result(&mut busy.log, "web_fetch", true),
+        result(&mut busy.log, "mail__read", true),
         busy.log.finished("Done."),
     ];
     busy.commit(&store, &rest).await;
     assert_eq!(sources(&store, "main").await, ["mail__read", "web_fetch"]);
     assert_eq!(sources(&store, "other").await, none);
+}
+
+/// What a run begins with may bring such content, too.
+pub async fn untrusted_content_that_a_run_begins_with_is_known(store: impl SessionStore) {
+    let mut log = RunLog::new(CountingIds::nth_run(1), id("main"));
+    let start = RunStart::in_new_session(session_of("main", 0), log.run());
+    let first = vec![log.started("Look."), result(&mut log, "web_fetch", true)];
+    let begun = store.begin(&start.with_records(first)).await;
+    assert!(begun.is_ok(), "{begun:?}");
+    assert_eq!(sources(&store, "main").await, ["web_fetch"]);
 }
 
 /// Answers on record are remembered in their order, listed and taken back one by one, from anywhere.
@@ -194,7 +205,7 @@ pub async fn a_refused_commit_lets_nothing_be_remembered(store: impl SessionStor
     let records = [
         busy.log.started("Hello?"),
         granting(&mut busy, vec![grant(1, GrantScope::Tool)]),
-        result(&mut busy, "web_fetch", true),
+        result(&mut busy.log, "web_fetch", true),
     ];
     let refused = store.commit(&busy.lease, &records).await;
     assert_eq!(refused, Err(StoreError::Stale(busy.log.run())));
@@ -239,7 +250,7 @@ pub async fn what_a_session_carries_goes_with_it(store: impl SessionStore) {
     let records = [
         busy.log.started("Look it up."),
         granting(&mut busy, vec![grant(1, GrantScope::Tool)]),
-        result(&mut busy, "web_fetch", true),
+        result(&mut busy.log, "web_fetch", true),
         busy.log.finished("Done."),
     ];
     busy.commit(&store, &records).await;

@@ -1,0 +1,141 @@
+//! Rules of runs that begin with the records of their first step: they are kept with the run, all or nothing.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::sync::Arc;
+
+use neuraxis_core::{Record, RunStatus, Seq};
+use neuraxis_ports::{ChainHead, RunBounds, RunStart, SessionStore, StoreError};
+
+use super::{Busy, history, id, records, session_of};
+use crate::clock::CountingIds;
+use crate::reply;
+use crate::run_log::RunLog;
+
+/// A run of the session `main`, which it makes, and its log.
+fn new_run(number: u64) -> (RunLog, RunStart) {
+    let session = session_of("main", 0);
+    let log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
+    let start = RunStart::in_new_session(session, log.run());
+    (log, start)
+}
+
+/// What a run begins with is on record from then on, in a new session and in one that is there, and the run goes on from there.
+pub async fn a_run_begins_with_the_records_of_its_first_step(store: impl SessionStore) {
+    let (mut log, start) = new_run(1);
+    let mut all = vec![log.started("Hello?"), log.warned("slow")];
+    let start = start.with_records(all.clone());
+    let lease = store.begin(&start).await.expect("the session is new");
+    assert_eq!(records(&store, log.run()).await, all);
+    let told = store.run(log.run()).await.expect("the run is known");
+    assert_eq!((told.records, told.status), (2, RunStatus::Running));
+    assert_eq!(
+        store.abandon_run(&lease).await,
+        Err(StoreError::Stale(log.run())),
+        "something is on record of it"
+    );
+    let rest = [log.replied(reply::text("Hi.")), log.finished("Hi.")];
+    assert_eq!(store.commit(&lease, &rest).await, Ok(()));
+    all.extend(rest);
+    assert_eq!(records(&store, log.run()).await, all);
+
+    let mut log = RunLog::new(CountingIds::nth_run(2), id("main"));
+    let first = vec![log.started("And?")];
+    all.extend(first.clone());
+    let start = RunStart::new(id("main"), log.run()).with_records(first);
+    let lease = store.begin(&start).await.expect("the session is free");
+    let rest = [log.replied(reply::text("So.")), log.finished("So.")];
+    assert_eq!(store.commit(&lease, &rest).await, Ok(()));
+    all.extend(rest);
+    let said = history(&store, &id("main")).await;
+    assert_eq!(said, ["Hello?", "Hi.", "And?", "So."]);
+    let head = ChainHead::start(&session_of("main", 0)).with_records(all.iter().map(AsRef::as_ref));
+    assert_eq!(store.verify(&id("main"), None).await, Ok(head));
+}
+
+/// A run may be begun again with what it began with, because the answer was lost, and with nothing else.
+pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl SessionStore) {
+    let (mut log, start) = new_run(1);
+    let mut other_log = log.clone();
+    let first = vec![log.started("Hello?")];
+    let lost = store
+        .begin(&start.clone().with_records(first.clone()))
+        .await;
+    let lost = lost.expect("the session is new");
+    let other = start.clone().with_records(vec![other_log.started("Bye?")]);
+    let stale = Err(StoreError::Stale(log.run()));
+    assert_eq!(store.begin(&other).await, stale);
+    assert_eq!(store.renew(&lost).await, Ok(()), "nothing has changed");
+    let lease = store
+        .begin(&start.clone().with_records(first.clone()))
+        .await;
+    let lease = lease.expect("it is the same run");
+    assert!(lease.token > lost.token);
+    assert_eq!(store.renew(&lost).await, stale.clone().map(drop));
+    assert_eq!(records(&store, log.run()).await, first);
+    let more = [log.warned("slow")];
+    assert_eq!(store.commit(&lease, &more).await, Ok(()));
+    let again = store.begin(&RunStart::new(id("main"), log.run())).await;
+    assert!(again.is_ok(), "without records it only goes on: {again:?}");
+}
+
+/// A run may end as it begins: its session is free at once, and who did not hear of it can ask again.
+pub async fn a_run_may_end_as_it_begins(store: impl SessionStore) {
+    let (mut log, start) = new_run(1);
+    let all = vec![
+        log.started("Hello?"),
+        log.replied(reply::text("Hi.")),
+        log.finished("Hi."),
+    ];
+    let start = start.with_records(all.clone());
+    assert!(store.begin(&start).await.is_ok());
+    let told = store.run(log.run()).await.expect("the run is known");
+    assert!(
+        told.status.is_ended() && told.leased_until.is_none(),
+        "{told:?}"
+    );
+    assert_eq!(history(&store, &id("main")).await, ["Hello?", "Hi."]);
+    let lease = store.begin(&start).await.expect("it has begun so");
+    assert_eq!(records(&store, log.run()).await, all);
+    let more = [log.warned("slow")];
+    let stale = StoreError::Stale(log.run());
+    assert_eq!(store.commit(&lease, &more).await, Err(stale.clone()));
+    let anew = RunStart::new(id("main"), log.run());
+    assert_eq!(store.begin(&anew).await, Err(stale));
+    Busy::begin(&store, &id("main"), 2).await;
+}
+
+/// A run whose records cannot be kept does not begin, and its session is not made.
+pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl SessionStore) {
+    let (mut log, start) = new_run(1);
+    let first = log.started("Hello?");
+    let second = log.warned("slow");
+    let (mut foreign, _) = new_run(2);
+    let (stranger, third) = (foreign.started("Hello?"), log.warned("slow"));
+    let wrong: [Vec<Arc<Record>>; 3] = [
+        vec![Arc::clone(&second)],
+        vec![stranger],
+        vec![Arc::clone(&first), third],
+    ];
+    for records in wrong {
+        let refused = store.begin(&start.clone().with_records(records)).await;
+        assert_eq!(refused, Err(StoreError::Stale(log.run())));
+    }
+    let (mut log, start) = new_run(1);
+    let most = RunBounds::default().max_records;
+    let many = std::iter::once(log.started("Hello?"));
+    let many = many.chain((0..most).map(|_| log.clone().warned("slow")));
+    let mut seq = Seq(0);
+    let many = many.map(|record| {
+        seq = seq.next();
+        let mut record = Arc::unwrap_or_clone(record);
+        record.seq = seq;
+        Arc::new(record)
+    });
+    let refused = store.begin(&start.with_records(many.collect())).await;
+    let is_too_large = matches!(refused, Err(StoreError::RunTooLarge { .. }));
+    assert!(is_too_large, "{refused:?}");
+    let main = store.session(&id("main")).await;
+    assert_eq!(main, Err(StoreError::NoSuchSession(id("main"))));
+    let run = store.run(log.run()).await;
+    assert_eq!(run, Err(StoreError::NoSuchRun(log.run())));
+}
