@@ -94,6 +94,47 @@ impl ReplyAssembler {
         }
     }
 
+    /// Adds one piece whose text somebody else keeps: texts, thoughts and arguments only count. To be ended by
+    /// [`finish_with`](Self::finish_with).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push`](Self::push).
+    pub fn push_without_text(&mut self, mut delta: ReplyDelta) -> Result<(), LlmError> {
+        if let ReplyDelta::Text { text, .. }
+        | ReplyDelta::Reasoning { text, .. }
+        | ReplyDelta::ToolCall {
+            arguments: text, ..
+        } = &mut delta
+        {
+            self.grow(text.len())?;
+            *text = String::new();
+        }
+        self.push(delta)
+    }
+
+    /// Returns the whole reply, whose texts somebody else kept: that of each block.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`finish`](Self::finish).
+    pub fn finish_with(
+        mut self,
+        mut text_of: impl FnMut(BlockIndex) -> String,
+    ) -> Result<Reply, LlmError> {
+        for (index, block) in &mut self.blocks {
+            if let BlockContent::Text(text)
+            | BlockContent::Reasoning(text)
+            | BlockContent::ToolCall {
+                arguments: text, ..
+            } = &mut block.content
+            {
+                *text = text_of(*index);
+            }
+        }
+        self.finish()
+    }
+
     /// Returns the whole reply.
     ///
     /// # Errors
@@ -204,7 +245,7 @@ impl ReplyAssembler {
 }
 
 impl Block {
-    fn into_part(self, index: BlockIndex) -> Result<Option<ReplyPart>, LlmError> {
+    fn into_part(mut self, index: BlockIndex) -> Result<Option<ReplyPart>, LlmError> {
         Ok(match self.content {
             // A reasoning item may be nothing but what its provider wants to see again.
             BlockContent::Empty
@@ -218,8 +259,8 @@ impl Block {
                 state: self.state,
             })),
             BlockContent::Empty => Some(self.reasoning(index, String::new())),
-            BlockContent::Reasoning(ref text) => {
-                let text = text.clone();
+            BlockContent::Reasoning(ref mut text) => {
+                let text = std::mem::take(text);
                 Some(self.reasoning(index, text))
             }
             BlockContent::ToolCall {
@@ -359,24 +400,15 @@ mod tests {
     }
 
     #[test]
-    fn a_runaway_reply_is_cut_off() {
-        let mut assembler = ReplyAssembler::default();
-        let piece = "x".repeat(MAX_REPLY_BYTES / 2 + 1);
-        assert!(
-            assembler
-                .push(ReplyDelta::Text {
-                    block: BlockIndex(0),
-                    text: piece.clone()
-                })
-                .is_ok()
-        );
-        assert!(
-            assembler
-                .push(ReplyDelta::Text {
-                    block: BlockIndex(0),
-                    text: piece
-                })
-                .is_err()
-        );
+    fn a_runaway_reply_is_cut_off_wherever_its_text_is_kept() {
+        for push in [ReplyAssembler::push, ReplyAssembler::push_without_text] {
+            let mut assembler = ReplyAssembler::default();
+            let piece = ReplyDelta::Text {
+                block: BlockIndex(0),
+                text: "x".repeat(MAX_REPLY_BYTES / 2 + 1),
+            };
+            assert!(push(&mut assembler, piece.clone()).is_ok());
+            assert!(push(&mut assembler, piece).is_err());
+        }
     }
 }

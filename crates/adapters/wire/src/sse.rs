@@ -152,6 +152,7 @@ impl SseDecoder {
             self.name_is_old = false;
         }
         if !self.find_event()? {
+            self.let_go();
             return Ok(None);
         }
         self.name_is_old = true;
@@ -277,6 +278,14 @@ impl SseDecoder {
         self.joined.extend_from_slice(value);
         self.data = Data::Joined;
         Ok(())
+    }
+
+    /// Lets the piece go, which was read to its end: the connection reads the next one into the same memory, unless somebody
+    /// still holds a part of it.
+    fn let_go(&mut self) {
+        self.keep_data();
+        self.chunk = Bytes::new();
+        self.at = 0;
     }
 
     /// Keeps the data of the event under way before its piece goes.

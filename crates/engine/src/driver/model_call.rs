@@ -266,13 +266,14 @@ async fn streamed(
             first_delta.get_or_insert_with(|| started.elapsed());
             let delta = delta?;
             show(buffer, call.attempt, &delta);
-            assembler.push(delta)
+            // The text stands once, in front of the listeners.
+            assembler.push_without_text(delta)
         };
         while let More::Follows = poll_fn(|cx| take_ready(&mut stream, &mut take, feed, cx)).await?
         {
             tokio::task::yield_now().await;
         }
-        assembler.finish()
+        assembler.finish_with(|block| buffer.whole(call.attempt, block))
     };
     let result = answered(assembled).await.unwrap_or_else(|| Err(crashed()));
     (result, first_delta)

@@ -177,6 +177,19 @@ impl CallBuffer {
         texts.collect()
     }
 
+    /// Returns all text of a block that an attempt has shown.
+    pub(crate) fn whole(&self, attempt: Attempt, block: BlockIndex) -> String {
+        let items = &self.lock().items;
+        let of_block = items
+            .iter()
+            .filter(|item| (item.attempt, item.block) == (attempt, block));
+        let texts = of_block.filter_map(|item| match &item.content {
+            Content::Growing(_, text) => Some(text.as_str()),
+            Content::Fixed(_) => None,
+        });
+        texts.collect()
+    }
+
     /// Tells whether it is of a model: those alone can be voided.
     pub(super) fn is_speech(&self) -> bool {
         let items = &self.lock().items;

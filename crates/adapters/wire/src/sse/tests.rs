@@ -200,3 +200,22 @@ fn the_streams_of_the_corpus_are_read_the_same_whole_and_byte_by_byte() {
         "the corpus is not where it should be: {names:?}"
     );
 }
+
+#[test]
+fn a_piece_is_let_go_once_it_is_read_to_its_end() {
+    let mut decoder = SseDecoder::new();
+    for (piece, data) in [
+        ("data: a\n\ndata: b", Some("a")),
+        ("c\n\n", Some("bc")),
+        ("data: d\n", None),
+    ] {
+        let piece = Bytes::copy_from_slice(piece.as_bytes());
+        decoder.push(piece.clone());
+        let mut read = Vec::new();
+        while let Some(event) = decoder.next_event().unwrap() {
+            read.push(event.data.to_owned());
+        }
+        assert_eq!(read.first().map(String::as_str), data);
+        assert!(piece.is_unique(), "{piece:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! A reply is the same however its stream was cut up, and however its blocks were mixed.
 
+use std::collections::BTreeMap;
+
 use neuraxis_core::{
     BlockIndex, JsonText, ModelRef, Reply, ReplyAssembler, ReplyDelta, ReplyEnd, ReplyFinish,
 };
@@ -128,13 +130,38 @@ fn assembled(deltas: Vec<ReplyDelta>) -> Reply {
     for delta in deltas {
         assembler.push(delta).unwrap();
     }
-    let end = ReplyEnd {
+    assembler.push(end()).unwrap();
+    assembler.finish().unwrap()
+}
+
+/// Assembles a reply whose texts are kept beside it.
+fn assembled_beside(deltas: Vec<ReplyDelta>) -> Reply {
+    let mut assembler = ReplyAssembler::default();
+    let mut texts = BTreeMap::<BlockIndex, String>::new();
+    for delta in deltas {
+        if let ReplyDelta::Text { block, text }
+        | ReplyDelta::Reasoning { block, text }
+        | ReplyDelta::ToolCall {
+            block,
+            arguments: text,
+            ..
+        } = &delta
+        {
+            texts.entry(*block).or_default().push_str(text);
+        }
+        assembler.push_without_text(delta).unwrap();
+    }
+    assembler.push(end()).unwrap();
+    let text_of = |block| texts.remove(&block).unwrap();
+    assembler.finish_with(text_of).unwrap()
+}
+
+fn end() -> ReplyDelta {
+    ReplyDelta::End(Box::new(ReplyEnd {
         finish: ReplyFinish::Stop,
         usage: usage(1, 1),
         model: ModelRef::new("test", "m"),
-    };
-    assembler.push(ReplyDelta::End(Box::new(end))).unwrap();
-    assembler.finish().unwrap()
+    }))
 }
 
 proptest! {
@@ -152,6 +179,8 @@ proptest! {
         let whole = assembled(streams(false).concat());
         let cut = assembled(mixed(streams(true), &picks));
         prop_assert_eq!(&cut, &whole);
+        let beside = assembled_beside(mixed(streams(true), &picks));
+        prop_assert_eq!(&beside, &whole);
         let text: String = blocks
             .iter()
             .filter(|block| matches!(block.kind, Kind::Text))
