@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, ContextTrimmed, FinishReason, Message, RecordBody, RunOutcome, RunUsage, Seq, Span,
+    AgentId, ContextTrimmed, FinishReason, InboxEntry, InboxInput, InputId, Message, RecordBody, RunOutcome, RunUsage, Seq, Span,
     Waiting,
 };
 use neuraxis_ports::{ChainHead, RunStart, SessionStore, StoreError};
@@ -280,11 +280,14 @@ pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
     busy.commit(&store, &first).await;
+    let posted = InboxEntry::new(InboxInput::steered(InputId::new("s1"), "wait"));
+    assert_eq!(store.post(run, &posted).await, Ok(()));
     assert_eq!(
         store.abandon_run(&busy.lease).await,
         Err(StoreError::Stale(run))
     );
     assert_eq!(records(&store, run).await, first);
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![posted]));
 }
 
 /// What a run left out of the conversation to make room does not change what it and those before it began with. A session
