@@ -89,7 +89,7 @@ impl Task {
         Ok(leases)
     }
 
-    /// Adds runs, a power of two, with what they begin with; `None` for those whose ids are taken.
+    /// Adds runs, as many as go into a statement, with what they begin with; `None` for those whose ids are taken.
     pub(super) async fn insert_runs(
         &mut self,
         link: &mut Link,
@@ -168,7 +168,7 @@ impl Task {
     }
 }
 
-/// Makes sessions, a power of two, and returns the keys of those whose ids were not taken.
+/// Makes sessions, as many as go into a statement, and returns the keys of those whose ids were not taken.
 pub(super) async fn make(
     link: &mut Link,
     sessions: &[&Session],

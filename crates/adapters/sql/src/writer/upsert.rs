@@ -1,22 +1,20 @@
-//! Statements for several rows at once. Their number is a power of two, so that each text is prepared once.
+//! Statements for several rows at once. There are few sizes of them, so that each text is prepared once, and yet no 32 rows take
+//! more than two.
 
 use std::fmt::Write;
 
 use crate::database::Dialect;
 
-/// The most rows of one statement.
-const MAX_ROWS: usize = 32;
+/// How many rows a statement may have. Fewer sizes take more statements, and a connection keeps a hundred prepared ones.
+const SIZES: [usize; 12] = [32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1];
 
 /// The columns of a step's change, as named in [`update_runs`].
 pub(super) const COLUMNS: usize = 10;
 
 /// Returns how many of so many rows go into the next statement.
 pub(super) fn chunks(rows: usize) -> usize {
-    let mut chunk = MAX_ROWS;
-    while chunk > rows && chunk > 1 {
-        chunk /= 2;
-    }
-    chunk
+    let fitting = SIZES.into_iter().find(|size| *size <= rows);
+    fitting.unwrap_or(1)
 }
 
 /// Returns so many rows of placeholders, numbered from 1.
@@ -58,14 +56,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_go_in_powers_of_two_until_none_is_left() {
-        let mut left = 77;
-        let mut taken = Vec::new();
-        while left > 0 {
-            taken.push(chunks(left));
-            left -= chunks(left);
-        }
-        assert_eq!(taken, [32, 32, 8, 4, 1]);
+    fn rows_go_until_none_is_left_and_no_32_take_more_than_two_statements() {
+        let statements = |mut left| {
+            let mut taken = Vec::new();
+            while left > 0 {
+                taken.push(chunks(left));
+                left -= chunks(left);
+            }
+            taken
+        };
+        assert_eq!(statements(77), [32, 32, 12, 1]);
+        assert!((1..=32).all(|rows| statements(rows).len() <= 2));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, ContextTrimmed, FinishReason, InboxEntry, InboxInput, InputId, Message, RecordBody, RunOutcome, RunUsage, Seq, Span,
-    Waiting,
+    AgentId, ContextTrimmed, FinishReason, InboxEntry, InboxInput, InputId, Message, RecordBody,
+    RunOutcome, RunUsage, Seq, Span, Waiting,
 };
 use neuraxis_ports::{ChainHead, RunStart, SessionStore, StoreError};
 
