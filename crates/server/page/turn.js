@@ -11,8 +11,10 @@ import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
 import { link } from "./inline.js";
 
-/** How long events are taken in before the page gets a chance to do something else, in milliseconds. */
+/** How long events are taken in before the page gets a chance to do something else, in milliseconds: as long as that took the last
+ *  time, between these two. Drawing a long turn takes longer the more of it stands there. */
 const SLICE = 10;
+const MAX_SLICE = 200;
 
 /** How runs end that need no word about it. */
 const QUIET = new Set(["stop", "clarify"]);
@@ -49,7 +51,9 @@ export class TurnView {
   }
 
   work() {
-    const end = performance.now() + SLICE;
+    const began = performance.now();
+    const elsewhere = this.left === undefined ? 0 : began - this.left;
+    const end = began + Math.min(MAX_SLICE, Math.max(SLICE, elsewhere));
     let at = 0;
     while (at < this.queue.length && performance.now() < end) {
       try {
@@ -60,8 +64,9 @@ export class TurnView {
       at += 1;
     }
     this.queue.splice(0, at);
-    this.timer = this.queue.length ? setTimeout(() => this.work(), 0) : undefined;
     this.hooks.changed?.(this);
+    this.left = this.queue.length ? performance.now() : undefined;
+    this.timer = this.queue.length ? setTimeout(() => this.work(), 0) : undefined;
   }
 
   apply(event) {

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use neuraxis_core::{InboxEntry, InboxInput, InputId};
-use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
+use neuraxis_testkit::{CountingIds, RunLog, START};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 
-use crate::support::{Busy, on_both, open, records};
+use crate::support::{Busy, file_config, id, on_both, open, records, server_config};
 
 on_both! {
     a_run_with_a_valid_lease_is_not_taken_over
@@ -19,6 +20,51 @@ on_both! {
     what_one_posts_the_other_takes
     of_two_that_take_over_at_once_one_holds_the_run
     the_log_goes_on_where_the_other_left_it
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_waited_for_is_given_back_on_sqlite() {
+    a_lease_that_nobody_waited_for_is_given_back(file_config()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_lease_that_nobody_waited_for_is_given_back_on_postgres() {
+    a_lease_that_nobody_waited_for_is_given_back(server_config()).await;
+}
+
+/// Its transaction was under way when whoever asked went away: the session is free again, or the run is for others to go on with.
+async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
+    let store = open(&config).await;
+    // Two runs that begin in sessions of their own, the second with a record.
+    let starts = [1, 2].map(|number| {
+        let session = Session::new(id(&format!("s{number}")), START);
+        let mut log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
+        let start = RunStart::in_new_session(session, log.run());
+        (log.started("Hello?"), start)
+    });
+    let [(_, empty), (first, begun)] = starts;
+    let begun = begun.with_records(vec![first]);
+    for (start, next) in [(&empty, "a"), (&begun, "b")] {
+        // On one thread the writer, which has nothing else to do, takes the job in this turn and waits for the database.
+        tokio::select! {
+            biased;
+            begun = store.begin(start) => unreachable!("it took no time: {begun:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        while store.session(&start.session).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        // What is written from now on is written after what was given back.
+        let next = Session::new(id(next), START);
+        assert_eq!(store.create_session(&next).await, Ok(()));
+    }
+    let gone = store.run(empty.run).await;
+    assert_eq!(gone, Err(StoreError::NoSuchRun(empty.run)));
+    let left = store.run(begun.run).await.unwrap();
+    assert_eq!((left.records, left.released), (1, true));
+    let other = open(&config).await;
+    assert!(other.begin_run(&begun.session, begun.run).await.is_ok());
 }
 
 async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
