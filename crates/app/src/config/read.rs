@@ -243,16 +243,16 @@ mod tests {
     fn a_path_is_shown_relative_to_the_working_directory_and_whole_at_the_root() {
         let shown = |path, working_dir| relative(Path::new(path), Path::new(working_dir));
         assert_eq!(
-            shown("/work/neuraxis.toml", "/work"),
+            shown("/srv/team/neuraxis.toml", "/srv/team"),
             Path::new("neuraxis.toml")
         );
         assert_eq!(
-            shown("/etc/neuraxis.toml", "/work"),
+            shown("/etc/neuraxis.toml", "/srv/team"),
             Path::new("/etc/neuraxis.toml")
         );
         assert_eq!(
-            shown("/root/neuraxis.toml", "/"),
-            Path::new("/root/neuraxis.toml")
+            shown("/srv/neuraxis.toml", "/"),
+            Path::new("/srv/neuraxis.toml")
         );
     }
 }

@@ -35,28 +35,33 @@ impl Journal {
         if records.is_empty() {
             return Ok(());
         }
+        let stored = storable(self.policy, records);
         let began = Instant::now();
         if let Some(slot) = &self.slot {
-            slot.commit(&storable(self.policy, records)).await?;
+            slot.commit(&stored).await?;
         }
-        self.show(records, began.elapsed());
+        self.tell_sinks(&stored, began.elapsed());
+        drop(stored);
+        // The room for them stays for the next ones.
+        self.feed.publish(records);
         Ok(())
     }
 
     /// Shows the records of a step that were kept, and how long that took. Takes them.
     pub(super) fn show(&self, records: &mut Vec<Arc<Record>>, took: Duration) {
-        let stored = storable(self.policy, records);
+        self.tell_sinks(&storable(self.policy, records), took);
+        self.feed.publish(records);
+    }
+
+    fn tell_sinks(&self, stored: &[Arc<Record>], took: Duration) {
         for sink in &self.engine.sinks {
             if self.slot.is_some() {
-                sink.kept(&stored, took);
+                sink.kept(stored, took);
             }
-            for record in stored.iter() {
+            for record in stored {
                 sink.record(record);
             }
         }
-        drop(stored);
-        // The room for them stays for the next ones.
-        self.feed.publish(records);
     }
 
     /// Returns when the lease has to be renewed, if nothing is committed until then.

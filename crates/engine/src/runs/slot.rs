@@ -196,7 +196,7 @@ impl Claim {
             }
             let (run, runs) = (self.run, Runs::new(&self.parts));
             let given_up = match start.request {
-                Some(_) => self.give_back(&start.session).await,
+                Some(_) => self.let_go_on(&start.session).await,
                 None => runs.close_claimed(self, REFUSED).await,
             };
             if let Err(error) = given_up {
@@ -206,7 +206,7 @@ impl Claim {
     }
 
     /// Lets anybody go on with a run at once that nobody drives.
-    async fn give_back(self, session: &SessionId) -> Result<(), ResumeError> {
+    async fn let_go_on(self, session: &SessionId) -> Result<(), ResumeError> {
         let slot = self.lease(session).await?;
         Ok(slot.release().await?)
     }
