@@ -191,7 +191,12 @@ impl Shared {
     pub(crate) async fn peer(&self) -> Result<Peer<RoleClient>, ToolError> {
         let server = &self.config.name;
         let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| matches!(state, State::Up(_) | State::Off(_)));
+        let settled = state.wait_for(|state| match state {
+            // Who heard that it ended may call again before its supervisor has heard of it.
+            State::Up(peer) => !peer.is_transport_closed(),
+            State::Off(_) => true,
+            State::Starting | State::Down(_) => false,
+        });
         match tokio::time::timeout(MAX_WAIT, settled).await {
             Ok(Ok(state)) => match &*state {
                 State::Up(peer) => Ok(peer.clone()),
