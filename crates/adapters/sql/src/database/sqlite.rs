@@ -46,6 +46,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let readers = SqlitePoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(config.patience.max(Duration::from_secs(1)))
+        // A connection to a file is not lost, and to ask it costs as much as to read.
+        .test_before_acquire(false)
         .connect_lazy_with(common.read_only(true));
     Ok(Database {
         place: path.display().to_string(),
