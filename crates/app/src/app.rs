@@ -1,31 +1,31 @@
 //! Wires an engine as the configuration says.
 
-use std::collections::BTreeMap;
+mod error;
+mod models;
+mod tools;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
-use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
+use neuraxis_core::{ToolKind, ToolName};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
 use neuraxis_otel::Endpoints;
-use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
-use neuraxis_restate::{ConfigFault, RestateDispatcher};
-use neuraxis_sql::OpenError;
-use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
+use neuraxis_ports::Approver;
+use neuraxis_restate::RestateDispatcher;
 
-use crate::approval_key::{self, ApprovalKeyError};
+use self::models::{Models, discovered, replayed};
+use self::tools::{project_tools, root, tools};
+use crate::approval_key;
 use crate::commands::{self, RUN_COMMAND};
-use crate::config::{Config, ConfigError, DriverKind, Origin};
-use crate::discover::{ModelError, discover, secrets_of};
+use crate::config::{Config, DriverKind, Origin};
 use crate::environment::Environment;
 use crate::mcp::McpServers;
-use crate::providers::Provider;
-use crate::secrecy::discreet;
-use crate::store::{OpenStore, STORES};
+use crate::store::OpenStore;
 use crate::tape::{Tape, Tapes};
-use crate::telemetry::{Telemetry, TelemetryError};
-use crate::web::{self, FETCH, SearchError};
+use crate::telemetry::Telemetry;
+pub use error::BuildError;
+pub use tools::{is_project_tool, tool_names, tool_specs};
 
 /// Says why there is nowhere to keep anything, where nobody said that nothing is to be kept.
 #[must_use]
@@ -364,297 +364,10 @@ fn dispatching(
     Ok(builder.dispatcher(Arc::new(dispatcher)))
 }
 
-/// The models that answer, by the roles that they serve.
-struct Models {
-    clients: Vec<(Role, Arc<dyn LlmClient>)>,
-    /// Where they answer, without what may be a secret.
-    addresses: BTreeMap<Role, String>,
-    notices: Vec<String>,
-    tapes: Tapes,
-}
-
 /// Names the MCP servers, for spans.
 fn mcp_endpoints(config: &Config) -> Endpoints {
     let servers = config.mcp().servers.iter();
     servers.fold(Endpoints::default(), |endpoints, (name, server)| {
         endpoints.mcp_server(name.clone(), server.url.as_deref())
     })
-}
-
-/// Lets models answer, and records them if so wished.
-async fn discovered(
-    config: &Config,
-    environment: &Environment,
-    file: Option<PathBuf>,
-) -> Result<Models, BuildError> {
-    let discovery = discover(config, environment).await;
-    let mut notices = Vec::from_iter(discovery.notices());
-    let mut tapes = Tapes::replaying(discovery.cassettes);
-    let mut addresses = BTreeMap::new();
-    let endpoints = discovery.endpoints.into_iter();
-    let endpoints: Vec<_> = endpoints
-        .map(|(role, endpoint)| {
-            let endpoint = endpoint.map_err(|fault| BuildError::Model {
-                at: fault.origin(config),
-                fault,
-            })?;
-            // Whoever configured it may not remember that it is no model.
-            if endpoint.provider() == Provider::of::<CassetteConfig>() {
-                let notice = endpoint.info().notice.into_iter();
-                notices.extend(notice.map(|notice| format!("{role}: {notice}")));
-            }
-            if let Some(address) = &endpoint.address {
-                addresses.insert(role.clone(), address.clone());
-            }
-            Ok((role, endpoint.client()))
-        })
-        .collect::<Result<_, BuildError>>()?;
-    let secrets = secrets_of(config, environment);
-    if let Some(file) = file {
-        let file = environment.working_dir().join(file);
-        tapes.record(file, SystemClock.now(), secrets.clone())?;
-    }
-    let models = endpoints.into_iter();
-    let models = models.map(|(role, client)| {
-        let client = tapes.before(&role, discreet(client, &secrets));
-        (role, client)
-    });
-    Ok(Models {
-        clients: models.collect(),
-        addresses,
-        notices,
-        tapes,
-    })
-}
-
-/// Lets a recording answer.
-fn replayed(
-    config: &Config,
-    environment: &Environment,
-    recorded: &CassetteConfig,
-) -> Result<Models, BuildError> {
-    let redactor = secrets_of(config, environment);
-    let cassette = Cassette::open(recorded, redactor)?;
-    let models = cassette.roles().into_iter().map(|role| {
-        let client: Arc<dyn LlmClient> = Arc::new(cassette.client(role.clone()));
-        (role, client)
-    });
-    let clients: Vec<_> = models.collect();
-    if clients.is_empty() {
-        return Err(BuildError::EmptyTape {
-            file: recorded.file.clone(),
-        });
-    }
-    let file = recorded.file.display();
-    Ok(Models {
-        clients,
-        addresses: BTreeMap::new(),
-        notices: vec![format!("replaying {file}: no model is asked")],
-        tapes: Tapes::replaying(vec![cassette]),
-    })
-}
-
-/// Returns the folder that paths in calls are judged from: that of the file tools.
-fn root(config: &Config) -> String {
-    let root = config.project_root();
-    // Where it cannot be resolved, the file tools say so.
-    let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    real.to_string_lossy().into_owned()
-}
-
-/// The tools that work in the project's folder. Rules may name them also where they are not offered.
-const PROJECT_TOOLS: [&str; 6] = [
-    "list_files",
-    "read_file",
-    "search_files",
-    "write_file",
-    "apply_patch",
-    RUN_COMMAND,
-];
-
-fn project_tools() -> impl Iterator<Item = ToolName> {
-    PROJECT_TOOLS
-        .into_iter()
-        .filter_map(|name| name.parse().ok())
-}
-
-/// Tells whether a name is that of a tool which works in the project's folder, offered or not.
-#[must_use]
-pub fn is_project_tool(name: &str) -> bool {
-    PROJECT_TOOLS.contains(&name)
-}
-
-/// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.
-///
-/// # Errors
-///
-/// A [`BuildError`], when a tool is not defined as it should be.
-pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
-    let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
-    let names = tools.iter().map(|tool| tool.spec().name.clone());
-    let own = [FETCH, READ_OUTPUT].map(str::parse::<ToolName>);
-    Ok(names
-        .chain(project_tools())
-        .chain(own.into_iter().flatten())
-        .collect())
-}
-
-/// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
-///
-/// # Errors
-///
-/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
-pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
-    let tools = tools(config, environment, None)?;
-    let specs = tools.iter().map(|tool| tool.spec().clone());
-    Ok(specs.chain(neuraxis_engine::read_output_spec()).collect())
-}
-
-fn tools(
-    config: &Config,
-    environment: &Environment,
-    recording: Option<PathBuf>,
-) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
-    tools.extend(web::tools(config, environment)?);
-    if !config.offers_project_tools() {
-        return Ok(tools);
-    }
-    let own = config.own_files(environment);
-    let own = recording.into_iter().fold(own, OwnFiles::store);
-    let commands = config.tools().commands;
-    let files = neuraxis_tools::project_files_without(config.project_root(), &own, commands);
-    tools.extend(files.map_err(|source| BuildError::ProjectRoot {
-        at: config.origin("tools.root"),
-        source,
-    })?);
-    Ok(tools)
-}
-
-/// Why no engine could be wired.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A model cannot serve.
-    #[error("{at:#}: {fault}")]
-    Model {
-        /// Where it is configured.
-        at: Origin,
-        /// What is wrong with its key, its address or its table.
-        fault: ModelError,
-    },
-    /// This build has no such store.
-    #[error("{at:#}: store.url: {}; supported: {STORES}", unsupported(scheme.as_deref()))]
-    Store {
-        /// Where it is configured.
-        at: Origin,
-        /// The URL's scheme, if it has one.
-        scheme: Option<String>,
-    },
-    /// The folder of the database's file is not there, and nobody but the user should make it.
-    #[error("{at:#}: store.url: there is no folder {}", folder.display())]
-    StoreFolder {
-        /// Where it is configured.
-        at: Origin,
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// The database cannot be opened.
-    #[error(
-        "{at:#}: store.url: the database cannot be opened; set store.url to another file, or to memory: to keep nothing"
-    )]
-    Database {
-        /// Where it is configured.
-        at: Origin,
-        /// What the database, or the operating system, said.
-        source: OpenError,
-    },
-    /// There is no key by which approvals count.
-    #[error("{at:#}: store.approval_key_file: approvals need a key")]
-    ApprovalKey {
-        /// Where it is configured.
-        at: Origin,
-        /// Why there is none.
-        source: ApprovalKeyError,
-    },
-    /// The database would open, but not now: another process keeps it locked, or the disk is full.
-    #[error("{at:#}: store.url: the database cannot be opened now")]
-    DatabaseBusy {
-        /// Where it is configured.
-        at: Origin,
-        /// Whether it is locked or has no room.
-        source: OpenError,
-    },
-    /// The folder that the log is to be copied to cannot be written.
-    #[error("{at:#}: store.log.folder: the log cannot be copied there; name another folder")]
-    LogCopy {
-        /// Where it is configured.
-        at: Origin,
-        /// What the operating system said.
-        source: OpenError,
-    },
-    /// The file tools have no folder.
-    #[error("{at:#}: tools.root cannot be used")]
-    ProjectRoot {
-        /// Where it is configured.
-        at: Origin,
-        /// What is wrong with the folder.
-        source: ProjectError,
-    },
-    /// What drives runs cannot be used.
-    #[error("{at:#}: {fault}")]
-    Driver {
-        /// Where it is configured.
-        at: Origin,
-        /// What is wrong with it.
-        fault: Box<ConfigFault>,
-    },
-    /// Other processes are to drive runs that this one alone knows of.
-    #[error(
-        "{at:#}: driver.kind: workers take runs up from a store that they share, and memory: is this process's own; set store.url"
-    )]
-    NothingShared {
-        /// Where it is configured.
-        at: Origin,
-    },
-    /// The search of the web cannot be used.
-    #[error("{at:#}: {fault}")]
-    Search {
-        /// Where it is configured.
-        at: Origin,
-        /// What is wrong with it.
-        fault: SearchError,
-    },
-    /// A tool of the web is not defined as it should be.
-    #[error(transparent)]
-    WebTool(#[from] InvalidId),
-    /// The policy names tools that there are not.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A built-in tool is not defined as it should be.
-    #[error(transparent)]
-    Tool(#[from] DefinitionError),
-    /// Traces cannot go where the configuration says.
-    #[error(transparent)]
-    Telemetry(#[from] TelemetryError),
-    /// The recording cannot be made or replayed.
-    #[error(transparent)]
-    Tape(#[from] CassetteError),
-    /// The recording is one of nothing.
-    #[error("{} holds no recordings", file.display())]
-    EmptyTape {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The engine refuses its parts.
-    #[error(transparent)]
-    Engine(#[from] neuraxis_engine::BuildError),
-}
-
-fn unsupported(scheme: Option<&str>) -> String {
-    match scheme {
-        Some("memory") => "a store in memory has no address".to_owned(),
-        Some(scheme) => format!("this build has no store for {scheme}:"),
-        None => "not a URL".to_owned(),
-    }
 }

@@ -1,0 +1,92 @@
+//! The tools that an engine offers, and the names of those that it could.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use neuraxis_core::{READ_OUTPUT, ToolName, ToolSpec};
+use neuraxis_engine::SystemClock;
+use neuraxis_ports::Tool;
+use neuraxis_tools::OwnFiles;
+
+use super::BuildError;
+use crate::commands::RUN_COMMAND;
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::web::{self, FETCH};
+
+/// Returns the folder that paths in calls are judged from: that of the file tools.
+pub(super) fn root(config: &Config) -> String {
+    let root = config.project_root();
+    // Where it cannot be resolved, the file tools say so.
+    let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    real.to_string_lossy().into_owned()
+}
+
+/// The tools that work in the project's folder. Rules may name them also where they are not offered.
+const PROJECT_TOOLS: [&str; 6] = [
+    "list_files",
+    "read_file",
+    "search_files",
+    "write_file",
+    "apply_patch",
+    RUN_COMMAND,
+];
+
+pub(super) fn project_tools() -> impl Iterator<Item = ToolName> {
+    PROJECT_TOOLS
+        .into_iter()
+        .filter_map(|name| name.parse().ok())
+}
+
+/// Tells whether a name is that of a tool which works in the project's folder, offered or not.
+#[must_use]
+pub fn is_project_tool(name: &str) -> bool {
+    PROJECT_TOOLS.contains(&name)
+}
+
+/// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.
+///
+/// # Errors
+///
+/// A [`BuildError`], when a tool is not defined as it should be.
+pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
+    let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    let names = tools.iter().map(|tool| tool.spec().name.clone());
+    let own = [FETCH, READ_OUTPUT].map(str::parse::<ToolName>);
+    Ok(names
+        .chain(project_tools())
+        .chain(own.into_iter().flatten())
+        .collect())
+}
+
+/// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
+///
+/// # Errors
+///
+/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
+pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
+    let tools = tools(config, environment, None)?;
+    let specs = tools.iter().map(|tool| tool.spec().clone());
+    Ok(specs.chain(neuraxis_engine::read_output_spec()).collect())
+}
+
+pub(super) fn tools(
+    config: &Config,
+    environment: &Environment,
+    recording: Option<PathBuf>,
+) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
+    let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    tools.extend(web::tools(config, environment)?);
+    if !config.offers_project_tools() {
+        return Ok(tools);
+    }
+    let own = config.own_files(environment);
+    let own = recording.into_iter().fold(own, OwnFiles::store);
+    let commands = config.tools().commands;
+    let files = neuraxis_tools::project_files_without(config.project_root(), &own, commands);
+    tools.extend(files.map_err(|source| BuildError::ProjectRoot {
+        at: config.origin("tools.root"),
+        source,
+    })?);
+    Ok(tools)
+}
