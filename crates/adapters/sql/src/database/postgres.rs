@@ -1,9 +1,7 @@
 //! A database of a Postgres server.
 
-use std::time::Duration;
-
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool};
 
 use super::{Database, Dialect, Pools, shown};
 use crate::config::{Durability, SqlConfig};
@@ -12,9 +10,6 @@ use crate::lease_clock::LeaseClock;
 
 /// The schema in which the tables stand: a database may hold other things.
 pub(super) const SCHEMA: &str = "neuraxis";
-
-/// For how long a connection that reads is taken to be there without asking it.
-const ASKED_AFTER: Duration = Duration::from_secs(1);
 
 /// Prepares to connect; nothing is sent yet. [`Durability::Normal`] lets a commit return before it is on the disk.
 ///
@@ -29,20 +24,9 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let readers = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(config.patience)
-        .test_before_acquire(false)
-        .before_acquire(|connection, known| Box::pin(is_alive(connection, known.idle_for)))
         .connect_lazy_with(writer.clone());
     let pools = Pools::Postgres { writer, readers };
     Ok(database(shown(&config.url), pools, config))
-}
-
-/// Tells whether a connection that was not used for a while is there. It answered when it was given back: a server that was
-/// started anew since then has taken longer for that.
-async fn is_alive(connection: &mut PgConnection, idle: Duration) -> sqlx::Result<bool> {
-    if idle >= ASKED_AFTER {
-        connection.ping().await?;
-    }
-    Ok(true)
 }
 
 /// Takes the database that the connections of a pool lead to: those read, and one of the store's own, made in the same way,
