@@ -66,6 +66,19 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
 }
 
 #[tokio::test]
+async fn a_call_the_moment_after_a_server_ended_waits_for_the_next_one() {
+    // What it says as it ends keeps its supervisor busy for a while, in which it does not hear of the end.
+    let dying =
+        r#"call() { case $line in *die*) changed; sleep 0.1; exit 3 ;; *) text alive ;; esac; }"#;
+    let server = ready(script(dying)).await;
+    let look = tool(&server, "shop__look");
+    let die = look.call(JsonText::from_text(r#"{"a":"die"}"#), tool_context());
+    die.await.unwrap_err();
+    let next = look.call(JsonText::from_text("{}"), tool_context()).await;
+    assert_eq!(next.unwrap().value.as_text(), "alive");
+}
+
+#[tokio::test]
 async fn a_server_that_keeps_dying_loses_its_tools() {
     let folder = tempfile::tempdir().unwrap();
     let once = r#"if [ -e gone ]; then exit 1; fi
