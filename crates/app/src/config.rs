@@ -9,6 +9,7 @@ mod error;
 mod found;
 mod here;
 mod layer;
+mod layers;
 mod mcp;
 pub(crate) mod models;
 mod named;
@@ -28,29 +29,24 @@ mod web;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use figment::Figment;
-use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
+use neuraxis_brainstem::Policy;
 use neuraxis_core::{Role, ToolName};
 use neuraxis_tools::OwnFiles;
 use neuraxis_web::WebConfig;
-use toml::Table;
 
 pub use change::Change;
 pub use discovery::{DiscoveryConfig, usual_key_variables};
 pub use driver::{DriverConfig, DriverKind};
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
-use layer::Layer;
+use layers::Layers;
 pub use mcp::{McpConfig, McpFault, McpServerSection};
 pub use models::ModelConfig;
-use models::Providers;
 pub use named::AbsentTools;
 pub use origin::Origin;
-use position::ancestry;
 use read::Reading;
 pub use secret::shown_setting;
 pub use sections::{AccessLog, ServerConfig, TlsFiles, ToolsConfig};
-use sections::{RETIRED_KEY, Sections};
 pub use settings::Setting;
 pub use sources::{Sources, template};
 pub use store::StoreConfig;
@@ -64,10 +60,6 @@ use crate::trust::FolderRules;
 
 /// What SQLite appends to the name of a database for the files that belong to it.
 const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
-
-/// Where each value comes from: the lowest layer first.
-#[derive(Debug, Clone)]
-struct Layers(Vec<Layer>);
 
 /// The configuration in force.
 #[derive(Debug, Clone)]
@@ -374,155 +366,6 @@ impl Config {
     pub(crate) fn origin_around(&self, key: &str) -> Origin {
         self.layers.origin_around(key)
     }
-}
-
-impl Layers {
-    /// Merges the sources, but for what may only tighten the policy.
-    fn merged(&self) -> Figment {
-        let layers = self.0.iter().filter(|layer| !layer.only_tightens());
-        layers.fold(Figment::new(), Figment::merge)
-    }
-
-    fn sections(&self) -> Result<Sections, ConfigError> {
-        let merged = self.merged();
-        merged.extract().map_err(|error| self.blame(&error))
-    }
-
-    fn origin(&self, key: &str) -> Origin {
-        let layer = self.strongest(key);
-        layer.map_or(Origin::Default, |layer| layer.origin(key))
-    }
-
-    /// Returns the origin of a key, or of the nearest table around it that somebody set.
-    fn origin_around(&self, key: &str) -> Origin {
-        let mut origins = ancestry(key).map(|key| self.origin(key));
-        origins
-            .find(|origin| *origin != Origin::Default)
-            .unwrap_or(Origin::Default)
-    }
-
-    /// Says what is wrong with the sources together, though each is fine alone.
-    fn blame(&self, error: &figment::Error) -> ConfigError {
-        let key = error.path.join(".");
-        match self.strongest(&key) {
-            Some(layer) => layer.blame(error),
-            None => ConfigError::Key {
-                at: self.origin_around(&key),
-                fault: Box::new(Fault::of(error)),
-            },
-        }
-    }
-
-    fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
-        self.add_rule_places(&mut overrides);
-        Policy::layered(overrides).map_err(|source| ConfigError::Policy {
-            at: self.origin_around(key_of(&source)),
-            source: Box::new(source),
-        })
-    }
-
-    /// Says where rules stand: a verdict names the line of its rule.
-    fn add_rule_places(&self, policy: &mut PolicyConfig) {
-        for name in policy.rules.keys() {
-            let key = format!("rules.{name}");
-            if let Some(place) = self.origin(&key).place() {
-                policy.origins.add(key, place);
-            }
-        }
-    }
-
-    /// Reads the sections of the models, whose keys depend on their providers.
-    fn models(
-        &self,
-        environment: &Environment,
-        sections: &BTreeMap<Role, Table>,
-        providers: &Providers,
-    ) -> Result<BTreeMap<Role, ModelConfig>, ConfigError> {
-        let models = sections.iter().map(|(role, table)| {
-            let provider = providers.last(role.as_str());
-            let provider = provider.ok_or_else(|| self.no_provider(role))?;
-            let section = models::section(role.as_str(), table, provider);
-            let mut section = section.map_err(|error| self.blame(&error))?;
-            if let Some((key, file)) = section.provider.file_mut() {
-                *file = self.resolved(environment, &format!("models.{role}.{key}"), file);
-            }
-            if let Some(file) = &mut section.api_key_file {
-                *file = self.resolved(environment, &format!("models.{role}.api_key_file"), file);
-            }
-            Ok((role.clone(), section))
-        });
-        models.collect()
-    }
-
-    fn no_provider(&self, role: &Role) -> ConfigError {
-        ConfigError::Key {
-            at: self.origin_around(&format!("models.{role}")),
-            fault: Box::new(Fault::NoProvider {
-                role: role.to_string(),
-            }),
-        }
-    }
-
-    /// Returns what the folder of the tools is, if they may only work there because a variable or a flag says so, and none
-    /// does.
-    fn too_wide_root(&self, environment: &Environment, root: &Path) -> Option<&'static str> {
-        match self.origin("tools.root") {
-            Origin::Variable(_) | Origin::Flag(_) => None,
-            Origin::Default | Origin::File { .. } => project::too_wide(root, environment),
-        }
-    }
-
-    /// Says which keys of earlier versions are set.
-    fn retired(&self) -> Option<String> {
-        let at = self.origin(RETIRED_KEY);
-        (at != Origin::Default).then(|| {
-            format!(
-                "{at}: {RETIRED_KEY} has no effect any more and can be removed: a neuraxis.toml that is found may only \
-                 tighten until it is trusted"
-            )
-        })
-    }
-
-    /// Returns the strongest source that sets a key.
-    fn strongest(&self, key: &str) -> Option<&Layer> {
-        self.0.iter().rev().find(|layer| layer.sets(key))
-    }
-
-    /// Tells whether a file that nobody trusted says what a key is.
-    fn is_untrusted(&self, key: &str) -> bool {
-        let mut layers = ancestry(key).filter_map(|key| self.strongest(key));
-        layers.next().is_some_and(Layer::only_tightens)
-    }
-
-    fn sets(&self, key: &str) -> bool {
-        self.strongest(key).is_some()
-    }
-
-    fn project_root(&self, environment: &Environment, tools: &ToolsConfig) -> PathBuf {
-        match &tools.root {
-            Some(root) => self.resolved(environment, "tools.root", root),
-            None => environment.working_dir().to_owned(),
-        }
-    }
-
-    /// Returns where a path leads: a relative one counts from the file that names it, or else from the working directory.
-    fn resolved(&self, environment: &Environment, key: &str, path: &Path) -> PathBuf {
-        let working_dir = environment.working_dir();
-        match self.origin(key) {
-            Origin::File { path: file, .. } => {
-                let file = working_dir.join(file);
-                file.parent().unwrap_or(working_dir).join(path)
-            }
-            _ => working_dir.join(path),
-        }
-    }
-}
-
-/// Returns the path of the key that a policy cannot stand with, or as much of it as is known.
-fn key_of(error: &PolicyError) -> &str {
-    // An entry of a list has no place of its own.
-    let at = error.key();
-    at.split('[').next().unwrap_or(at)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use toml::{Table, Value};
 use super::change::Change;
 use super::error::{ConfigError, POLICY_SECTIONS};
 use super::layer::Layer;
+use super::layers::{Layers, key_of};
 use super::position::ancestry;
 use super::read::RANK_OF_VARIABLES;
-use super::{Layers, key_of};
 use crate::environment::Environment;
 
 /// How often what cannot stand is taken out of such a file, before nothing of its policy counts.
