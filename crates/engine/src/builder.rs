@@ -26,7 +26,7 @@ use crate::long_result::ResultBounds;
 use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
-use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
+use crate::runs::{ActiveRuns, Governed, KnownSessions, LostRuns, VerifiedSessions};
 
 pub(crate) use agents::alone;
 use agents::{Use, agent_set, answers};
@@ -385,6 +385,7 @@ impl OrchestratorBuilder {
             engine: Arc::new(engine),
             warnings,
             store: store.ok_or(BuildError::NoStore)?,
+            known: KnownSessions::new(),
             verified,
             plan,
             governed: Governed::default(),

@@ -6,7 +6,7 @@
 mod sameness;
 
 use neuraxis_core::log::LogSummary;
-use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq};
+use neuraxis_core::{IdempotencyKey, RunStatus, Seq};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use crate::request::{RequestError, UserRequest};
@@ -89,13 +89,8 @@ impl Runs {
         request: &UserRequest,
         key: &IdempotencyKey,
     ) -> Result<KeyedRun, RequestError> {
-        let mut request = request.clone();
-        let governed = self.govern(&mut request).await?;
-        let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, governed.decision).await?;
-        let new_session = governed.new_session;
-        let keyed = Some(keyed(&request, key));
-        match self.launch(spec, request, new_session, keyed).await {
+        let keyed = Some(keyed(request, key));
+        match self.start_governed(request.clone(), keyed).await {
             // Somebody was quicker since it was looked for.
             Err(RequestError::Store(StoreError::KeyTaken { .. })) => Ok(KeyedRun::Changed),
             begun => Ok(KeyedRun::Run(begun?)),

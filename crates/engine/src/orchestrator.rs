@@ -17,7 +17,9 @@ use crate::live::LiveExchange;
 use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
-use crate::runs::{ActiveRuns, Dispatches, Governed, LostRuns, Runs, VerifiedSessions};
+use crate::runs::{
+    ActiveRuns, Dispatches, Governed, KnownSessions, LostRuns, Runs, VerifiedSessions,
+};
 use crate::sessions::Sessions;
 use crate::tool_search::ToolOffer;
 use crate::warnings::ToolWarning;
@@ -34,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     /// Where sessions and records are kept.
     pub(crate) store: Arc<dyn SessionStore>,
+    /// The sessions that are known to be there.
+    pub(crate) known: KnownSessions,
     /// The sessions that were found whole; `None` where nobody looks.
     pub(crate) verified: Option<VerifiedSessions>,
     /// What governance decided, as far as it decides alike.

@@ -1,8 +1,8 @@
 //! The service for runs: begins them, takes up again what nobody drives, reaches those at work, and shows what they do.
 //!
 //! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
-//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`;
-//!   `owner` says who may enter a session.
+//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`, which
+//!   ones are there in `known`; `owner` says who may enter a session.
 //! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's.
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
@@ -24,6 +24,7 @@ mod fork;
 mod govern;
 mod governed;
 mod hearing;
+mod known;
 mod lease_wait;
 mod lost;
 mod outcome;
@@ -49,6 +50,7 @@ use crate::orchestrator::Parts;
 pub(crate) use dispatching::Dispatches;
 pub use fork::{ForkError, ForkOptions};
 pub(crate) use governed::Governed;
+pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;

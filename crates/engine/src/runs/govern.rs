@@ -82,7 +82,7 @@ impl Runs {
     }
 
     /// Decides about a request; about those that get the same decision whatever they say, once.
-    async fn decision(
+    pub(super) async fn decision(
         &self,
         request: &UserRequest,
         session: Option<&Session>,
@@ -195,7 +195,7 @@ impl Runs {
         request.plan.as_ref().or(self.parts.plan.as_ref())
     }
 
-    fn new_session_for(&self, request: &UserRequest) -> Session {
+    pub(super) fn new_session_for(&self, request: &UserRequest) -> Session {
         let now = self.parts.engine.clock.now();
         let mut session = Session::new(request.session_id.clone(), now);
         session.owner = request.context.owner().map(str::to_owned);
@@ -209,11 +209,11 @@ impl Runs {
     /// [`RequestError::TooLarge`].
     pub(crate) async fn asked_spec(
         &self,
-        run_id: RunId,
         request: &UserRequest,
         mut decision: Arc<Decision>,
     ) -> Result<RunSpec, RequestError> {
         request.choose_role(&mut decision)?;
+        let run_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, request, decision).await;
         let latest = request.join(&mut spec)?;
         self.parts.engine.fit(&mut spec, &latest, &request.said())?;

@@ -37,6 +37,7 @@ impl Runs {
         let mut session = Session::new(id, engine.clock.now());
         session.owner = self.context.owner().map(str::to_owned);
         self.parts.store.create_session(&session).await?;
+        self.parts.known.note(&session.id);
         Ok(session)
     }
 

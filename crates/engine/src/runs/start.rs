@@ -6,20 +6,24 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::log::{Carried, RunView, standing_plan};
+use neuraxis_core::log::{Carried, standing_plan};
 use neuraxis_core::{
-    Message, RunId, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
+    Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
 };
 use neuraxis_ports::{KeyedRequest, RunStart, Session, StoreError};
 use tokio::time::Instant;
 
+use super::Runs;
+use super::govern::Governed;
 use super::slot::{Claim, RunSlot};
-use super::{Runs, owner};
 use crate::brought::Brought;
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
+
+/// How often a session is looked for that comes and goes while a request waits, before that is told.
+const LOOKS: usize = 3;
 
 impl Runs {
     /// Begins the run of a request and returns at once. A request that was made before under the same idempotency key gets the
@@ -34,10 +38,10 @@ impl Runs {
     /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free.
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         // Boxed: a caller's own future keeps room for what beginning takes (8 KiB) for as long as it lives.
-        Box::pin(self.start_governed(request)).await
+        Box::pin(self.start_asked(request)).await
     }
 
-    async fn start_governed(&self, mut request: UserRequest) -> Result<RunHandle, RequestError> {
+    async fn start_asked(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
@@ -47,31 +51,56 @@ impl Runs {
             // Boxed, because most requests have no key.
             return Box::pin(self.begin_once(request, key)).await;
         }
-        let governed = self.govern(&mut request).await?;
-        let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, governed.decision).await?;
-        self.launch(spec, request, governed.new_session, None).await
+        self.start_governed(request, None).await
     }
 
-    /// Leases a new run and starts it, and makes its session with it where there is none.
+    /// Begins the run of a request as governance allows it. That its session is not known here is taken to mean that there is
+    /// none, so that nothing is read before the run begins with it; where there is one, it is asked about again.
+    pub(crate) async fn start_governed(
+        &self,
+        mut request: UserRequest,
+        keyed: Option<KeyedRequest>,
+    ) -> Result<RunHandle, RequestError> {
+        // What is refused that way might not be in the session that is there.
+        if !self.parts.known.has(&request.session_id)
+            && let Ok((session, spec)) = self.first_run(&request).await
+            && let Some(handle) = self
+                .launch_in_new(session, spec, &request, keyed.clone())
+                .await?
+        {
+            return Ok(handle);
+        }
+        for _ in 0..LOOKS {
+            let Governed {
+                decision,
+                new_session,
+            } = self.govern(&mut request).await?;
+            let spec = self.asked_spec(&request, decision).await?;
+            let Some(session) = new_session else {
+                return self.launch(spec, &request, keyed).await;
+            };
+            let launched = self.launch_in_new(session, spec, &request, keyed.clone());
+            if let Some(handle) = launched.await? {
+                return Ok(handle);
+            }
+        }
+        Err(StoreError::SessionExists(request.session_id).into())
+    }
+
+    /// Describes the run that a request makes a session with, as governance allows it.
+    async fn first_run(&self, request: &UserRequest) -> Result<(Session, RunSpec), RequestError> {
+        let decision = self.decision(request, None).await?;
+        let spec = self.asked_spec(request, decision).await?;
+        Ok((self.new_session_for(request), spec))
+    }
+
+    /// Leases a new run of a session that is there, and starts it.
     pub(crate) async fn launch(
         &self,
         spec: RunSpec,
-        request: UserRequest,
-        new_session: Option<Session>,
+        request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
-        let (mut spec, mut request) = (spec, request);
-        if let Some(session) = new_session {
-            let launched = self.launch_in_new(session, spec, request, keyed.clone());
-            (spec, request) = match launched.await? {
-                Ok(handle) => return Ok(handle),
-                Err(asked) => *asked,
-            };
-            let theirs = self.parts.store.session(&request.session_id).await?;
-            owner::enter(&request, &theirs)?;
-            owner::go_in(&mut request, theirs.owner);
-        }
         let mut start = RunStart::new(request.session_id.clone(), spec.run_id);
         start.request = keyed;
         let slot = self.claim(&spec)?.lease_for(start).await?;
@@ -79,19 +108,19 @@ impl Runs {
     }
 
     /// Makes a session with a run and the records of its first step at once: nothing came before, so that nothing has to be
-    /// read. Gives back what was asked if somebody else was quicker and the session is there.
+    /// read. `None` if the session is there.
     async fn launch_in_new(
         &self,
         session: Session,
         mut spec: RunSpec,
-        request: UserRequest,
+        request: &UserRequest,
         keyed: Option<KeyedRequest>,
-    ) -> Result<Result<RunHandle, Box<(RunSpec, UserRequest)>>, RequestError> {
+    ) -> Result<Option<RunHandle>, RequestError> {
         let engine = &self.parts.engine;
         let brought = request.brought.as_deref().map(Brought::taint);
         carry(Carried::default(), &mut spec, false, brought);
         spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
-        let scope = scope_of(&spec, &request);
+        let scope = scope_of(&spec, request);
         let claim = self.claim(&spec)?;
         let mut run = ReadyRun::new(engine, spec, Transcript::default());
         let mut start = RunStart::in_new_session(session, scope.run_id);
@@ -99,15 +128,15 @@ impl Runs {
         start.request = keyed;
         let began = Instant::now();
         let slot = match claim.lease_for(start).await {
-            Err(error @ StoreError::SessionExists(_)) => {
-                let spec = asked_spec_of(&run).ok_or(error)?;
-                return Ok(Err(Box::new((spec, request))));
+            Err(StoreError::SessionExists(_)) => {
+                self.parts.known.note(&request.session_id);
+                return Ok(None);
             }
             leased => leased?,
         };
         run.kept = Some(began.elapsed());
         engine.announce(scope.run_id, &Transcript::default());
-        Ok(Ok(self.set_to_work(slot, scope, run).await?))
+        Ok(Some(self.set_to_work(slot, scope, run).await?))
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
@@ -120,7 +149,7 @@ impl Runs {
         &self,
         slot: RunSlot,
         mut spec: RunSpec,
-        request: UserRequest,
+        request: &UserRequest,
     ) -> Result<RunHandle, StoreError> {
         let (engine, store) = (&self.parts.engine, &self.parts.store);
         let session = &request.session_id;
@@ -140,7 +169,7 @@ impl Runs {
             }
         };
         spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
-        let scope = scope_of(&spec, &request);
+        let scope = scope_of(&spec, request);
         engine.announce(spec.run_id, &history);
         let run = ReadyRun::new(engine, spec, history);
         self.set_to_work(slot, scope, run).await
@@ -153,6 +182,7 @@ impl Runs {
         scope: RunScope,
         run: ReadyRun,
     ) -> Result<RunHandle, StoreError> {
+        self.parts.known.note(slot.session());
         let (driver, first, handle) = self.begin(slot, scope, run).await?;
         // One that ends as it begins leaves nothing to be driven.
         if let Some(dispatcher) = &self.parts.dispatcher
@@ -227,14 +257,6 @@ fn scope_of(spec: &RunSpec, request: &UserRequest) -> RunScope {
         session_id: Some(request.session_id.clone()),
         request: request.context.clone(),
     }
-}
-
-/// Returns what a run was to begin with, as its own first records say.
-fn asked_spec_of(run: &ReadyRun) -> Option<RunSpec> {
-    let view = RunView::of(&run.first.records);
-    let mut spec = view.spec().map(Arc::as_ref).cloned()?;
-    spec.decision = view.decision().cloned();
-    Some(spec)
 }
 
 /// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. What the session carries

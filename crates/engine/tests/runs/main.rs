@@ -36,6 +36,7 @@ mod hooks;
 mod idempotency;
 mod inboxes;
 mod isolation;
+mod known_sessions;
 mod leases;
 mod live_feed;
 mod logs;

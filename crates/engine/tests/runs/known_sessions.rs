@@ -1,0 +1,139 @@
+//! Sessions that a process does not know: taken to be new, and found all the same where they are there.
+
+use std::sync::Arc;
+
+use neuraxis_core::{BudgetKind, FinishReason, PlanName, RunStatus};
+use neuraxis_engine::{Orchestrator, RequestError, UserRequest, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionIndex as _;
+use neuraxis_testkit::{FailingStore, ScriptedModel, StoreOperation, reply};
+
+use crate::support::{builder, policy, request, session};
+
+type Store = FailingStore<MemoryStore>;
+
+/// A process of its own on a store.
+fn process(store: &Arc<Store>, rules: &str) -> Orchestrator {
+    let model = ScriptedModel::always(reply::using(reply::text("fine"), 10, 5));
+    builder(model)
+        .policy(policy(rules))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap()
+}
+
+fn store() -> Arc<Store> {
+    Arc::new(FailingStore::new(MemoryStore::new()))
+}
+
+/// Asks, and returns what came of it and what the store was asked until the run had begun.
+async fn ask(
+    orchestrator: &Orchestrator,
+    store: &Store,
+    request: UserRequest,
+) -> (Result<String, RequestError>, Vec<StoreOperation>) {
+    let before = store.calls().len();
+    let result = orchestrator.handle(request).await;
+    let mut asked = store.calls().split_off(before);
+    let begun = asked.iter().rposition(|it| *it == StoreOperation::BeginRun);
+    asked.truncate(begun.map_or(0, |place| place + 1));
+    (result.map(|result| result.reply), asked)
+}
+
+#[tokio::test]
+async fn nothing_is_read_for_the_first_request_of_a_session() {
+    use StoreOperation::{BeginRun, Session};
+    let store = store();
+    let here = process(&store, "");
+    let (reply, asked) = ask(&here, &store, request("hello")).await;
+    assert_eq!((reply.unwrap().as_str(), asked), ("fine", vec![BeginRun]));
+    let (reply, asked) = ask(&here, &store, request("and again")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked, [Session, BeginRun], "it is known");
+    // Another process finds out once.
+    let there = process(&store, "");
+    let (reply, asked) = ask(&there, &store, request("hello there")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked, [BeginRun, Session, BeginRun]);
+    let (reply, asked) = ask(&there, &store, request("once more")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked, [Session, BeginRun]);
+    assert_eq!(store.runs(&session()).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_session_made_without_a_run_is_known() {
+    let store = store();
+    let here = process(&store, "");
+    here.runs().new_session(Some(session())).await.unwrap();
+    let (reply, asked) = ask(&here, &store, request("hello")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked, [StoreOperation::Session, StoreOperation::BeginRun]);
+}
+
+#[tokio::test]
+async fn a_session_that_was_deleted_begins_anew() {
+    let store = store();
+    let here = process(&store, "");
+    let (reply, _) = ask(&here, &store, request("hello")).await;
+    reply.unwrap();
+    store.delete_session(&session()).await.unwrap();
+    let (reply, _) = ask(&here, &store, request("hello")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
+}
+
+/// What a session used and holds counts, whichever process was there before.
+#[tokio::test]
+async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
+    let store = store();
+    let rules = "plans.team.session = { max_tokens = 15 }\n";
+    let with_plan = || {
+        let mut request = request("go");
+        request.plan = Some(PlanName::new("team"));
+        request
+    };
+    process(&store, rules).handle(with_plan()).await.unwrap();
+    let over = process(&store, rules).handle(with_plan()).await.unwrap();
+    let budget = FinishReason::Budget(BudgetKind::Tokens);
+    assert_eq!(over.finish_reason, Some(budget));
+
+    let vague = "channels.chat.clarify = 'vague'";
+    let there = process(&store, vague);
+    let answered = there.handle(request("Fix it, please!")).await.unwrap();
+    assert_eq!(
+        answered.reply, "fine",
+        "the conversation says what is meant"
+    );
+}
+
+#[tokio::test]
+async fn a_session_of_somebody_else_is_theirs_in_every_process() {
+    let store = store();
+    let hers = request("go").owner("ada");
+    let result = process(&store, "").handle(hers.clone()).await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    let there = process(&store, "");
+    let bob = request("go").owner("bob");
+    // One that governance refuses hears first, too, whose it is.
+    let refused = {
+        let mut request = bob.clone();
+        request.plan = Some(PlanName::new("nobody-has-it"));
+        request
+    };
+    for request in [refused, bob.clone(), bob] {
+        let refused = there.handle(request).await.unwrap_err();
+        assert!(
+            matches!(&refused, RequestError::OtherOwner { session: of } if *of == session()),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
+    there.handle(hers).await.unwrap();
+    // Who names no owner goes in as hers.
+    let anyone = process(&store, "").handle(request("go")).await.unwrap();
+    assert_eq!(anyone.status, RunStatus::Done);
+    let owner = store.session(&session()).await.unwrap().owner;
+    assert_eq!(owner.as_deref(), Some("ada"));
+}
