@@ -1,10 +1,13 @@
 //! Remembers sessions that are there, so that the first request of a session reads nothing: one that is not known is taken to be
 //! new, and the store says where that is wrong.
 //!
+//! While the store keeps nothing, every session is looked for: a read that fails leaves nothing to be cleared up, where a
+//! beginning that failed may have happened all the same.
+//!
 //! Not for what a session holds, which may change in another process.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use neuraxis_core::SessionId;
 
@@ -16,6 +19,8 @@ const PLACES: usize = 8_192;
 #[derive(Debug)]
 pub(crate) struct KnownSessions {
     places: Box<[AtomicU64]>,
+    /// Whether the store kept nothing when it was last to begin a run.
+    in_doubt: AtomicBool,
     hasher: RandomState,
 }
 
@@ -23,11 +28,25 @@ impl KnownSessions {
     pub(crate) fn new() -> Self {
         Self {
             places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            in_doubt: AtomicBool::new(false),
             hasher: RandomState::new(),
         }
     }
 
-    pub(super) fn has(&self, session: &SessionId) -> bool {
+    /// Tells whether a session is to be looked for: it may be there.
+    pub(super) fn may_have(&self, session: &SessionId) -> bool {
+        self.in_doubt.load(Ordering::Relaxed) || self.has(session)
+    }
+
+    /// Notes whether the store kept a run that began.
+    pub(super) fn note_kept(&self, kept: bool) {
+        // Seldom changed, and read by all: it is not written without need.
+        if self.in_doubt.load(Ordering::Relaxed) == kept {
+            self.in_doubt.store(!kept, Ordering::Relaxed);
+        }
+    }
+
+    fn has(&self, session: &SessionId) -> bool {
         let hash = self.hash(session);
         // It stands for itself: nothing else is read because of it.
         let place = self.place(hash);
@@ -70,5 +89,16 @@ mod tests {
         }
         let remembered = (0..=4 * PLACES).filter(|number| known.has(&session(*number)));
         assert!(remembered.count() <= PLACES);
+    }
+
+    #[test]
+    fn any_session_may_be_there_while_the_store_keeps_nothing() {
+        let known = KnownSessions::new();
+        let session: SessionId = "s".parse().unwrap();
+        assert!(!known.may_have(&session));
+        known.note_kept(false);
+        assert!(known.may_have(&session));
+        known.note_kept(true);
+        assert!(!known.may_have(&session));
     }
 }

@@ -165,7 +165,10 @@ impl Claim {
     pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
         let asked = Moment::now(self.parts.engine.clock.as_ref());
-        let lease = match store.begin(&start).await {
+        let begun = store.begin(&start).await;
+        let is_kept = !matches!(&begun, Err(error) if error.is_retryable());
+        self.parts.known.note_kept(is_kept);
+        let lease = match begun {
             Err(error) if error.is_retryable() && start.new_session.is_some() => {
                 self.give_up(start);
                 return Err(error);

@@ -62,7 +62,7 @@ impl Runs {
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
         // What is refused that way might not be in the session that is there.
-        if !self.parts.known.has(&request.session_id)
+        if !self.parts.known.may_have(&request.session_id)
             && let Ok((session, spec)) = self.first_run(&request).await
             && let Some(handle) = self
                 .launch_in_new(session, spec, &request, keyed.clone())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_core::{BudgetKind, FinishReason, PlanName, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionIndex as _;
+use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{builder, policy, request, session};
@@ -82,6 +82,40 @@ async fn a_session_that_was_deleted_begins_anew() {
     let (reply, _) = ask(&here, &store, request("hello")).await;
     assert_eq!(reply.unwrap(), "fine");
     assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
+}
+
+/// As long as it keeps nothing a read is the better question: nothing has to be cleared up after it.
+#[tokio::test(start_paused = true)]
+async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
+    let store = store();
+    let here = process(&store, "");
+    store.break_down(StoreError::Unavailable("the disk is gone".to_owned()));
+    for asked_for in [StoreOperation::BeginRun, StoreOperation::Session] {
+        let before = store.calls().len();
+        let refused = here.handle(request("hello")).await;
+        assert!(
+            matches!(refused, Err(RequestError::Store(_))),
+            "{refused:?}"
+        );
+        let asked = store.calls().split_off(before);
+        assert_eq!(asked.first(), Some(&asked_for));
+    }
+    store.repair();
+    let other = |name: &str| {
+        let mut request = request("hello");
+        request.session_id = name.parse().unwrap();
+        request
+    };
+    let (reply, asked) = ask(&here, &store, other("one")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked.first(), Some(&StoreOperation::Session));
+    let (reply, asked) = ask(&here, &store, other("two")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(
+        asked,
+        [StoreOperation::BeginRun],
+        "it keeps what it is told"
+    );
 }
 
 /// What a session used and holds counts, whichever process was there before.
