@@ -48,7 +48,7 @@ impl KnownSessions {
 
     fn has(&self, session: &SessionId) -> bool {
         let hash = self.hash(session);
-        // It stands for itself: nothing else is read because of it.
+        // No order is needed: the hash is all that there is to be read.
         let place = self.place(hash);
         place.is_some_and(|place| place.load(Ordering::Relaxed) == hash)
     }

@@ -6,7 +6,7 @@ use neuraxis_core::{BudgetKind, FinishReason, PlanName, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
-use neuraxis_testkit::{FailingStore, ScriptedModel, StoreOperation, reply};
+use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{builder, policy, request, session};
 
@@ -82,6 +82,32 @@ async fn a_session_that_was_deleted_begins_anew() {
     let (reply, _) = ask(&here, &store, request("hello")).await;
     assert_eq!(reply.unwrap(), "fine");
     assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
+}
+
+/// Between the look at a session and the beginning of a run another process may make it.
+#[tokio::test]
+async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
+    use StoreOperation::{BeginRun, Session};
+    let store = store();
+    let here = process(&store, "");
+    here.handle(request("hello")).await.unwrap();
+    let look_too_early = || {
+        let missing = StoreError::NoSuchSession(session());
+        store.fail_next(Session, Fault::Refuse(missing));
+    };
+    look_too_early();
+    let (reply, asked) = ask(&here, &store, request("and again")).await;
+    assert_eq!(reply.unwrap(), "fine");
+    assert_eq!(asked, [Session, BeginRun, Session, BeginRun]);
+    for _ in 0..3 {
+        look_too_early();
+    }
+    let (refused, _) = ask(&here, &store, request("once more")).await;
+    assert!(
+        matches!(&refused, Err(RequestError::Store(StoreError::SessionExists(of))) if *of == session()),
+        "{refused:?}"
+    );
+    assert_eq!(store.runs(&session()).await.unwrap().len(), 2);
 }
 
 /// As long as it keeps nothing a read is the better question: nothing has to be cleared up after it.
