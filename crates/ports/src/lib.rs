@@ -71,8 +71,8 @@ pub use store::{
     ChainHead, Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,
     MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage, OutputPlace,
     RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session,
-    SessionCursor, SessionFilter, SessionIndex, SessionStore, StatsFilter, StoreError, UsageOf,
-    check_input, output_chunks,
+    SessionCursor, SessionFilter, SessionIndex, SessionStore, Standing, StatsFilter, StoreError,
+    UsageOf, check_input, output_chunks,
 };
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,

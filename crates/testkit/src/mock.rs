@@ -19,8 +19,8 @@ use neuraxis_ports::{
     ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
     LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question, QuestionReply,
     ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
-    SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
-    TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
+    SessionFilter, SessionIndex, Standing, StoreError, Tool, ToolContext, ToolError, ToolHook,
+    ToolRunner, TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
 };
 
 mock! {
@@ -92,6 +92,7 @@ mock! {
         async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
         async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
         async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
+        async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError>;
         async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
         async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError>;
         async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;

@@ -13,7 +13,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore, Standing,
     StoreError, UsageOf, async_trait,
 };
 
@@ -40,6 +40,7 @@ pub enum StoreOperation {
     Sessions,
     DeleteSession,
     History,
+    Standing,
     BeginRun,
     AbandonRun,
     Commit,
@@ -253,6 +254,11 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         self.pass(StoreOperation::History, self.inner.history(id))
+            .await
+    }
+
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+        self.pass(StoreOperation::Standing, self.inner.standing(id))
             .await
     }
 

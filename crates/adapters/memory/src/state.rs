@@ -10,7 +10,7 @@ use neuraxis_core::log::{Carried, LogSummary, Stats};
 use neuraxis_core::{Record, RunId, SessionId, SessionMetrics, Transcript, continued_history};
 use neuraxis_ports::{
     ChainHead, Ending, RunBounds, RunFilter, RunLease, RunStart, RunSummary, Session,
-    SessionCursor, SessionFilter, StatsFilter, StoreError, UsageOf,
+    SessionCursor, SessionFilter, Standing, StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -148,6 +148,13 @@ impl State {
         Ok(conversation.history.clone())
     }
 
+    /// Returns what the next run of a session goes on from.
+    pub(crate) fn standing(&mut self, id: &SessionId) -> Result<Standing, StoreError> {
+        let history = self.history(id)?;
+        let last_run = self.conversation(id)?.last_ended();
+        Ok(Standing::new(last_run, history, self.carried(id)?))
+    }
+
     /// Returns the history as a run found it, read anew from the runs before it: seldom asked for, so nothing is kept.
     pub(crate) fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         let known = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
@@ -178,6 +185,9 @@ impl State {
         }
         self.check_key(start)?;
         let conversation = self.conversation_for(start)?;
+        if start.after.is_some() && start.after != conversation.last_ended() {
+            return Err(StoreError::SessionChanged(start.session.clone()));
+        }
         conversation.holder = Some(start.run);
         conversation.runs.push(start.run);
         self.runs.insert(start.run, Box::new(run));
@@ -416,6 +426,11 @@ impl State {
 }
 
 impl Conversation {
+    /// Returns the last run, unless it is at work.
+    fn last_ended(&self) -> Option<RunId> {
+        self.runs.last().copied().filter(|_| self.holder.is_none())
+    }
+
     /// Checks that no other run than the given one is at work.
     fn free_for(&self, run: Option<RunId>) -> Result<(), StoreError> {
         match self.holder {

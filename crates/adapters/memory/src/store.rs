@@ -13,7 +13,7 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, Ending, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
     RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    StatsFilter, StoreError, UsageOf, async_trait,
+    Standing, StatsFilter, StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -209,6 +209,10 @@ impl SessionIndex for MemoryStore {
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         self.state().history(id)
+    }
+
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+        self.state().standing(id)
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {

@@ -10,7 +10,7 @@ use neuraxis_ports::StoreError;
 use serde::de::DeserializeOwned;
 use sqlx::migrate::{Migrate, MigrateError, Migration};
 use sqlx::pool::PoolConnection;
-use sqlx::{Arguments, Connection, Error, Row as _, SqlSafeStr};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Error, Row as _, SqlSafeStr};
 #[cfg(feature = "postgres")]
 use sqlx::{
     PgConnection, Postgres,
@@ -23,6 +23,7 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+use crate::database::Dialect;
 #[cfg(feature = "postgres")]
 use crate::database::Lent;
 use crate::error::Failure;
@@ -154,6 +155,8 @@ pub(crate) struct Link {
     wire: Option<Wire>,
     /// How long a statement may take.
     patience: Option<Duration>,
+    /// Whether a transaction begins with what is asked for next.
+    begins: bool,
 }
 
 #[derive(Debug)]
@@ -182,7 +185,38 @@ impl Link {
         Self {
             wire: Some(wire),
             patience,
+            begins: false,
         }
+    }
+
+    /// Begins a transaction that writes: with the next statement, where a statement is a call of another thread.
+    pub(crate) async fn begin(&mut self) -> Result<(), Error> {
+        match self.dialect()? {
+            Dialect::Sqlite => {
+                self.begins = true;
+                Ok(())
+            }
+            Dialect::Postgres => self.run(Dialect::Postgres.begin(), &[]).await.map(drop),
+        }
+    }
+
+    /// Runs a statement and commits: in one call where that is possible.
+    pub(crate) async fn run_and_commit(
+        &mut self,
+        sql: String,
+        values: &[Value<'_>],
+    ) -> Result<(), Error> {
+        match self.dialect()? {
+            Dialect::Sqlite => {
+                let sql = AssertSqlSafe(format!("{sql}; COMMIT"));
+                self.run(sql, values).await?;
+            }
+            Dialect::Postgres => {
+                self.run(AssertSqlSafe(sql), values).await?;
+                self.run("COMMIT", &[]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs a statement and returns its rows.
@@ -191,6 +225,11 @@ impl Link {
         sql: impl SqlSafeStr + Send,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Error> {
+        let mut sql = sql.into_sql_str();
+        if std::mem::take(&mut self.begins) {
+            let begin = self.dialect()?.begin();
+            sql = AssertSqlSafe(format!("{begin}; {}", sql.as_str())).into_sql_str();
+        }
         self.in_time(async |wire| match wire {
             #[cfg(feature = "sqlite")]
             WireMut::Sqlite(wire) => {
@@ -282,6 +321,15 @@ impl Link {
         }
     }
 
+    fn dialect(&mut self) -> Result<Dialect, Error> {
+        Ok(match self.wire()? {
+            #[cfg(feature = "sqlite")]
+            WireMut::Sqlite(_) => Dialect::Sqlite,
+            #[cfg(feature = "postgres")]
+            WireMut::Postgres(_) => Dialect::Postgres,
+        })
+    }
+
     fn wire(&mut self) -> Result<WireMut<'_>, Error> {
         match &mut self.wire {
             None => Err(Error::PoolClosed),
@@ -303,7 +351,19 @@ impl Link {
         work: impl AsyncFnOnce(WireMut<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let patience = self.patience;
+        let begins = std::mem::take(&mut self.begins);
         let wire = self.wire()?;
+        #[cfg(feature = "sqlite")]
+        let wire = match wire {
+            // What changes rows is not one call with it: the number of them would be wrong.
+            WireMut::Sqlite(wire) if begins => {
+                sqlx::query(Dialect::Sqlite.begin())
+                    .execute(&mut *wire)
+                    .await?;
+                WireMut::Sqlite(wire)
+            }
+            wire => wire,
+        };
         let Some(patience) = patience else {
             return work(wire).await;
         };

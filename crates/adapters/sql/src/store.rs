@@ -11,7 +11,7 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
     RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    StatsFilter, StoreError, UsageOf, async_trait, check_input,
+    Standing, StatsFilter, StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -196,11 +196,9 @@ impl RunLog for SqlStore {
             size.check(&self.0.bounds, start.run, first.ending)?;
         }
         let start = start.clone();
-        let (run, begin) = (start.run, Act::Begin(Box::new(Beginning { start, first })));
-        match self.act("begin", begin).await? {
-            Done::Leased(lease) => Ok(lease),
-            _ => Err(StoreError::Stale(run)),
-        }
+        let writer = self.writer()?;
+        let begun = writer.begin(Beginning { start, first });
+        begun.instrument(traced::span("begin")).await
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
@@ -333,6 +331,12 @@ impl SessionIndex for SqlStore {
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         let mut link = self.link("history").await?;
         let found = read::history::of_session(&mut link, &self.0.histories, id).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+        let mut link = self.link("standing").await?;
+        let found = read::history::standing(&mut link, &self.0.histories, id).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

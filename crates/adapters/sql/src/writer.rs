@@ -7,10 +7,12 @@ mod act;
 mod beginnings;
 mod commit;
 mod inbox;
+mod later_runs;
 mod leases;
 mod outputs;
 mod run_state;
 mod sessions;
+mod transaction;
 mod upsert;
 
 use std::collections::{HashMap, HashSet};
@@ -25,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use act::{Act, Beginning, Done};
 use run_state::RunState;
+use transaction::Transaction;
 
 use crate::database::Database;
 use crate::error::{self, Failure, Kind};
@@ -59,6 +62,7 @@ struct Job {
 #[derive(Debug)]
 enum Work {
     Commit(Box<Step>),
+    Begin(Box<Beginning>),
     Act(Act),
 }
 
@@ -74,6 +78,7 @@ impl Writer {
             database,
             settings,
             link: None,
+            tokens: Vec::new(),
             runs: HashMap::new(),
             stopped: None,
             copier,
@@ -84,6 +89,15 @@ impl Writer {
     /// Keeps a step.
     pub(crate) async fn commit(&self, step: Step) -> Result<(), StoreError> {
         self.send(Work::Commit(Box::new(step))).await.map(drop)
+    }
+
+    /// Begins a run.
+    pub(crate) async fn begin(&self, beginning: Beginning) -> Result<RunLease, StoreError> {
+        let run = beginning.start.run;
+        match self.send(Work::Begin(Box::new(beginning))).await? {
+            Done::Leased(lease) => Ok(lease),
+            _ => Err(StoreError::Stale(run)),
+        }
     }
 
     /// Does something else.
@@ -120,6 +134,8 @@ struct Task {
     database: Arc<Database>,
     settings: Settings,
     link: Option<Link>,
+    /// Numbers of leases that are set aside, the smallest first.
+    tokens: Vec<i64>,
     /// What is known of the runs that this store drives: only the holder of a lease changes it.
     runs: HashMap<RunId, RunState>,
     /// Set when the disk failed: nothing more is promised.
@@ -218,15 +234,16 @@ impl Task {
     }
 
     async fn transaction(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
-        let mut link = match self.link.take() {
+        let link = match self.link.take() {
             Some(link) => link,
             None => self.database.writer().await?,
         };
-        link.run(self.database.dialect.begin(), &[]).await?;
-        let done = match self.apply(&mut link, works).await {
-            Ok(outcomes) => link.run("COMMIT", &[]).await.map(|_| outcomes),
+        let mut transaction = Transaction::begin(link).await?;
+        let done = match self.apply(&mut transaction, works).await {
+            Ok(outcomes) => transaction.commit().await.map(|()| outcomes),
             Err(error) => Err(error),
         };
+        let mut link = transaction.link;
         match done {
             Ok(outcomes) => {
                 self.copy(works, &outcomes);
@@ -235,6 +252,7 @@ impl Task {
                 Ok(outcomes)
             }
             Err(error) => {
+                self.tokens.clear();
                 // A connection that cannot even do this is dropped.
                 if error::kind(&error) != Kind::Broken && link.run("ROLLBACK", &[]).await.is_ok() {
                     self.link = Some(link);
@@ -255,46 +273,59 @@ impl Task {
 
     /// Applies jobs that wait at the same time, so that any order of them will do but that of each run's steps: those that go
     /// into one statement go together.
-    async fn apply(&mut self, link: &mut Link, works: &[Work]) -> Result<Outcomes, Error> {
+    async fn apply<'a>(
+        &mut self,
+        transaction: &mut Transaction<'a>,
+        works: &'a [Work],
+    ) -> Result<Outcomes, Error> {
         let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
-        let (mut steps, mut beginnings, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut steps, mut others) = (Vec::new(), Vec::new());
+        let (mut in_new_sessions, mut in_sessions) = (Vec::new(), Vec::new());
         for (place, work) in works.iter().enumerate() {
             match work {
                 Work::Commit(step) => steps.push((place, step.as_ref())),
-                Work::Act(Act::Begin(beginning)) if beginning.start.new_session.is_some() => {
-                    beginnings.push((place, beginning.as_ref()));
+                Work::Begin(beginning) => {
+                    let kind = match beginning.start.new_session {
+                        Some(_) => &mut in_new_sessions,
+                        None => &mut in_sessions,
+                    };
+                    kind.push((place, beginning.as_ref()));
                 }
                 Work::Act(act) => others.push((place, act)),
             }
         }
-        let mut tell = |place: usize, outcome| {
-            if let Some(told) = outcomes.get_mut(place) {
-                *told = outcome;
-            }
-        };
         while !steps.is_empty() {
             let mut runs = HashSet::new();
             let (together, later): (Vec<_>, Vec<_>) = steps
                 .into_iter()
                 .partition(|(_, step)| runs.insert(step.lease.run));
             let (places, together): (Vec<_>, Vec<_>) = together.into_iter().unzip();
-            let done = self.commit(link, &together).await?;
-            places
-                .into_iter()
-                .zip(done)
-                .for_each(|(at, it)| tell(at, it));
+            let done = self.commit(transaction, &together).await?;
+            put(&mut outcomes, places, done);
             steps = later;
         }
-        let (places, beginnings): (Vec<_>, Vec<_>) = beginnings.into_iter().unzip();
-        let begun = self.begin_in_new_sessions(link, &beginnings).await?;
-        places
-            .into_iter()
-            .zip(begun)
-            .for_each(|(at, it)| tell(at, it));
+        let (places, beginnings): (Vec<_>, Vec<_>) = in_new_sessions.into_iter().unzip();
+        let begun = self.begin_in_new_sessions(transaction, &beginnings).await?;
+        put(&mut outcomes, places, begun);
+        let (places, beginnings): (Vec<_>, Vec<_>) = in_sessions.into_iter().unzip();
+        let begun = self.begin_in_sessions(transaction, &beginnings).await?;
+        put(&mut outcomes, places, begun);
         for (place, act) in others {
-            tell(place, outcome(self.act(link, act).await)?);
+            // What was inserted so far may be what it removes.
+            transaction.flush().await?;
+            let done = outcome(self.act(&mut transaction.link, act).await)?;
+            put(&mut outcomes, vec![place], vec![done]);
         }
         Ok(outcomes)
+    }
+}
+
+/// Puts what came of jobs where they stood.
+fn put(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
+    for (place, outcome) in places.into_iter().zip(outcomes) {
+        if let Some(it) = all.get_mut(place) {
+            *it = outcome;
+        }
     }
 }
 
@@ -318,7 +349,7 @@ impl Work {
     fn step(&self) -> Option<&Step> {
         match self {
             Self::Commit(step) => Some(step),
-            Self::Act(Act::Begin(beginning)) => beginning.first.as_ref(),
+            Self::Begin(beginning) => beginning.first.as_ref(),
             Self::Act(_) => None,
         }
     }
@@ -327,6 +358,7 @@ impl Work {
     fn run(&self) -> RunId {
         match self {
             Self::Commit(step) => step.lease.run,
+            Self::Begin(beginning) => beginning.start.run,
             Self::Act(act) => act.run().unwrap_or(RunId(uuid::Uuid::nil())),
         }
     }

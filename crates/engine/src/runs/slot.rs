@@ -168,17 +168,20 @@ impl Claim {
         let begun = store.begin(&start).await;
         let is_kept = !matches!(&begun, Err(error) if error.is_retryable());
         self.parts.known.note_kept(is_kept);
+        let begun = match begun {
+            // Boxed, because it is seldom needed.
+            Err(error) if error.is_retryable() && start.new_session.is_none() => {
+                let again = retried_after(error, || store.begin(&start));
+                Box::pin(again).await
+            }
+            begun => begun,
+        };
         let lease = match begun {
-            Err(error) if error.is_retryable() && start.new_session.is_some() => {
+            Err(error) if error.is_retryable() && !start.records.is_empty() => {
                 self.give_up(start);
                 return Err(error);
             }
-            // Boxed, because it is seldom needed.
-            Err(error) if error.is_retryable() => {
-                let again = retried_after(error, || store.begin(&start));
-                Box::pin(again).await?
-            }
-            leased => leased?,
+            begun => begun?,
         };
         Ok(RunSlot {
             lease: HeldLease::new(lease, asked),

@@ -10,7 +10,7 @@ use neuraxis_core::log::{Carried, standing_plan};
 use neuraxis_core::{
     Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
 };
-use neuraxis_ports::{KeyedRequest, RunStart, Session, StoreError};
+use neuraxis_ports::{KeyedRequest, RunStart, Session, Standing, StoreError};
 use tokio::time::Instant;
 
 use super::Runs;
@@ -70,17 +70,19 @@ impl Runs {
         {
             return Ok(handle);
         }
-        for _ in 0..LOOKS {
+        for look in 1..=LOOKS {
             let Governed {
                 decision,
                 new_session,
             } = self.govern(&mut request).await?;
             let spec = self.asked_spec(&request, decision).await?;
-            let Some(session) = new_session else {
-                return self.launch(spec, &request, keyed).await;
+            let keyed = keyed.clone();
+            let launched = match new_session {
+                Some(session) => self.launch_in_new(session, spec, &request, keyed).await?,
+                None if look < LOOKS => self.launch_after_last(spec, &request, keyed).await?,
+                None => Some(self.launch(spec, &request, keyed).await?),
             };
-            let launched = self.launch_in_new(session, spec, &request, keyed.clone());
-            if let Some(handle) = launched.await? {
+            if let Some(handle) = launched {
                 return Ok(handle);
             }
         }
@@ -92,6 +94,25 @@ impl Runs {
         let decision = self.decision(request, None).await?;
         let spec = self.asked_spec(request, decision).await?;
         Ok((self.new_session_for(request), spec))
+    }
+
+    /// Starts a new run of a session that is there with the records of its first step at once, by what was read of the
+    /// session; `None` if that was no longer so.
+    async fn launch_after_last(
+        &self,
+        mut spec: RunSpec,
+        request: &UserRequest,
+        keyed: Option<KeyedRequest>,
+    ) -> Result<Option<RunHandle>, RequestError> {
+        let session = &request.session_id;
+        let standing = self.parts.store.standing(session).await?;
+        let Some(last) = standing.last_run else {
+            return self.launch(spec, request, keyed).await.map(Some);
+        };
+        let mut start = RunStart::after(session.clone(), spec.run_id, last);
+        start.request = keyed;
+        let history = self.go_on(standing, &mut spec, request).await?;
+        self.launch_at_once(start, spec, history, request).await
     }
 
     /// Leases a new run of a session that is there, and starts it.
@@ -116,26 +137,39 @@ impl Runs {
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<Option<RunHandle>, RequestError> {
-        let engine = &self.parts.engine;
         let brought = request.brought.as_deref().map(Brought::taint);
         carry(Carried::default(), &mut spec, false, brought);
+        let mut start = RunStart::in_new_session(session, spec.run_id);
+        start.request = keyed;
+        let history = Transcript::default();
+        self.launch_at_once(start, spec, history, request).await
+    }
+
+    /// Begins a run with the records of its first step, and sets it to work; `None` if its session is not what it was taken for.
+    async fn launch_at_once(
+        &self,
+        mut start: RunStart,
+        mut spec: RunSpec,
+        history: Transcript,
+        request: &UserRequest,
+    ) -> Result<Option<RunHandle>, RequestError> {
+        let engine = &self.parts.engine;
         spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
         let scope = scope_of(&spec, request);
         let claim = self.claim(&spec)?;
-        let mut run = ReadyRun::new(engine, spec, Transcript::default());
-        let mut start = RunStart::in_new_session(session, scope.run_id);
+        let mut run = ReadyRun::new(engine, spec, history.clone());
         start.records = run.storable();
-        start.request = keyed;
         let began = Instant::now();
         let slot = match claim.lease_for(start).await {
             Err(StoreError::SessionExists(_)) => {
                 self.parts.known.note(&request.session_id);
                 return Ok(None);
             }
+            Err(StoreError::SessionChanged(_)) => return Ok(None),
             leased => leased?,
         };
         run.kept = Some(began.elapsed());
-        engine.announce(scope.run_id, &Transcript::default());
+        engine.announce(scope.run_id, &history);
         Ok(Some(self.set_to_work(slot, scope, run).await?))
     }
 
@@ -151,15 +185,10 @@ impl Runs {
         mut spec: RunSpec,
         request: &UserRequest,
     ) -> Result<RunHandle, StoreError> {
-        let (engine, store) = (&self.parts.engine, &self.parts.store);
-        let session = &request.session_id;
-        let brought = request.brought.as_deref().map(Brought::taint);
+        let engine = &self.parts.engine;
         let found = async {
-            let history = store.history(session).await?;
-            let carried = store.carried(session).await?;
-            carry(carried, &mut spec, !history.is_empty(), brought);
-            self.carry_tools(session, &mut spec, &history).await?;
-            Ok(history)
+            let standing = self.parts.store.standing(&request.session_id).await?;
+            self.go_on(standing, &mut spec, request).await
         };
         let history = match found.await {
             Ok(history) => history,
@@ -173,6 +202,21 @@ impl Runs {
         engine.announce(spec.run_id, &history);
         let run = ReadyRun::new(engine, spec, history);
         self.set_to_work(slot, scope, run).await
+    }
+
+    /// Lets a new run go on from where its session stands, and returns the messages that it goes on from.
+    async fn go_on(
+        &self,
+        standing: Standing,
+        spec: &mut RunSpec,
+        request: &UserRequest,
+    ) -> Result<Transcript, StoreError> {
+        let history = standing.history;
+        let brought = request.brought.as_deref().map(Brought::taint);
+        carry(standing.carried, spec, !history.is_empty(), brought);
+        self.carry_tools(&request.session_id, spec, &history)
+            .await?;
+        Ok(history)
     }
 
     /// Lets a run go on in a task of its own: the one way by which a run of a session comes to be driven.

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, Role, RunStatus, Seq};
-use neuraxis_engine::{Event, NoResult, RequestError, RetryPolicy, StepType};
+use neuraxis_core::{
+    FinishReason, LlmError, LlmErrorKind, Mode, Record, Role, RunStatus, Seq, SessionId,
+};
+use neuraxis_engine::{
+    Event, NoResult, Orchestrator, RequestError, RetryPolicy, StepType, UserRequest,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
@@ -270,50 +274,81 @@ async fn an_empty_message_is_refused() {
     ));
 }
 
+/// Two sessions: one with a run, after which the next begins at once, and one without, in which a run leases it first.
+async fn with_and_without_a_run(
+    orchestrator: &Orchestrator,
+    store: &FailingStore<MemoryStore>,
+) -> [SessionId; 2] {
+    orchestrator.handle(request("before")).await.unwrap();
+    let empty: SessionId = "empty".parse().unwrap();
+    let runs = orchestrator.runs();
+    runs.new_session(Some(empty.clone())).await.unwrap();
+    store.repair();
+    [session(), empty]
+}
+
+fn ask_in(session: &SessionId, text: &str) -> UserRequest {
+    let mut asked = request(text);
+    asked.session_id = session.clone();
+    asked
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_could_not_begin_leaves_its_session_free() {
-    let damaged = || Fault::Refuse(StoreError::Damaged("page 7".to_owned()));
-    for (operation, fault) in [
-        (StoreOperation::History, damaged()),
-        (StoreOperation::Commit, damaged()),
+    use StoreOperation::{BeginRun, Commit, Standing};
+    for (place, faulty) in [
+        (0, vec![Standing]),
+        (0, vec![BeginRun]),
+        (1, vec![Standing]),
+        (1, vec![Standing, Standing]),
+        (1, vec![BeginRun]),
+        (1, vec![Commit]),
     ] {
         let store = Arc::new(FailingStore::new(MemoryStore::new()));
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
-        orchestrator.handle(request("before")).await.unwrap();
-        store.fail_next(operation, fault);
-        let refused = orchestrator.handle(request("first")).await;
+        let sessions = with_and_without_a_run(&orchestrator, &store).await;
+        let (last, earlier) = faulty.split_last().unwrap();
+        for operation in earlier {
+            store.fail_next(*operation, Fault::AnswerLate(Duration::ZERO));
+        }
+        store.fail_next(
+            *last,
+            Fault::Refuse(StoreError::Damaged("page 7".to_owned())),
+        );
+        let refused = orchestrator.handle(ask_in(&sessions[place], "first")).await;
         assert!(
             matches!(refused, Err(RequestError::Store(_))),
-            "{operation:?}: {refused:?}"
+            "{faulty:?}: {refused:?}"
         );
         tokio::task::yield_now().await;
-        assert_eq!(
-            orchestrator.handle(request("second")).await.unwrap().reply,
-            "ok",
-            "{operation:?}"
-        );
+        let second = orchestrator
+            .handle(ask_in(&sessions[place], "second"))
+            .await;
+        assert_eq!(second.unwrap().reply, "ok", "{faulty:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
-    let model = ScriptedModel::always(reply::text("ok"));
-    let orchestrator = builder(model).store(store.clone()).build().unwrap();
-    orchestrator.handle(request("before")).await.unwrap();
-    store.fail_next(StoreOperation::History, Fault::Hang);
-    let asking = orchestrator.handle(request("first"));
-    assert!(
-        tokio::time::timeout(Duration::from_secs(1), asking)
-            .await
-            .is_err()
-    );
-    tokio::task::yield_now().await;
-    assert_eq!(
-        orchestrator.handle(request("second")).await.unwrap().reply,
-        "ok"
-    );
+    for (place, looks) in [(0, 1), (1, 1), (1, 2)] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let model = ScriptedModel::always(reply::text("ok"));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        let sessions = with_and_without_a_run(&orchestrator, &store).await;
+        for _ in 1..looks {
+            store.fail_next(StoreOperation::Standing, Fault::AnswerLate(Duration::ZERO));
+        }
+        store.fail_next(StoreOperation::Standing, Fault::Hang);
+        let asking = orchestrator.handle(ask_in(&sessions[place], "first"));
+        let asking = tokio::time::timeout(Duration::from_secs(1), asking);
+        assert!(asking.await.is_err());
+        tokio::task::yield_now().await;
+        let second = orchestrator
+            .handle(ask_in(&sessions[place], "second"))
+            .await;
+        assert_eq!(second.unwrap().reply, "ok", "{looks} looks in {place}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,33 +43,34 @@ async fn ask(
 
 #[tokio::test]
 async fn nothing_is_read_for_the_first_request_of_a_session() {
-    use StoreOperation::{BeginRun, Session};
+    use StoreOperation::{BeginRun, Session, Standing};
     let store = store();
     let here = process(&store, "");
     let (reply, asked) = ask(&here, &store, request("hello")).await;
     assert_eq!((reply.unwrap().as_str(), asked), ("fine", vec![BeginRun]));
     let (reply, asked) = ask(&here, &store, request("and again")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, BeginRun], "it is known");
+    assert_eq!(asked, [Session, Standing, BeginRun], "it is known");
     // Another process finds out once.
     let there = process(&store, "");
     let (reply, asked) = ask(&there, &store, request("hello there")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [BeginRun, Session, BeginRun]);
+    assert_eq!(asked, [BeginRun, Session, Standing, BeginRun]);
     let (reply, asked) = ask(&there, &store, request("once more")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, BeginRun]);
+    assert_eq!(asked, [Session, Standing, BeginRun]);
     assert_eq!(store.runs(&session()).await.unwrap().len(), 4);
 }
 
 #[tokio::test]
 async fn a_session_made_without_a_run_is_known() {
+    use StoreOperation::{BeginRun, Session, Standing};
     let store = store();
     let here = process(&store, "");
     here.runs().new_session(Some(session())).await.unwrap();
     let (reply, asked) = ask(&here, &store, request("hello")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [StoreOperation::Session, StoreOperation::BeginRun]);
+    assert_eq!(asked, [Session, Standing, BeginRun]);
 }
 
 #[tokio::test]
@@ -87,7 +88,7 @@ async fn a_session_that_was_deleted_begins_anew() {
 /// Between the look at a session and the beginning of a run another process may make it.
 #[tokio::test]
 async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
-    use StoreOperation::{BeginRun, Session};
+    use StoreOperation::{BeginRun, Session, Standing};
     let store = store();
     let here = process(&store, "");
     here.handle(request("hello")).await.unwrap();
@@ -98,7 +99,7 @@ async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
     look_too_early();
     let (reply, asked) = ask(&here, &store, request("and again")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, BeginRun, Session, BeginRun]);
+    assert_eq!(asked, [Session, BeginRun, Session, Standing, BeginRun]);
     for _ in 0..3 {
         look_too_early();
     }

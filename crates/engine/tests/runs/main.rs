@@ -37,6 +37,7 @@ mod idempotency;
 mod inboxes;
 mod isolation;
 mod known_sessions;
+mod later_runs;
 mod leases;
 mod live_feed;
 mod logs;

@@ -12,8 +12,8 @@ use neuraxis_core::{
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, UsageOf,
-    async_trait,
+    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, Standing, StoreError,
+    UsageOf, async_trait,
 };
 use tokio::sync::Notify;
 
@@ -229,6 +229,10 @@ impl SessionIndex for MortalStore {
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         self.inner.history(id).await
+    }
+
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+        self.inner.standing(id).await
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {

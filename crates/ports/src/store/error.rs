@@ -12,6 +12,9 @@ pub enum StoreError {
     /// A session already has this id.
     #[error("there already is a session {0}")]
     SessionExists(SessionId),
+    /// Another run came after the one that this run was to go on from.
+    #[error("session {0} went on meanwhile: read it again")]
+    SessionChanged(SessionId),
     /// No run has this id.
     #[error("there is no run {0}")]
     NoSuchRun(RunId),

@@ -38,6 +38,9 @@ pub struct RunStart {
     pub request: Option<KeyedRequest>,
     /// The session itself, where that is made with the run.
     pub new_session: Option<Session>,
+    /// The last run of the session, where its records go on from the end of that: if another one came after it, this one is
+    /// refused.
+    pub after: Option<RunId>,
     /// The records of its first step, where they are kept with it, all or nothing.
     pub records: Vec<Arc<Record>>,
     /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
@@ -53,6 +56,7 @@ impl RunStart {
             run,
             request: None,
             new_session: None,
+            after: None,
             records: Vec::new(),
             imported: false,
         }
@@ -63,6 +67,14 @@ impl RunStart {
     pub fn in_new_session(session: Session, run: RunId) -> Self {
         let mut start = Self::new(session.id.clone(), run);
         start.new_session = Some(session);
+        start
+    }
+
+    /// Describes a run that goes on from what another one left, which was the last one of the session when it was read.
+    #[must_use]
+    pub const fn after(session: SessionId, run: RunId, last: RunId) -> Self {
+        let mut start = Self::new(session, run);
+        start.after = Some(last);
         start
     }
 

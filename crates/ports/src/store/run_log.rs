@@ -27,6 +27,9 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// transaction. A run that is begun again with records has to have begun with the same, and may have ended with them: that is how
     /// a caller hears of it whose answer was lost.
     ///
+    /// A run that goes on [from another one](RunStart::after) begins only if that is the session's last one and has ended: what
+    /// its records say was read before.
+    ///
     /// A run that has not ended may be begun again, to go on with it: at once by the store that leased it last, by
     /// another once that lease has run out or was released. The older lease is void from then on.
     ///
@@ -39,6 +42,7 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`]; of a new session [`StoreError::Invalid`], and [`StoreError::SessionExists`] if it is there
     /// and the run is not begun in it already; [`StoreError::KeyTaken`] if another run was begun under the key, whether it has ended
     /// or not; [`StoreError::SessionBusy`] if another run has not ended, or another store drives this one;
+    /// [`StoreError::SessionChanged`] if another run came after the one it goes on from;
     /// [`StoreError::Stale`] if the run has ended, belongs to another session or began with other records, or if the records are not the first
     /// ones of the run; [`StoreError::RunTooLarge`] if it has no room for them.
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;

@@ -1,7 +1,8 @@
 //! A session, and which of them a list shows.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{ContentHash, JsonText, Record, SessionId, Transcript};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{ContentHash, JsonText, Record, RunId, SessionId, Transcript};
 use serde::Serialize;
 
 use super::StoreError;
@@ -69,6 +70,31 @@ impl Session {
         let header = JsonText::encode(&(self.id.as_str(), &self.owner, created_at, seed.ok()));
         let hash = header.map_or(ContentHash::EMPTY, |header| header.hash());
         ContentHash::EMPTY.chain(hash)
+    }
+}
+
+/// What the next run of a session goes on from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Standing {
+    /// The session's last run, if that has ended; the rest is what it left. `None` while a run is at work, and where there is
+    /// no run.
+    pub last_run: Option<RunId>,
+    /// The messages of its ended runs.
+    pub history: Transcript,
+    /// What it carries from one run to the next.
+    pub carried: Carried,
+}
+
+impl Standing {
+    /// Describes where a session stands; for implementations of [`SessionStore`](super::SessionStore).
+    #[must_use]
+    pub const fn new(last_run: Option<RunId>, history: Transcript, carried: Carried) -> Self {
+        Self {
+            last_run,
+            history,
+            carried,
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
 
 use super::{
-    ChainHead, RunFilter, RunSummary, Session, SessionFilter, StatsFilter, StoreError, UsageOf,
+    ChainHead, RunFilter, RunSummary, Session, SessionFilter, Standing, StatsFilter, StoreError,
+    UsageOf,
 };
 
 /// Keeps the index of sessions and runs: makes, lists and removes sessions, lists runs, and tells what a session carries
@@ -145,6 +146,18 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::NoSuchSession`].
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
+
+    /// Returns what the next run of a session goes on from, so that the run can begin in one step with its first records:
+    /// [`RunStart::after`](super::RunStart::after) makes sure that it still goes on from there. As this is, it names no last
+    /// run, so that the run first has to take its lease.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+        let history = self.history(id).await?;
+        Ok(Standing::new(None, history, self.carried(id).await?))
+    }
 
     /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
     ///

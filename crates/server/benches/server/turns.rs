@@ -26,6 +26,9 @@ const CLIENTS: usize = 32;
 /// How many turns are asked for in a second where the rate is steady.
 const RATE: u32 = 500;
 
+/// How many turns a conversation takes that goes on.
+const CONVERSATION: usize = 8;
+
 /// How often each part is done before anything is measured.
 const WARM_UP: usize = 200;
 
@@ -40,7 +43,10 @@ pub(crate) async fn rows(upstream: &Measured, duration: Duration) -> Vec<String>
         let client = Client::of(server);
         client.at_once(WARM_UP).await;
         let how = format!("by {CLIENTS} clients");
-        rows.push(client.row(name, &how, client.closed(duration)).await);
+        rows.push(client.row(name, &how, client.closed(duration, 1)).await);
+        let how = format!("by {CLIENTS} clients, {CONVERSATION} in a session");
+        let conversations = client.closed(duration, CONVERSATION);
+        rows.push(client.row(name, &how, conversations).await);
         let how = format!("{RATE} a second");
         rows.push(client.row(name, &how, client.steady(duration)).await);
     }
@@ -77,13 +83,16 @@ impl Client {
     /// Takes turns one after another.
     pub(crate) async fn at_once(&self, count: usize) {
         for _ in 0..count {
-            self.turn().await;
+            self.turn(self.new_session()).await;
         }
     }
 
-    /// Takes a turn in a session of its own and returns how long it took, in microseconds; `None` if it was refused.
-    async fn turn(&self) -> Option<u64> {
-        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+    fn new_session(&self) -> usize {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a turn in a session and returns how long it took, in microseconds; `None` if it was refused.
+    async fn turn(&self, session: usize) -> Option<u64> {
         let url = format!("{}/api/v1/sessions/s{session}/turns", self.server.url);
         let asked = self
             .http
@@ -100,8 +109,8 @@ impl Client {
         Some(u64::try_from(began.elapsed().as_micros()).unwrap())
     }
 
-    /// Each client asks as soon as it is answered.
-    async fn closed(&self, duration: Duration) -> Vec<u64> {
+    /// Each client asks as soon as it is answered, so many times in each of its sessions.
+    async fn closed(&self, duration: Duration, conversation: usize) -> Vec<u64> {
         let end = Instant::now() + duration;
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
@@ -109,7 +118,10 @@ impl Client {
             clients.spawn(async move {
                 let mut took = Vec::new();
                 while Instant::now() < end {
-                    took.extend(client.turn().await);
+                    let session = client.new_session();
+                    for _ in 0..conversation {
+                        took.extend(client.turn(session).await);
+                    }
                 }
                 took
             });
@@ -124,12 +136,13 @@ impl Client {
         for number in 0..RATE * u32::try_from(duration.as_secs()).unwrap() {
             sleep_until(began + Duration::from_secs(1) * number / RATE).await;
             let client = self.clone();
-            turns.spawn(async move { client.turn().await });
+            turns.spawn(async move { client.turn(client.new_session()).await });
         }
         turns.join_all().await.into_iter().flatten().collect()
     }
 
     async fn row(&self, store: &str, how: &str, asked: impl Future<Output = Vec<u64>>) -> String {
+        let sessions = self.sessions.load(Ordering::Relaxed);
         let (before, began) = (self.server.used(), Instant::now());
         let mut took = asked.await;
         let (after, seconds) = (self.server.used(), began.elapsed().as_secs_f64());
@@ -137,8 +150,10 @@ impl Client {
         let turns = u32::try_from(took.len()).unwrap();
         let refused = self.refused.swap(0, Ordering::Relaxed);
         let processor = (after.processor - before.processor).as_secs_f64() * 1e3;
-        // Each turn left a session behind that nobody uses.
-        let kept = after.bytes.saturating_sub(before.bytes) / u64::from(turns);
+        // What was begun here is left behind, and nobody uses it.
+        let sessions = self.sessions.load(Ordering::Relaxed) - sessions;
+        let sessions = u64::try_from(sessions).unwrap().max(1);
+        let kept = after.bytes.saturating_sub(before.bytes) / sessions;
         let row = format!(
             "| {store} | {how} | {:.0} | {refused} | {:.2} | {:.2} | {:.3} | {:.1} |",
             f64::from(turns) / seconds,

@@ -72,6 +72,10 @@ macro_rules! session_store_suite {
             a_run_begun_again_has_to_begin_with_the_same_records
             a_run_may_end_as_it_begins
             a_run_whose_first_records_are_refused_does_not_begin
+            a_session_says_where_it_stands
+            a_run_goes_on_from_the_one_that_was_the_last
+            of_runs_that_go_on_from_one_run_at_once_one_wins
+            runs_of_many_sessions_begin_at_once
         ] }
         $crate::mount_rules! { $mark session_store::keys, $store, [
             a_key_holds_one_run_of_its_session

@@ -14,6 +14,10 @@ use crate::config::{Durability, SqlConfig};
 use crate::error::{OpenError, is_locked};
 use crate::lease_clock::LeaseClock;
 
+/// How many prepared statements the connection that writes keeps: those for several rows come in twelve sizes, some of them also with
+/// what begins a transaction or ends it.
+const STATEMENTS: usize = 200;
+
 /// The pause before a locked file is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -35,6 +39,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let mut writer = common
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
+        .statement_cache_capacity(STATEMENTS)
         // What is deleted is overwritten, not just forgotten.
         .pragma("secure_delete", "ON");
     if is_new {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{RunId, SessionId, Transcript, continued_history};
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{Standing, StoreError};
 
 use super::{records, sessions};
 use crate::error::Failure;
@@ -94,6 +94,28 @@ pub(crate) async fn of_session(
     upto(link, histories, (key, id), i64::MAX).await
 }
 
+/// Returns what the next run of a session goes on from. Its last run is read first: whatever comes after it is found out when
+/// the next one begins.
+pub(crate) async fn standing(
+    link: &mut Link,
+    histories: &Histories,
+    id: &SessionId,
+) -> Result<Standing, Failure> {
+    let sql = "SELECT sessions.key, carried, runs.key, runs.id, ended_at FROM sessions LEFT JOIN runs ON runs.key = \
+               (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) WHERE sessions.id = $1";
+    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    let key = row.int(0)?;
+    let (upto_run, last_run) = match (row.maybe_int(2)?, row.maybe_int(4)?) {
+        (Some(run), Some(_)) => (run, Some(row.run_id(3)?)),
+        _ => (i64::MAX, None),
+    };
+    let carried = sessions::carried_of(&row, 1)?.unwrap_or_default();
+    let carried = sessions::without_revoked(link, key, carried).await?;
+    let history = upto(link, histories, (key, id), upto_run).await?;
+    Ok(Standing::new(last_run, history, carried))
+}
+
 /// Returns the messages of a session as a run of it found them.
 pub(crate) async fn before(
     link: &mut Link,
@@ -127,6 +149,9 @@ async fn upto(
             asked: 0,
         },
     };
+    if known.upto == last {
+        return Ok(known.history);
+    }
     let sql = "SELECT key, id, bytes FROM runs WHERE session = $1 AND ended_at IS NOT NULL \
                AND key > $2 AND key <= $3 ORDER BY key";
     let rows = link.rows(sql, values![key, known.upto, last]).await?;

@@ -80,8 +80,16 @@ pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, 
     let sql = "SELECT key, carried FROM sessions WHERE id = $1";
     let row = link.row(sql, values![id.as_str()]).await?;
     let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
-    let (key, carried) = (row.int(0)?, carried_of(&row, 1)?);
-    let mut carried = carried.unwrap_or_default();
+    let carried = carried_of(&row, 1)?.unwrap_or_default();
+    without_revoked(link, row.int(0)?, carried).await
+}
+
+/// Takes out of what a session carries the permissions that were taken back.
+pub(crate) async fn without_revoked(
+    link: &mut Link,
+    key: i64,
+    mut carried: Carried,
+) -> Result<Carried, Failure> {
     if !carried.remembered.grants().is_empty() {
         let sql = "SELECT id FROM revoked WHERE session = $1";
         let revoked = link.rows(sql, values![key]).await?;

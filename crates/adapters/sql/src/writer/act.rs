@@ -15,7 +15,6 @@ pub(crate) enum Act {
     Delete(SessionId),
     /// Before this time, in microseconds.
     Prune(i64),
-    Begin(Box<Beginning>),
     Renew(RunLease),
     Release(RunLease),
     Abandon(RunLease),
@@ -53,7 +52,6 @@ impl Act {
     /// The run that it concerns, if it is one.
     pub(super) const fn run(&self) -> Option<RunId> {
         match self {
-            Self::Begin(beginning) => Some(beginning.start.run),
             Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
@@ -73,7 +71,6 @@ impl Task {
             Act::Create(session) => self.create(link, session).await?,
             Act::Delete(session) => self.delete(link, session).await?,
             Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
-            Act::Begin(beginning) => return self.begin_in(link, beginning).await.map(Done::Leased),
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,
@@ -89,7 +86,7 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
-            Act::Probe => drop(self.next_token(link).await?),
+            Act::Probe => drop(self.next_tokens(link, 1).await?),
         }
         Ok(Done::Nothing)
     }

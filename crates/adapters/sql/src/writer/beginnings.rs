@@ -10,11 +10,12 @@ use sqlx::{AssertSqlSafe, Error};
 use super::act::{Beginning, Done};
 use super::commit::{Next, lasting};
 use super::run_state::RunState;
+use super::transaction::Transaction;
 use super::upsert::{chunks, rows};
 use super::{Outcomes, Task, outcome};
 use crate::database::Dialect;
 use crate::error::Failure;
-use crate::link::{Link, Value, values};
+use crate::link::{Link, Value};
 
 /// A run that begins in a session that is there by now.
 pub(super) struct NewRun<'a> {
@@ -33,23 +34,27 @@ struct Begun<'a> {
 
 impl Task {
     /// Makes sessions and begins a run in each.
-    pub(super) async fn begin_in_new_sessions(
+    pub(super) async fn begin_in_new_sessions<'a>(
         &mut self,
-        link: &mut Link,
-        beginnings: &[&Beginning],
+        transaction: &mut Transaction<'a>,
+        beginnings: &[&'a Beginning],
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(beginnings.len());
         let mut rest = beginnings;
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
             let sessions = chunk.iter().filter_map(|it| it.start.new_session.as_ref());
-            let mut made = make(link, &sessions.collect::<Vec<_>>()).await?;
-            let mut leases = self.begin_in_made(link, chunk, &mut made).await?;
+            let sessions: Vec<_> = sessions.collect();
+            let mut made = make(&mut transaction.link, &sessions).await?;
+            let mut leases = self.begin_in_made(transaction, chunk, &mut made).await?;
             for beginning in chunk {
                 outcomes.push(match leases.remove(&beginning.start.run) {
                     Some(lease) => Ok(Done::Leased(lease)),
                     // Its session was there: perhaps this is a call that is repeated.
-                    None => outcome(self.begin_in(link, beginning).await.map(Done::Leased))?,
+                    None => {
+                        let begun = self.begin_in(transaction, beginning).await;
+                        outcome(begun.map(Done::Leased))?
+                    }
                 });
             }
             rest = others;
@@ -58,10 +63,10 @@ impl Task {
     }
 
     /// Begins those runs whose sessions were just made.
-    async fn begin_in_made(
+    async fn begin_in_made<'a>(
         &mut self,
-        link: &mut Link,
-        beginnings: &[&Beginning],
+        transaction: &mut Transaction<'a>,
+        beginnings: &[&'a Beginning],
         made: &mut HashMap<String, i64>,
     ) -> Result<HashMap<RunId, RunLease>, Error> {
         let new = beginnings.iter().filter_map(|beginning| {
@@ -79,7 +84,10 @@ impl Task {
         let mut rest = new.as_slice();
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            let inserted = self.insert_runs(link, chunk).await.map_err(lasting)?;
+            let link = &mut transaction.link;
+            let tokens = self.tokens_after(link, 0, chunk.len()).await?;
+            let inserted = self.insert_runs(transaction, chunk, &tokens).await;
+            let inserted = inserted.map_err(lasting)?;
             for (new, lease) in chunk.iter().zip(inserted) {
                 // Where another run has the id, the session is not made either: the transaction fails.
                 leases.insert(new.beginning.start.run, lease.ok_or(Error::RowNotFound)?);
@@ -90,14 +98,14 @@ impl Task {
     }
 
     /// Adds runs, as many as go into a statement, with what they begin with; `None` for those whose ids are taken.
-    pub(super) async fn insert_runs(
+    pub(super) async fn insert_runs<'a>(
         &mut self,
-        link: &mut Link,
-        new: &[NewRun<'_>],
+        transaction: &mut Transaction<'a>,
+        new: &[NewRun<'a>],
+        tokens: &[i64],
     ) -> Result<Vec<Option<RunLease>>, Failure> {
-        let tokens = self.next_tokens(link, new.len()).await?;
         let begun = new.iter().zip(tokens);
-        let begun = begun.map(|(new, token)| self.begun(new, token));
+        let begun = begun.map(|(new, token)| self.begun(new, *token));
         let begun = begun.collect::<Result<Vec<_>, _>>()?;
         let sql = inserting_runs(self.database.dialect, new.len());
         let mut values = vec![
@@ -108,10 +116,10 @@ impl Task {
             values.extend(row_of(new, begun));
         }
         let mut keys = HashMap::with_capacity(new.len());
-        for row in link.rows(AssertSqlSafe(sql), &values).await? {
+        for row in transaction.link.rows(AssertSqlSafe(sql), &values).await? {
             keys.insert(row.bytes(1)?, row.int(0)?);
         }
-        let (mut leases, mut firsts) = (Vec::with_capacity(new.len()), Vec::new());
+        let mut leases = Vec::with_capacity(new.len());
         for (new, mut begun) in new.iter().zip(begun) {
             let run = new.beginning.start.run;
             let Some(key) = keys.get(run.0.as_bytes().as_slice()) else {
@@ -120,7 +128,7 @@ impl Task {
             };
             if let Some(mut first) = begun.first {
                 first.change.key = *key;
-                firsts.push(first);
+                self.insert_step(transaction, &first).await?;
             }
             if !begun.state.has_ended() {
                 begun.state.key = *key;
@@ -128,8 +136,6 @@ impl Task {
             }
             leases.push(Some(begun.lease));
         }
-        self.insert_steps(link, &firsts.iter().collect::<Vec<_>>())
-            .await?;
         Ok(leases)
     }
 
@@ -149,22 +155,6 @@ impl Task {
             state,
             first,
         })
-    }
-
-    /// Returns the numbers of so many new leases.
-    async fn next_tokens(&self, link: &mut Link, count: usize) -> Result<Vec<i64>, Error> {
-        let dialect = self.database.dialect;
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows = link.rows(dialect.next_leases(), values![count]).await?;
-        let numbers = rows.iter().map(|row| row.int(0));
-        match dialect {
-            Dialect::Postgres => numbers.collect(),
-            // The last of them.
-            Dialect::Sqlite => {
-                let last = numbers.last().ok_or(Error::RowNotFound)??;
-                Ok((last - count + 1..=last).collect())
-            }
-        }
     }
 }
 

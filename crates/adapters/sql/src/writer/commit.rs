@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Done;
 use super::run_state::RunState;
+use super::transaction::Transaction;
 use super::upsert::{COLUMNS, chunks, update_runs};
 use super::{Outcomes, Task, outcome};
 use crate::error::Failure;
@@ -23,7 +24,7 @@ pub(super) struct Change {
     before: i64,
     after: i64,
     bytes: i64,
-    head: ChainHead,
+    pub(super) head: ChainHead,
     started_at: Option<i64>,
     ended_at: Option<i64>,
     /// What the run's records say in a few words, as JSON.
@@ -34,9 +35,9 @@ pub(super) struct Change {
 pub(super) struct Next<'a> {
     /// Its place among the jobs.
     place: usize,
-    step: &'a Step,
-    first: i64,
-    last: i64,
+    pub(super) step: &'a Step,
+    pub(super) first: i64,
+    pub(super) last: i64,
     pub(super) change: Change,
 }
 
@@ -61,15 +62,15 @@ impl<'a> Next<'a> {
 
 impl Task {
     /// Keeps steps, each of another run.
-    pub(super) async fn commit(
+    pub(super) async fn commit<'a>(
         &mut self,
-        link: &mut Link,
-        steps: &[&Step],
+        transaction: &mut Transaction<'a>,
+        steps: &[&'a Step],
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(steps.len());
         let mut next = Vec::with_capacity(steps.len());
         for (place, step) in steps.iter().enumerate() {
-            match self.plan(link, place, step).await {
+            match self.plan(transaction, place, step).await {
                 Ok(planned) => {
                     next.extend(planned);
                     outcomes.push(Ok(Done::Nothing));
@@ -80,7 +81,7 @@ impl Task {
         let mut rest = next.as_slice();
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            for refused in self.keep(link, chunk).await.map_err(lasting)? {
+            for refused in self.keep(transaction, chunk).await.map_err(lasting)? {
                 let run = refused.step.lease.run;
                 self.runs.remove(&run);
                 if let Some(outcome) = outcomes.get_mut(refused.place) {
@@ -100,24 +101,24 @@ impl Task {
     /// Decides what a step changes: nothing if it was kept already.
     async fn plan<'a>(
         &mut self,
-        link: &mut Link,
+        transaction: &mut Transaction<'_>,
         place: usize,
         step: &'a Step,
     ) -> Result<Option<Next<'a>>, Failure> {
         let lease = &step.lease;
         let stale = || StoreError::Stale(lease.run);
         let Some((first, last)) = step.range() else {
-            self.leased(link, lease).await?;
+            self.leased(&mut transaction.link, lease).await?;
             return Ok(None);
         };
-        self.load(link, lease).await?;
+        self.load(&mut transaction.link, lease).await?;
         let bounds = self.settings.bounds;
         let state = self.runs.get_mut(&lease.run).ok_or_else(stale)?;
         let before = state.size;
         if state.has_ended() || first != before.records + 1 {
             let key = state.key;
             let is_last = last == before.records;
-            let repeats = is_last && is_kept(link, key, step).await?;
+            let repeats = is_last && transaction.is_kept(key, step).await?;
             return if repeats {
                 Ok(None)
             } else {
@@ -130,19 +131,18 @@ impl Task {
         Ok(Some(Next::taken(place, step, state, before.records)?))
     }
 
-    /// Keeps what stands beside the rows of runs: steps, payloads, and what a session carries.
-    pub(super) async fn insert_steps(
+    /// Keeps what stands beside the row of a run: a step, payloads, and what a session carries.
+    pub(super) async fn insert_step<'a>(
         &self,
-        link: &mut Link,
-        steps: &[&Next<'_>],
+        transaction: &mut Transaction<'a>,
+        next: &Next<'a>,
     ) -> Result<(), Failure> {
-        insert_rows(link, steps).await?;
-        for next in steps {
-            insert_payloads(link, next).await?;
-            if next.step.carries {
-                self.carry(link, next.change.key, &next.step.records)
-                    .await?;
-            }
+        transaction.insert_step(next);
+        let link = &mut transaction.link;
+        insert_payloads(link, next).await?;
+        if next.step.carries {
+            self.carry(link, next.change.key, &next.step.records)
+                .await?;
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Task {
     /// Keeps a handful of steps; returns those whose run somebody else has by now.
     async fn keep<'n, 'a>(
         &self,
-        link: &mut Link,
+        transaction: &mut Transaction<'a>,
         steps: &'n [Next<'a>],
     ) -> Result<Vec<&'n Next<'a>>, Failure> {
         let mut values = Vec::with_capacity(steps.len() * COLUMNS + 1);
@@ -159,45 +159,24 @@ impl Task {
         }
         values.push(Value::from(self.settings.lease_millis()));
         let sql = update_runs(self.database.dialect, steps.len());
-        let rows = link.rows(AssertSqlSafe(sql), &values).await?;
+        let rows = transaction.link.rows(AssertSqlSafe(sql), &values).await?;
         let mut changed = HashMap::with_capacity(rows.len());
         for row in rows {
             changed.insert(row.int(0)?, row.int(1)? != 0);
         }
         let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
         let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
-        self.insert_steps(link, &kept).await?;
         for next in kept {
+            self.insert_step(transaction, next).await?;
+            let key = next.change.key;
             // Most records that might be the taking of an entry are not.
-            if changed.get(&next.change.key) == Some(&true) {
-                self.take(link, next.change.key, &next.step.taken).await?;
+            if changed.get(&key) == Some(&true) {
+                self.take(&mut transaction.link, key, &next.step.taken)
+                    .await?;
             }
         }
         Ok(refused)
     }
-}
-
-async fn insert_rows(link: &mut Link, steps: &[&Next<'_>]) -> Result<(), Error> {
-    let mut rest = steps;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
-        let mut values = Vec::with_capacity(chunk.len() * 5);
-        for next in chunk {
-            values.extend([
-                Value::from(next.change.key),
-                Value::from(next.first),
-                Value::from(next.last),
-                Value::from(next.change.head.hash.as_bytes().as_slice()),
-                Value::from(next.step.body.as_slice()),
-            ]);
-        }
-        let rows = super::upsert::rows(chunk.len(), 5);
-        let sql =
-            format!("INSERT INTO steps (run, first_seq, last_seq, chain, body) VALUES {rows}");
-        link.run(AssertSqlSafe(sql), &values).await?;
-        rest = others;
-    }
-    Ok(())
 }
 
 async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> {
@@ -207,19 +186,6 @@ async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> 
         link.run(sql, values).await?;
     }
     Ok(())
-}
-
-/// Tells whether exactly this step was kept.
-pub(super) async fn is_kept(link: &mut Link, key: i64, step: &Step) -> Result<bool, Error> {
-    let Some((first, last)) = step.range() else {
-        return Ok(true);
-    };
-    let sql = "SELECT last_seq, body FROM steps WHERE run = $1 AND first_seq = $2";
-    let row = link.row(sql, values![key, first.cast_signed()]).await?;
-    let Some(row) = row else {
-        return Ok(false);
-    };
-    Ok(row.int(0)? == last.cast_signed() && row.bytes(1)? == step.body)
 }
 
 impl Change {

@@ -8,13 +8,17 @@ use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Beginning;
 use super::beginnings::NewRun;
-use super::commit::is_kept;
+use super::transaction::Transaction;
 use super::{Task, stale};
+use crate::database::Dialect;
 use crate::error::Failure;
 use crate::lease_clock::Look;
 use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::session_of;
+
+/// How many numbers of leases are set aside at once. They are lost when the store is closed, which leaves a gap.
+const SET_ASIDE: usize = 256;
 
 /// What stands in the row of a run that is to begin again.
 struct Stored {
@@ -29,11 +33,12 @@ struct Stored {
 
 impl Task {
     /// Begins a run in a session that is there.
-    pub(super) async fn begin_in(
+    pub(super) async fn begin_in<'a>(
         &mut self,
-        link: &mut Link,
-        beginning: &Beginning,
+        transaction: &mut Transaction<'a>,
+        beginning: &'a Beginning,
     ) -> Result<RunLease, Failure> {
+        let link = &mut transaction.link;
         let start = &beginning.start;
         let (session, run) = (&start.session, start.run);
         let sql = format!(
@@ -47,14 +52,20 @@ impl Task {
         check_key(link, session_key, start).await?;
         let last = last_run(link, session_key).await?;
         let at_work = last.as_ref().and_then(|last| last.at_work);
+        let has_changed =
+            start.after.is_some() && start.after != last.as_ref().map(|last| last.run);
         let refusal = match (&start.new_session, at_work) {
             (Some(_), _) => Some(StoreError::SessionExists(session.clone())),
             (None, Some(at_work)) => Some(busy(session, at_work)),
+            (None, None) if has_changed => Some(StoreError::SessionChanged(session.clone())),
             (None, None) => None,
         };
         if let Some(refusal) = refusal {
             return match self.stored(link, run).await? {
-                Some(stored) => self.begin_again(link, beginning, session_key, stored).await,
+                Some(stored) => {
+                    self.begin_again(transaction, beginning, session_key, stored)
+                        .await
+                }
                 None => Err(refusal.into()),
             };
         }
@@ -67,7 +78,8 @@ impl Task {
             session_key,
             head,
         };
-        let begun = self.insert_runs(link, &[new]).await?;
+        let token = self.next_token(link).await?;
+        let begun = self.insert_runs(transaction, &[new], &[token]).await?;
         // It has ended, or belongs to another session.
         let begun = begun.into_iter().flatten().next();
         begun.ok_or_else(|| StoreError::Stale(run).into())
@@ -77,7 +89,7 @@ impl Task {
     /// caller may not have heard.
     async fn begin_again(
         &mut self,
-        link: &mut Link,
+        transaction: &mut Transaction<'_>,
         beginning: &Beginning,
         session_key: i64,
         stored: Stored,
@@ -88,7 +100,7 @@ impl Task {
             return stale();
         }
         let began_so = match &beginning.first {
-            Some(first) => is_kept(link, stored.key, first).await?,
+            Some(first) => transaction.is_kept(stored.key, first).await?,
             None => !stored.has_ended,
         };
         if !began_so {
@@ -100,7 +112,8 @@ impl Task {
         if stored.is_held && stored.holder != self.settings.holder {
             return Err(busy(&start.session, start.run).into());
         }
-        self.take_over(link, start, stored.key).await
+        self.take_over(&mut transaction.link, start, stored.key)
+            .await
     }
 
     async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<Stored>, Error> {
@@ -163,11 +176,45 @@ impl Task {
         )
     }
 
+    /// Returns the number of a new lease: the greatest so far.
     pub(super) async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
-        let row = link
-            .row(self.database.dialect.next_leases(), values![1])
-            .await?;
-        row.ok_or(Error::RowNotFound)?.int(0)
+        let tokens = self.next_tokens(link, 1).await?;
+        tokens.first().copied().ok_or(Error::RowNotFound)
+    }
+
+    /// Returns the numbers of so many leases, each greater than the one given: of those that are set aside, if these are.
+    pub(super) async fn tokens_after(
+        &mut self,
+        link: &mut Link,
+        last: i64,
+        count: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let are_greater = self.tokens.first().is_some_and(|token| *token > last);
+        if !are_greater || self.tokens.len() < count {
+            // Greater than all that were given so far, by whomever.
+            self.tokens = self.next_tokens(link, SET_ASIDE.max(count)).await?;
+        }
+        Ok(self.tokens.drain(..count).collect())
+    }
+
+    /// Returns the numbers of so many new leases.
+    pub(super) async fn next_tokens(
+        &self,
+        link: &mut Link,
+        count: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let dialect = self.database.dialect;
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = link.rows(dialect.next_leases(), values![count]).await?;
+        let numbers = rows.iter().map(|row| row.int(0));
+        match dialect {
+            Dialect::Postgres => numbers.collect(),
+            // The last of them.
+            Dialect::Sqlite => {
+                let last = numbers.last().ok_or(Error::RowNotFound)??;
+                Ok((last - count + 1..=last).collect())
+            }
+        }
     }
 
     pub(super) async fn renew(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
@@ -221,6 +268,7 @@ impl Task {
 
 /// Where a session stands after its last run.
 struct LastRun {
+    run: RunId,
     /// The run that has not ended, if there is one.
     at_work: Option<RunId>,
     /// Where the chain stands, if there is none.
@@ -233,12 +281,13 @@ async fn last_run(link: &mut Link, session_key: i64) -> Result<Option<LastRun>, 
     let Some(row) = link.row(sql, values![session_key]).await? else {
         return Ok(None);
     };
+    let run = row.run_id(0)?;
     let at_work = match row.maybe_int(1)? {
         Some(_) => None,
-        None => Some(row.run_id(0)?),
+        None => Some(run),
     };
     let head = ChainHead::new(row.int(2)?.cast_unsigned(), row.hash(3)?);
-    Ok(Some(LastRun { at_work, head }))
+    Ok(Some(LastRun { run, at_work, head }))
 }
 
 fn busy(session: &SessionId, run: RunId) -> StoreError {

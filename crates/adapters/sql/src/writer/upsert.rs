@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::database::Dialect;
 
-/// How many rows a statement may have. Fewer sizes take more statements, and a connection keeps a hundred prepared ones.
+/// How many rows a statement may have. Fewer sizes take more statements, and a connection keeps so many prepared ones.
 const SIZES: [usize; 12] = [32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1];
 
 /// The columns of a step's change, as named in [`update_runs`].
@@ -30,6 +30,12 @@ pub(super) fn rows(rows: usize, columns: usize) -> String {
         sql.push(')');
     }
     sql
+}
+
+/// Returns so many placeholders, numbered from 1.
+pub(super) fn placeholders(count: usize) -> String {
+    let row = rows(1, count);
+    row.trim_matches(['(', ')']).to_owned()
 }
 
 /// Brings the rows of runs up to date, where nobody else has the run and nothing was missed; returns their keys, and whether anything waits

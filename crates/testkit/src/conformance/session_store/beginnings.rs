@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Record, RunStatus, Seq};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{Message, Record, RunId, RunStatus, Seq};
 use neuraxis_ports::{ChainHead, RunBounds, RunStart, SessionStore, StoreError};
 
 use super::{Busy, history, id, records, session_of};
@@ -138,4 +139,128 @@ pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl Se
     assert_eq!(main, Err(StoreError::NoSuchSession(id("main"))));
     let run = store.run(log.run()).await;
     assert_eq!(run, Err(StoreError::NoSuchRun(log.run())));
+}
+
+/// What the next run goes on from is what the last one left, and no run is named while one is at work or where there is none.
+pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
+    let nobody = store.standing(&id("main")).await.map(|it| it.last_run);
+    assert_eq!(nobody, Err(StoreError::NoSuchSession(id("main"))));
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    assert_eq!(standing(&store).await, (None, Vec::new()));
+    busy.finish(&store, "Hello?", "Hi.").await;
+    let said = ["Hello?".to_owned(), "Hi.".to_owned()];
+    assert_eq!(standing(&store).await, (Some(run), said.to_vec()));
+    let next = Busy::begin(&store, &id("main"), 2).await;
+    assert_eq!(standing(&store).await, (None, said.to_vec()));
+    assert_eq!(store.abandon_run(&next.lease).await, Ok(()));
+    assert_eq!(standing(&store).await, (Some(run), said.to_vec()));
+
+    let empty = session_of("side", 0).seeded([Message::user("Before.")].into_iter().collect());
+    assert_eq!(store.create_session(&empty).await, Ok(()));
+    let standing = store.standing(&empty.id).await.expect("it is there");
+    assert_eq!((standing.last_run, standing.history), (None, empty.seed));
+    assert_eq!(standing.carried, Carried::default());
+}
+
+/// A run begins with its records where the last run is the one that it goes on from, again if the answer was lost, and not at all
+/// where another came in between.
+pub async fn a_run_goes_on_from_the_one_that_was_the_last(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let last = busy.log.run();
+    let after_last = |number| {
+        let mut log = RunLog::new(CountingIds::nth_run(number), id("main"));
+        let first = vec![log.started("And?")];
+        let start = RunStart::after(id("main"), log.run(), last).with_records(first);
+        (log, start)
+    };
+    let (_, too_early) = after_last(2);
+    let is_busy = StoreError::SessionBusy {
+        session: id("main"),
+        run: last,
+    };
+    assert_eq!(store.begin(&too_early).await, Err(is_busy));
+    busy.finish(&store, "Hello?", "Hi.").await;
+    let (mut log, start) = after_last(2);
+    let lost = store.begin(&start).await.expect("the session is free");
+    let lease = store.begin(&start).await.expect("it is the same run");
+    assert!(lease.token > lost.token);
+    let rest = [log.replied(reply::text("So.")), log.finished("So.")];
+    assert_eq!(store.commit(&lease, &rest).await, Ok(()));
+    let (log, late) = after_last(3);
+    let changed = Err(StoreError::SessionChanged(id("main")));
+    assert_eq!(store.begin(&late).await, changed);
+    let run = store.run(log.run()).await;
+    assert_eq!(run, Err(StoreError::NoSuchRun(log.run())));
+    let said = history(&store, &id("main")).await;
+    assert_eq!(said, ["Hello?", "Hi.", "And?", "So."]);
+}
+
+/// Of many runs that go on from one exactly one does, even if it has ended by the time the others are looked at.
+pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl SessionStore) {
+    let store = Arc::new(store);
+    let busy = Busy::new(&*store).await;
+    let last = busy.log.run();
+    busy.finish(&*store, "Hello?", "Hi.").await;
+    let begin = |number| {
+        let store = Arc::clone(&store);
+        let mut log = RunLog::new(CountingIds::nth_run(number), id("main"));
+        let start = RunStart::after(id("main"), log.run(), last);
+        let start = start.with_records(vec![log.started("And?"), log.finished("So.")]);
+        tokio::spawn(async move { store.begin(&start).await })
+    };
+    let mut won = Vec::new();
+    for attempt in (2..=33).map(begin).collect::<Vec<_>>() {
+        match attempt.await.expect("begin does not panic") {
+            Ok(lease) => won.push(lease.run),
+            Err(error) => assert_eq!(error, StoreError::SessionChanged(id("main"))),
+        }
+    }
+    assert_eq!(won.len(), 1, "these runs went on from one: {won:?}");
+    assert_eq!(standing(&*store).await.0, won.first().copied());
+}
+
+/// Runs of many sessions that begin and end at once get in nobody's way: each goes on from its own session's last one, and so do
+/// the chains.
+pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
+    const SESSIONS: u64 = 40;
+    let store = Arc::new(store);
+    for round in 0..3 {
+        let talk = |number: u64| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let session = session_of(&format!("s{number}"), 0);
+                let run = CountingIds::nth_run(round * SESSIONS + number + 1);
+                let mut log = RunLog::new(run, session.id.clone());
+                let start = match round.checked_sub(1) {
+                    None => RunStart::in_new_session(session, run),
+                    Some(before) => {
+                        let last = CountingIds::nth_run(before * SESSIONS + number + 1);
+                        RunStart::after(session.id, run, last)
+                    }
+                };
+                let start = start.with_records(vec![log.started("Hello?")]);
+                let lease = store.begin(&start).await?;
+                let rest = [log.replied(reply::text("Hi.")), log.finished("Hi.")];
+                store.commit(&lease, &rest).await.map(|()| lease.token)
+            })
+        };
+        for talk in (0..SESSIONS).map(talk).collect::<Vec<_>>() {
+            let token = talk.await.expect("nothing panics");
+            assert!(token.is_ok(), "in round {round}: {token:?}");
+        }
+    }
+    for number in 0..SESSIONS {
+        let session = id(&format!("s{number}"));
+        let head = store.verify(&session, None).await;
+        assert_eq!(head.map(|head| head.records), Ok(9));
+        assert_eq!(history(&*store, &session).await.len(), 6);
+    }
+}
+
+/// Returns the last run of the session `main`, if that has ended, and what was said in it.
+async fn standing(store: &impl SessionStore) -> (Option<RunId>, Vec<String>) {
+    let standing = store.standing(&id("main")).await.expect("it is there");
+    let said = standing.history.messages().iter();
+    (standing.last_run, said.map(|it| it.text()).collect())
 }

@@ -1,0 +1,143 @@
+//! Runs begin in sessions that are there: many in a statement, each in another session.
+
+use std::collections::HashMap;
+
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::{ChainHead, RunLease};
+use sqlx::{AssertSqlSafe, Error};
+
+use super::act::{Beginning, Done};
+use super::beginnings::NewRun;
+use super::commit::lasting;
+use super::transaction::Transaction;
+use super::upsert::{chunks, placeholders};
+use super::{Outcomes, Task, outcome};
+use crate::database::Dialect;
+use crate::error::Failure;
+use crate::link::{Link, Row, Value};
+use crate::read::sessions::session_of;
+
+/// A session in which no run is at work.
+struct Free {
+    key: i64,
+    head: ChainHead,
+    last_run: Option<RunId>,
+    /// The number of the last lease in it.
+    last_token: i64,
+}
+
+impl Task {
+    /// Begins runs in sessions that are there.
+    pub(super) async fn begin_in_sessions<'a>(
+        &mut self,
+        transaction: &mut Transaction<'a>,
+        beginnings: &[&'a Beginning],
+    ) -> Result<Outcomes, Error> {
+        let mut outcomes = Vec::with_capacity(beginnings.len());
+        let mut rest = beginnings;
+        while !rest.is_empty() {
+            let (chunk, others) = rest.split_at(chunks(rest.len()));
+            let mut leases = self.begin_in_free(transaction, chunk).await?;
+            for beginning in chunk {
+                outcomes.push(match leases.remove(&beginning.start.run) {
+                    Some(lease) => Ok(Done::Leased(lease)),
+                    // Perhaps it is refused, perhaps this is a call that is repeated.
+                    None => {
+                        let begun = self.begin_in(transaction, beginning).await;
+                        outcome(begun.map(Done::Leased))?
+                    }
+                });
+            }
+            rest = others;
+        }
+        Ok(outcomes)
+    }
+
+    /// Begins those runs whose sessions are there and free.
+    async fn begin_in_free<'a>(
+        &mut self,
+        transaction: &mut Transaction<'a>,
+        beginnings: &[&'a Beginning],
+    ) -> Result<HashMap<RunId, RunLease>, Error> {
+        let mut free = match self.free(&mut transaction.link, beginnings).await {
+            Ok(free) => free,
+            Err(Failure::Database(error)) => return Err(error),
+            // One that cannot be read is told to whom it concerns.
+            Err(Failure::Refused(_)) => HashMap::new(),
+        };
+        let last_token = free.values().map(|free| free.last_token).max();
+        let new = beginnings.iter().filter_map(|beginning| {
+            let start = &beginning.start;
+            // Of two in one session the first begins.
+            let free = free.remove(&start.session)?;
+            let is_as_read = start.after.is_none() || start.after == free.last_run;
+            // The key of a request may be another run's.
+            (is_as_read && start.request.is_none()).then_some(NewRun {
+                beginning,
+                session_key: free.key,
+                head: free.head,
+            })
+        });
+        let new: Vec<_> = new.collect();
+        let Some(last_token) = last_token.filter(|_| !new.is_empty()) else {
+            return Ok(HashMap::new());
+        };
+        let link = &mut transaction.link;
+        let tokens = self.tokens_after(link, last_token, new.len()).await?;
+        let leases = self.insert_runs(transaction, &new, &tokens).await;
+        let leases = leases.map_err(lasting)?;
+        let runs = new.iter().map(|new| new.beginning.start.run);
+        let begun = runs.zip(leases).filter_map(|(run, it)| Some((run, it?)));
+        Ok(begun.collect())
+    }
+
+    /// Finds the sessions of runs that are to begin, where none is at work.
+    async fn free(
+        &self,
+        link: &mut Link,
+        beginnings: &[&Beginning],
+    ) -> Result<HashMap<SessionId, Free>, Failure> {
+        let sessions = beginnings.iter().map(|it| it.start.session.as_str());
+        let values: Vec<_> = sessions.map(Value::from).collect();
+        let ids = placeholders(values.len());
+        if self.database.dialect == Dialect::Postgres {
+            // What is read by the same statement as is locked may be older than the lock. In one order, lest two wait for each other.
+            let sql = format!("SELECT 1 FROM sessions WHERE id IN ({ids}) ORDER BY key FOR UPDATE");
+            link.rows(AssertSqlSafe(sql), &values).await?;
+        }
+        let sql = format!(
+            "SELECT sessions.key, sessions.id, owner, created_at, seed, ended_at, chain_records, chain, token, runs.id \
+             FROM sessions LEFT JOIN runs ON runs.key = \
+             (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) \
+             WHERE sessions.id IN ({ids})"
+        );
+        let rows = link.rows(AssertSqlSafe(sql), &values).await?;
+        let free = rows.iter().filter_map(|row| free_of(row).transpose());
+        free.collect()
+    }
+}
+
+/// Reads a session and its last run; `None` if that is at work.
+fn free_of(row: &Row) -> Result<Option<(SessionId, Free)>, Failure> {
+    let session = session_of(row, 1)?;
+    let key = row.int(0)?;
+    let Some(last_token) = row.maybe_int(8)? else {
+        let free = Free {
+            key,
+            head: ChainHead::start(&session),
+            last_run: None,
+            last_token: 0,
+        };
+        return Ok(Some((session.id, free)));
+    };
+    if row.maybe_int(5)?.is_none() {
+        return Ok(None);
+    }
+    let free = Free {
+        key,
+        head: ChainHead::new(row.int(6)?.cast_unsigned(), row.hash(7)?),
+        last_run: Some(row.run_id(9)?),
+        last_token,
+    };
+    Ok(Some((session.id, free)))
+}

@@ -1,0 +1,113 @@
+//! One transaction, while it is put together: in as few calls of the database as can be, since whoever waits for the disk waits
+//! for each of them as well.
+
+use neuraxis_core::ContentHash;
+use sqlx::{AssertSqlSafe, Error};
+
+use super::commit::Next;
+use super::upsert::{chunks, rows};
+use crate::link::{Link, Value, values};
+use crate::step::Step;
+
+/// A transaction that writes.
+pub(super) struct Transaction<'a> {
+    pub(super) link: Link,
+    /// The steps that are to be inserted: those of all runs together, and with the commit if nothing follows them.
+    steps: Vec<StepRow<'a>>,
+}
+
+/// The row of a step.
+struct StepRow<'a> {
+    run: i64,
+    first: i64,
+    last: i64,
+    chain: ContentHash,
+    body: &'a [u8],
+}
+
+/// The columns of a step's row.
+const COLUMNS: usize = 5;
+
+impl<'a> Transaction<'a> {
+    pub(super) async fn begin(mut link: Link) -> Result<Self, Error> {
+        link.begin().await?;
+        Ok(Self {
+            link,
+            steps: Vec::new(),
+        })
+    }
+
+    /// Inserts the row of a step sometime before the commit.
+    pub(super) fn insert_step(&mut self, next: &Next<'a>) {
+        self.steps.push(StepRow {
+            run: next.change.key,
+            first: next.first,
+            last: next.last,
+            chain: next.change.head.hash,
+            body: &next.step.body,
+        });
+    }
+
+    /// Inserts what is to be inserted: before somebody looks for it.
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        let steps = std::mem::take(&mut self.steps);
+        let mut rest = steps.as_slice();
+        while !rest.is_empty() {
+            let (chunk, others) = rest.split_at(chunks(rest.len()));
+            let (sql, values) = inserting(chunk);
+            self.link.run(AssertSqlSafe(sql), &values).await?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Tells whether exactly this step was kept.
+    pub(super) async fn is_kept(&mut self, run: i64, step: &Step) -> Result<bool, Error> {
+        let Some((first, last)) = step.range() else {
+            return Ok(true);
+        };
+        self.flush().await?;
+        let sql = "SELECT last_seq, body FROM steps WHERE run = $1 AND first_seq = $2";
+        let row = self
+            .link
+            .row(sql, values![run, first.cast_signed()])
+            .await?;
+        let Some(row) = row else {
+            return Ok(false);
+        };
+        Ok(row.int(0)? == last.cast_signed() && row.bytes(1)? == step.body)
+    }
+
+    /// Inserts what is to be inserted, and commits.
+    pub(super) async fn commit(&mut self) -> Result<(), Error> {
+        let steps = std::mem::take(&mut self.steps);
+        let mut rest = steps.as_slice();
+        while !rest.is_empty() {
+            let (chunk, others) = rest.split_at(chunks(rest.len()));
+            let (sql, values) = inserting(chunk);
+            if others.is_empty() {
+                return self.link.run_and_commit(sql, &values).await;
+            }
+            self.link.run(AssertSqlSafe(sql), &values).await?;
+            rest = others;
+        }
+        self.link.run("COMMIT", &[]).await.map(drop)
+    }
+}
+
+/// Returns the statement that inserts rows of steps, and its values.
+fn inserting<'v>(steps: &'v [StepRow<'_>]) -> (String, Vec<Value<'v>>) {
+    let mut values = Vec::with_capacity(steps.len() * COLUMNS);
+    for step in steps {
+        values.extend([
+            Value::from(step.run),
+            Value::from(step.first),
+            Value::from(step.last),
+            Value::from(step.chain.as_bytes().as_slice()),
+            Value::from(step.body),
+        ]);
+    }
+    let rows = rows(steps.len(), COLUMNS);
+    let sql = format!("INSERT INTO steps (run, first_seq, last_seq, chain, body) VALUES {rows}");
+    (sql, values)
+}

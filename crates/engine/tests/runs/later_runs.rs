@@ -1,0 +1,113 @@
+//! Runs after the first one of a session: they begin with their first records, where the session stands as it was read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::RunStatus;
+use neuraxis_engine::{Orchestrator, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionIndex as _, StoreError};
+use neuraxis_testkit::StoreOperation::{BeginRun, Commit, Session, Standing};
+use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
+
+use crate::support::{builder, request, session};
+
+type Store = FailingStore<MemoryStore>;
+
+fn store() -> Arc<Store> {
+    Arc::new(FailingStore::new(MemoryStore::new()))
+}
+
+/// A process of its own on a store.
+fn process(store: &Arc<Store>) -> Orchestrator {
+    builder(ScriptedModel::always(reply::text("fine")))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap()
+}
+
+/// What the store was asked by a request.
+async fn asked_by(orchestrator: &Orchestrator, store: &Store, text: &str) -> Vec<StoreOperation> {
+    let before = store.calls().len();
+    let done = orchestrator.handle(request(text)).await;
+    assert_eq!(done.unwrap().reply, "fine");
+    store.calls().split_off(before)
+}
+
+/// What was said, by whomever.
+async fn said(store: &Store) -> Vec<String> {
+    let history = store.inner().history(&session()).await.unwrap();
+    let messages = history.messages().iter();
+    messages.map(|message| message.text()).collect()
+}
+
+#[tokio::test]
+async fn a_later_run_is_two_commits() {
+    let store = store();
+    let here = process(&store);
+    here.handle(request("hello")).await.unwrap();
+    let asked = asked_by(&here, &store, "and again").await;
+    assert_eq!(asked, [Session, Standing, BeginRun, Commit]);
+    assert_eq!(said(&store).await, ["hello", "fine", "and again", "fine"]);
+}
+
+/// What another process did between the look at a session and the beginning is read before the run begins.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_comes_in_between_is_gone_on_from() {
+    let store = store();
+    let (here, there) = (process(&store), process(&store));
+    here.handle(request("hello")).await.unwrap();
+    let late = Fault::AnswerLate(Duration::from_secs(1));
+    store.fail_next(Standing, late);
+    let asking = tokio::spawn({
+        let here = here.clone();
+        async move { here.handle(request("slow")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    there.handle(request("quick")).await.unwrap();
+    assert_eq!(asking.await.unwrap().unwrap().reply, "fine");
+    let all = ["hello", "fine", "quick", "fine", "slow", "fine"];
+    assert_eq!(said(&store).await, all);
+}
+
+/// A session that goes on whenever it is looked at is leased in the end.
+#[tokio::test]
+async fn a_session_that_goes_on_again_and_again_is_leased_first() {
+    let store = store();
+    let here = process(&store);
+    here.handle(request("hello")).await.unwrap();
+    for _ in 0..2 {
+        let changed = StoreError::SessionChanged(session());
+        store.fail_next(BeginRun, Fault::Refuse(changed));
+    }
+    let asked = asked_by(&here, &store, "and again").await;
+    let look = [Session, Standing, BeginRun];
+    let leased = [Session, BeginRun, Standing, Commit, Commit];
+    assert_eq!(asked, [&look[..], &look, &leased].concat());
+}
+
+/// A beginning whose answer was lost is recognized when it is repeated, and one that cannot be kept is told.
+#[tokio::test(start_paused = true)]
+async fn a_later_run_begins_once_whatever_is_lost() {
+    let away = || StoreError::Unavailable("cut off".to_owned());
+    let store = store();
+    let here = process(&store);
+    here.handle(request("hello")).await.unwrap();
+    store.fail_next(BeginRun, Fault::LoseAnswer(away()));
+    let asked = asked_by(&here, &store, "and again").await;
+    assert_eq!(asked, [Session, Standing, BeginRun, BeginRun, Commit]);
+
+    store.fail_next(BeginRun, Fault::LoseAnswer(away()));
+    for _ in 0..100 {
+        store.fail_next(BeginRun, Fault::Refuse(away()));
+    }
+    assert!(here.handle(request("lost")).await.is_err());
+    store.repair();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    asked_by(&here, &store, "once more").await;
+    let runs = store.inner().runs(&session()).await.unwrap();
+    let ends: Vec<_> = runs.iter().map(|run| run.status).collect();
+    let done = RunStatus::Done;
+    assert_eq!(ends, [done, done, RunStatus::Interrupted, done]);
+}
