@@ -12,6 +12,7 @@ mod leases;
 mod outputs;
 mod run_state;
 mod sessions;
+mod tokens;
 mod transaction;
 mod upsert;
 

@@ -220,7 +220,7 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
         neuraxis_memory::MemoryStore::new(),
     ));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
-    // Looked at when a run begins in a session that is there, and when the call is judged; not once the person has answered.
+    // Looked at whenever the call is judged: before a person is asked, and once one has answered.
     let looks = |times| {
         for _ in 0..times {
             failing.fail_next(StoreOperation::Carried, Fault::AnswerLate(Duration::ZERO));
@@ -240,7 +240,7 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     let remembered = failing.carried(&session("s")).await.unwrap().remembered;
     assert!(remembered.grants().is_empty());
     // And where they cannot be read, a person is asked.
-    looks(1);
+    looks(0);
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
 }

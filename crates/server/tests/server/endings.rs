@@ -32,7 +32,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
     let server = InProcess::start(model, store.clone()).await;
     let client = server.client();
     let question = json!({"message": "hello"});
-    // A new session has no history that would be read.
+    // Of a new session nothing would be read.
     assert_eq!(client.ask("s", &question).await.0, 200);
     for (error, expected, kind) in [
         (
@@ -46,7 +46,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
             "/errors/store-failed",
         ),
     ] {
-        store.fail_next(StoreOperation::History, Fault::Refuse(error));
+        store.fail_next(StoreOperation::Standing, Fault::Refuse(error));
         let (status, problem) = client.ask("s", &question).await;
         assert_eq!(
             (status, problem["type"].as_str().unwrap()),

@@ -80,18 +80,30 @@ impl Task {
             })
         });
         let new: Vec<_> = new.collect();
+        let leases = self.begin_all(transaction, &new, 0).await?;
+        // Where another run has the id, the session is not made either: the transaction fails.
+        match leases.len() == new.len() {
+            true => Ok(leases),
+            false => Err(Error::RowNotFound),
+        }
+    }
+
+    /// Adds runs and leases them, but for those whose ids are taken. No lease in one of their sessions had a greater number than this.
+    pub(super) async fn begin_all<'a>(
+        &mut self,
+        transaction: &mut Transaction<'a>,
+        new: &[NewRun<'a>],
+        last_token: i64,
+    ) -> Result<HashMap<RunId, RunLease>, Error> {
         let mut leases = HashMap::with_capacity(new.len());
-        let mut rest = new.as_slice();
+        let mut rest = new;
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
             let link = &mut transaction.link;
-            let tokens = self.tokens_after(link, 0, chunk.len()).await?;
+            let tokens = self.tokens_after(link, last_token, chunk.len()).await?;
             let inserted = self.insert_runs(transaction, chunk, &tokens).await;
             let inserted = inserted.map_err(lasting)?;
-            for (new, lease) in chunk.iter().zip(inserted) {
-                // Where another run has the id, the session is not made either: the transaction fails.
-                leases.insert(new.beginning.start.run, lease.ok_or(Error::RowNotFound)?);
-            }
+            leases.extend(inserted.into_iter().flatten().map(|it| (it.run, it)));
             rest = others;
         }
         Ok(leases)

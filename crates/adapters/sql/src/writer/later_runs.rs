@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Error};
 
 use super::act::{Beginning, Done};
 use super::beginnings::NewRun;
-use super::commit::lasting;
+use super::leases::check_key;
 use super::transaction::Transaction;
 use super::upsert::{chunks, placeholders};
 use super::{Outcomes, Task, outcome};
@@ -65,30 +65,29 @@ impl Task {
             // One that cannot be read is told to whom it concerns.
             Err(Failure::Refused(_)) => HashMap::new(),
         };
-        let last_token = free.values().map(|free| free.last_token).max();
-        let new = beginnings.iter().filter_map(|beginning| {
+        let last_tokens = free.values().map(|free| free.last_token);
+        let last_token = last_tokens.max().unwrap_or_default();
+        let mut new = Vec::with_capacity(free.len());
+        for beginning in beginnings {
             let start = &beginning.start;
             // Of two in one session the first begins.
-            let free = free.remove(&start.session)?;
+            let Some(free) = free.remove(&start.session) else {
+                continue;
+            };
             let is_as_read = start.after.is_none() || start.after == free.last_run;
-            // The key of a request may be another run's.
-            (is_as_read && start.request.is_none()).then_some(NewRun {
-                beginning,
-                session_key: free.key,
-                head: free.head,
-            })
-        });
-        let new: Vec<_> = new.collect();
-        let Some(last_token) = last_token.filter(|_| !new.is_empty()) else {
-            return Ok(HashMap::new());
-        };
-        let link = &mut transaction.link;
-        let tokens = self.tokens_after(link, last_token, new.len()).await?;
-        let leases = self.insert_runs(transaction, &new, &tokens).await;
-        let leases = leases.map_err(lasting)?;
-        let runs = new.iter().map(|new| new.beginning.start.run);
-        let begun = runs.zip(leases).filter_map(|(run, it)| Some((run, it?)));
-        Ok(begun.collect())
+            let keyed = check_key(&mut transaction.link, free.key, start).await;
+            match keyed {
+                Ok(()) if is_as_read => new.push(NewRun {
+                    beginning,
+                    session_key: free.key,
+                    head: free.head,
+                }),
+                Err(Failure::Database(error)) => return Err(error),
+                // It is refused, unless it is a call that is repeated.
+                Ok(()) | Err(Failure::Refused(_)) => {}
+            }
+        }
+        self.begin_all(transaction, &new, last_token).await
     }
 
     /// Finds the sessions of runs that are to begin, where none is at work.
@@ -105,8 +104,10 @@ impl Task {
             let sql = format!("SELECT 1 FROM sessions WHERE id IN ({ids}) ORDER BY key FOR UPDATE");
             link.rows(AssertSqlSafe(sql), &values).await?;
         }
+        // Only of a session without a run is its seed needed, which may be long.
         let sql = format!(
-            "SELECT sessions.key, sessions.id, owner, created_at, seed, ended_at, chain_records, chain, token, runs.id \
+            "SELECT sessions.key, sessions.id, owner, created_at, CASE WHEN runs.key IS NULL THEN seed END, \
+             ended_at, chain_records, chain, token, runs.id \
              FROM sessions LEFT JOIN runs ON runs.key = \
              (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) \
              WHERE sessions.id IN ({ids})"

@@ -10,15 +10,11 @@ use super::act::Beginning;
 use super::beginnings::NewRun;
 use super::transaction::Transaction;
 use super::{Task, stale};
-use crate::database::Dialect;
 use crate::error::Failure;
 use crate::lease_clock::Look;
 use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::session_of;
-
-/// How many numbers of leases are set aside at once. They are lost when the store is closed, which leaves a gap.
-const SET_ASIDE: usize = 256;
 
 /// What stands in the row of a run that is to begin again.
 struct Stored {
@@ -176,47 +172,6 @@ impl Task {
         )
     }
 
-    /// Returns the number of a new lease: the greatest so far.
-    pub(super) async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
-        let tokens = self.next_tokens(link, 1).await?;
-        tokens.first().copied().ok_or(Error::RowNotFound)
-    }
-
-    /// Returns the numbers of so many leases, each greater than the one given: of those that are set aside, if these are.
-    pub(super) async fn tokens_after(
-        &mut self,
-        link: &mut Link,
-        last: i64,
-        count: usize,
-    ) -> Result<Vec<i64>, Error> {
-        let are_greater = self.tokens.first().is_some_and(|token| *token > last);
-        if !are_greater || self.tokens.len() < count {
-            // Greater than all that were given so far, by whomever.
-            self.tokens = self.next_tokens(link, SET_ASIDE.max(count)).await?;
-        }
-        Ok(self.tokens.drain(..count).collect())
-    }
-
-    /// Returns the numbers of so many new leases.
-    pub(super) async fn next_tokens(
-        &self,
-        link: &mut Link,
-        count: usize,
-    ) -> Result<Vec<i64>, Error> {
-        let dialect = self.database.dialect;
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows = link.rows(dialect.next_leases(), values![count]).await?;
-        let numbers = rows.iter().map(|row| row.int(0));
-        match dialect {
-            Dialect::Postgres => numbers.collect(),
-            // The last of them.
-            Dialect::Sqlite => {
-                let last = numbers.last().ok_or(Error::RowNotFound)??;
-                Ok((last - count + 1..=last).collect())
-            }
-        }
-    }
-
     pub(super) async fn renew(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
         let key = self.leased(link, lease).await?;
         let sql = format!(
@@ -298,7 +253,11 @@ fn busy(session: &SessionId, run: RunId) -> StoreError {
 }
 
 /// Makes sure that no other run of a session was begun under the key of a request.
-async fn check_key(link: &mut Link, session_key: i64, start: &RunStart) -> Result<(), Failure> {
+pub(super) async fn check_key(
+    link: &mut Link,
+    session_key: i64,
+    start: &RunStart,
+) -> Result<(), Failure> {
     let Some(request) = &start.request else {
         return Ok(());
     };
