@@ -351,6 +351,7 @@ impl Link {
         work: impl AsyncFnOnce(WireMut<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let patience = self.patience;
+        #[cfg(feature = "sqlite")]
         let begins = std::mem::take(&mut self.begins);
         let wire = self.wire()?;
         #[cfg(feature = "sqlite")]

@@ -40,12 +40,12 @@ impl Task {
         let dialect = self.database.dialect;
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let rows = link.rows(dialect.next_leases(), values![count]).await?;
-        let numbers = rows.iter().map(|row| row.int(0));
+        let mut numbers = rows.iter().map(|row| row.int(0));
         match dialect {
             Dialect::Postgres => numbers.collect(),
             // The last of them.
             Dialect::Sqlite => {
-                let last = numbers.last().ok_or(Error::RowNotFound)??;
+                let last = numbers.next_back().ok_or(Error::RowNotFound)??;
                 Ok((last - count + 1..=last).collect())
             }
         }
