@@ -46,18 +46,28 @@ impl Task {
             let sessions = chunk.iter().filter_map(|it| it.start.new_session.as_ref());
             let sessions: Vec<_> = sessions.collect();
             let mut made = make(&mut transaction.link, &sessions).await?;
-            let mut leases = self.begin_in_made(transaction, chunk, &mut made).await?;
-            for beginning in chunk {
-                outcomes.push(match leases.remove(&beginning.start.run) {
-                    Some(lease) => Ok(Done::Leased(lease)),
-                    // Its session was there: perhaps this is a call that is repeated.
-                    None => {
-                        let begun = self.begin_in(transaction, beginning).await;
-                        outcome(begun.map(Done::Leased))?
-                    }
-                });
-            }
+            let leases = self.begin_in_made(transaction, chunk, &mut made).await?;
+            outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
             rest = others;
+        }
+        Ok(outcomes)
+    }
+
+    /// Says what came of beginnings: of one that went not with the others its session is looked at. Perhaps it is refused, perhaps
+    /// this is a call that is repeated.
+    pub(super) async fn begun_or_refused<'a>(
+        &mut self,
+        transaction: &mut Transaction<'a>,
+        beginnings: &[&'a Beginning],
+        mut leases: HashMap<RunId, RunLease>,
+    ) -> Result<Outcomes, Error> {
+        let mut outcomes = Vec::with_capacity(beginnings.len());
+        for beginning in beginnings {
+            let begun = match leases.remove(&beginning.start.run) {
+                Some(lease) => Ok(lease),
+                None => self.begin_in(transaction, beginning).await,
+            };
+            outcomes.push(outcome(begun.map(Done::Leased))?);
         }
         Ok(outcomes)
     }

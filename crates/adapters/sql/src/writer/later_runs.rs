@@ -6,12 +6,12 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::{Beginning, Done};
+use super::act::Beginning;
 use super::beginnings::NewRun;
 use super::leases::check_key;
 use super::transaction::Transaction;
 use super::upsert::{chunks, placeholders};
-use super::{Outcomes, Task, outcome};
+use super::{Outcomes, Task};
 use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value};
@@ -37,17 +37,8 @@ impl Task {
         let mut rest = beginnings;
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            let mut leases = self.begin_in_free(transaction, chunk).await?;
-            for beginning in chunk {
-                outcomes.push(match leases.remove(&beginning.start.run) {
-                    Some(lease) => Ok(Done::Leased(lease)),
-                    // Perhaps it is refused, perhaps this is a call that is repeated.
-                    None => {
-                        let begun = self.begin_in(transaction, beginning).await;
-                        outcome(begun.map(Done::Leased))?
-                    }
-                });
-            }
+            let leases = self.begin_in_free(transaction, chunk).await?;
+            outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
             rest = others;
         }
         Ok(outcomes)
