@@ -161,7 +161,8 @@ impl Claim {
     }
 
     /// Leases the run, which begins with whatever its start says. One that makes its session is refused at once where the
-    /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there.
+    /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there. One with records that
+    /// may have begun all the same is given up.
     pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
         let asked = Moment::now(self.parts.engine.clock.as_ref());

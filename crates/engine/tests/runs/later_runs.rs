@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::RunStatus;
+use neuraxis_core::{Role, RunStatus};
 use neuraxis_engine::{Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
@@ -20,7 +20,12 @@ fn store() -> Arc<Store> {
 
 /// A process of its own on a store.
 fn process(store: &Arc<Store>) -> Orchestrator {
-    builder(ScriptedModel::always(reply::text("fine")))
+    process_with(store, Arc::new(ScriptedModel::always(reply::text("fine"))))
+}
+
+fn process_with(store: &Arc<Store>, model: Arc<ScriptedModel>) -> Orchestrator {
+    builder(ScriptedModel::new())
+        .model(Role::REASONING, model)
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .build()
@@ -56,7 +61,8 @@ async fn a_later_run_is_two_commits() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_comes_in_between_is_gone_on_from() {
     let store = store();
-    let (here, there) = (process(&store), process(&store));
+    let model = Arc::new(ScriptedModel::always(reply::text("fine")));
+    let (here, there) = (process_with(&store, model.clone()), process(&store));
     here.handle(request("hello")).await.unwrap();
     let late = Fault::AnswerLate(Duration::from_secs(1));
     store.fail_next(Standing, late);
@@ -69,6 +75,11 @@ async fn a_run_that_comes_in_between_is_gone_on_from() {
     assert_eq!(asking.await.unwrap().unwrap().reply, "fine");
     let all = ["hello", "fine", "quick", "fine", "slow", "fine"];
     assert_eq!(said(&store).await, all);
+    let requests = model.requests();
+    let seen = requests.last().unwrap().messages.messages();
+    let seen: Vec<_> = seen.iter().map(|message| message.text()).collect();
+    let before = ["hello", "fine", "quick", "fine", "slow"].map(str::to_owned);
+    assert!(seen.ends_with(&before), "{seen:?}");
 }
 
 /// A session that goes on whenever it is looked at is leased in the end.

@@ -51,14 +51,7 @@ impl<'a> Transaction<'a> {
     /// Inserts what is to be inserted: before somebody looks for it.
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
         let steps = std::mem::take(&mut self.steps);
-        let mut rest = steps.as_slice();
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
-            let (sql, values) = inserting(chunk);
-            self.link.run(AssertSqlSafe(sql), &values).await?;
-            rest = others;
-        }
-        Ok(())
+        insert(&mut self.link, &steps).await
     }
 
     /// Tells whether exactly this step was kept.
@@ -81,18 +74,26 @@ impl<'a> Transaction<'a> {
     /// Inserts what is to be inserted, and commits.
     pub(super) async fn commit(&mut self) -> Result<(), Error> {
         let steps = std::mem::take(&mut self.steps);
-        let mut rest = steps.as_slice();
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
-            let (sql, values) = inserting(chunk);
-            if others.is_empty() {
-                return self.link.run_and_commit(sql, &values).await;
-            }
-            self.link.run(AssertSqlSafe(sql), &values).await?;
-            rest = others;
+        if steps.is_empty() {
+            return self.link.run("COMMIT", &[]).await.map(drop);
         }
-        self.link.run("COMMIT", &[]).await.map(drop)
+        let (last, others) = steps.split_at(chunks(steps.len()));
+        insert(&mut self.link, others).await?;
+        let (sql, values) = inserting(last);
+        self.link.run_and_commit(sql, &values).await
     }
+}
+
+/// Inserts rows of steps, as many as go into a statement at once.
+async fn insert(link: &mut Link, steps: &[StepRow<'_>]) -> Result<(), Error> {
+    let mut rest = steps;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let (sql, values) = inserting(chunk);
+        link.run(AssertSqlSafe(sql), &values).await?;
+        rest = others;
+    }
+    Ok(())
 }
 
 /// Returns the statement that inserts rows of steps, and its values.
