@@ -35,7 +35,7 @@ pub enum Effect {
     /// Ask the embedder's hook; answered by `Advised`.
     Consult(Consult),
     /// The run is over.
-    Finish(RunOutcome),
+    Finish(Box<RunOutcome>),
 }
 
 impl Effect {
@@ -186,12 +186,12 @@ pub struct CallToVet {
     /// The final arguments.
     pub arguments: JsonText,
     /// A person already approved exactly these arguments: an ask is answered, a deny is not.
-    pub approved: Option<Approved>,
+    pub approved: Option<Box<Approved>>,
     /// It was admitted before the run was taken up, and is checked anew: what its approval let be remembered is on record
     /// already, and may have been taken back since.
     pub is_rechecked: bool,
     /// What the program's hooks said of exactly these arguments, where that is on record: they are not asked again.
-    pub advised: Option<AdvisedCall>,
+    pub advised: Option<Box<AdvisedCall>>,
 }
 
 /// A person's approval of a call.

@@ -209,7 +209,7 @@ mod tests {
             tool_call_id: decided.tool_call_id.clone(),
             name: "pay".into(),
             arguments: JsonText::from_text(arguments),
-            approved: Some(approved.clone()),
+            approved: Some(Box::new(approved.clone())),
             is_rechecked: false,
             advised: None,
         };

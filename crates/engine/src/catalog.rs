@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::media::check_result;
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
     JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
@@ -229,13 +230,11 @@ impl ToolCatalog {
     pub async fn run(
         tool: Arc<dyn Tool>,
         arguments: JsonText,
-        mut ctx: ToolContext,
+        ctx: ToolContext,
         timeout: Duration,
     ) -> ToolOutcome {
-        let questions = QuestionTime::of(ctx.person);
-        ctx.person = Person::behind(Arc::clone(&questions) as Arc<_>);
         let cancellation = ctx.cancellation.clone();
-        let call = isolated(tool, arguments, ctx);
+        let (questions, call) = timed(tool, arguments, ctx);
         tokio::pin!(call);
         // Dropped before the call is: what the tool started elsewhere hears of it first.
         let stop = CancelOnDrop(cancellation);
@@ -299,22 +298,43 @@ async fn time_up(questions: &QuestionTime, timeout: Duration) {
 /// A tool that panicked.
 struct Crashed;
 
+/// What came of a call, unless its tool panicked.
+type Called = Result<Result<ToolOutput, ToolError>, Crashed>;
+
+/// Prepares a call, with what knows how long its questions take.
+fn timed(
+    tool: Arc<dyn Tool>,
+    arguments: JsonText,
+    mut ctx: ToolContext,
+) -> (Arc<QuestionTime>, impl Future<Output = Called>) {
+    let questions = QuestionTime::of(ctx.person);
+    ctx.person = Person::behind(Arc::clone(&questions) as Arc<_>);
+    (questions, isolated(tool, arguments, ctx))
+}
+
 /// Runs a call where its tool's calls run. A panic ends there.
-async fn isolated(
+///
+/// No `async fn`: that would keep the call's context twice, once for itself and once for the tool.
+fn isolated(
     tool: Arc<dyn Tool>,
     arguments: JsonText,
     ctx: ToolContext,
-) -> Result<Result<ToolOutput, ToolError>, Crashed> {
-    match tool.isolation() {
+) -> impl Future<Output = Called> {
+    let isolation = tool.isolation();
+    let call = async move { tool.call(arguments, ctx).await };
+    match isolation {
         Isolation::OwnTask => {
-            let task = tokio::spawn(async move { tool.call(arguments, ctx).await });
-            let _abort = AbortOnDrop(task.abort_handle());
-            task.await.map_err(|_| Crashed)
+            let task = tokio::spawn(call);
+            let abort = AbortOnDrop(task.abort_handle());
+            Either::Left(async move {
+                let _abort = abort;
+                task.await.map_err(|_| Crashed)
+            })
         }
         Isolation::RunTask => {
             // Nothing of the call is looked at again after a panic.
-            let call = AssertUnwindSafe(async { tool.call(arguments, ctx).await });
-            call.catch_unwind().await.map_err(|_| Crashed)
+            let caught = AssertUnwindSafe(call).catch_unwind();
+            Either::Right(caught.map(|called| called.map_err(|_| Crashed)))
         }
     }
 }

@@ -32,13 +32,14 @@ use neuraxis_core::{
     Turn,
 };
 use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext, TurnContext};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
 use crate::request::Delivery;
-use crate::run_handle::{Ended, RunEnd, RunHandle};
+use crate::run_end::{EndTeller, RunEnd};
+use crate::run_handle::RunHandle;
 use crate::runs::RunSlot;
 use active_time::ActiveTime;
 use alarm::Alarm;
@@ -78,7 +79,7 @@ pub(crate) struct Driver {
     /// A handle of its own, so that appending borrows no more than it needs.
     journal: Arc<Journal>,
     inbox: mpsc::Receiver<Box<Input>>,
-    end: watch::Sender<Option<Ended>>,
+    end: EndTeller,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
@@ -94,7 +95,7 @@ pub(crate) struct Driver {
     reasons: ReasonCache,
     active: ActiveTime,
     alarm: Alarm,
-    outcome: Option<RunOutcome>,
+    outcome: Option<Box<RunOutcome>>,
     /// Why the run cannot go on here, though it has not ended: its records cannot be kept, or somebody else has it.
     lost: Option<StoreError>,
 }
@@ -149,12 +150,15 @@ impl Driver {
         if self.stands_still(step.status) && !self.read_inbox().await {
             return Standing::StandsStill;
         }
-        match self.next_input(step.wake_at).await {
-            Ok(input) => *step = self.advance(input, step.wake_at).await,
+        let refused = match self.next_input(step.wake_at).await {
+            Ok(input) => self.advance(input, step),
             Err(error) => {
                 self.lose(error);
                 return Standing::Over;
             }
+        };
+        if let Some(id) = refused {
+            self.journal.settle(&id).await;
         }
         Standing::AtWork
     }
@@ -186,25 +190,24 @@ impl Driver {
         !has_ended
     }
 
-    /// Brings the machine an input, and takes what somebody posted out of the inbox if no record will name it.
-    async fn advance(&mut self, input: Input, wake_at: Option<Duration>) -> Step {
+    /// Brings the machine an input. Returns what somebody posted if no record will name it: it is to be taken out of the
+    /// inbox. Nothing is waited for here, so that a run that waits keeps no room for an input.
+    fn advance(&mut self, input: Input, step: &mut Step) -> Option<InputId> {
         let posted = self.posted_id(&input);
         let input = self.with_what_was_said(input);
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
-        if let Some(id) = posted.filter(|_| !is_recorded) {
-            self.journal.settle(&id).await;
-        }
-        advanced.unwrap_or_else(|error| {
+        *step = advanced.unwrap_or_else(|error| {
             // An answer that cannot be comes from outside; the machine is unchanged and goes on.
             tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
             Step {
                 status: self.tree.status(),
                 effects: Vec::new(),
                 records: Vec::new(),
-                wake_at,
+                wake_at: step.wake_at,
             }
-        })
+        });
+        posted.filter(|_| !is_recorded)
     }
 
     /// Adds to the wish that the run end what the user has read until now of the answer, and of what calls print.
@@ -391,21 +394,20 @@ impl Driver {
             None => Ok(Arc::new(self.end())),
         };
         // With the driver its slot goes: whoever hears of the end may take the run up again at once.
-        let publish = self.into_publisher();
-        publish.send_replace(Some(end));
+        self.into_teller().tell(end);
     }
 
     fn end(&mut self) -> RunEnd {
         let waits = self.outcome.is_none();
         RunEnd {
             so_far: waits.then(|| (self.tree.turns(), self.tree.usage())),
-            outcome: self.outcome.take(),
+            outcome: self.outcome.take().map(|outcome| *outcome),
             pending: self.tree.pending(),
             messages: self.tree.transcript(),
         }
     }
 
-    fn into_publisher(self) -> watch::Sender<Option<Ended>> {
+    fn into_teller(self) -> EndTeller {
         self.end
     }
 }

@@ -54,6 +54,7 @@ mod questions;
 mod request;
 mod resilience;
 mod result;
+mod run_end;
 mod run_handle;
 mod runs;
 #[cfg(feature = "schema")]

@@ -13,7 +13,8 @@ use neuraxis_core::{
 use serde::Serialize;
 
 use crate::answer::{self, AnswerFault};
-use crate::run_handle::{RunEnd, RunHandle};
+use crate::run_end::RunEnd;
+use crate::run_handle::RunHandle;
 use crate::steps::{StepMetadata, Steps};
 
 pub use no_answer::NoAnswer;

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Pending, Record, RunId, RunOutcome, RunUsage, Seq, SessionId, Steered, ToolCallId,
-    ToolFinished, ToolOutcome, Transcript,
+    Record, RunId, Seq, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
 };
 use neuraxis_ports::{Ids, StoreError, TraceContext};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
+use crate::run_end::{AwaitedEnd, RunEnd};
 use crate::runs::client_call;
 
 /// A run at work. Dropping the handle leaves it at work.
@@ -31,25 +31,9 @@ pub(crate) struct RunLink {
     pub(crate) run_id: RunId,
     /// Boxed, because a queue keeps room for many and most runs never get one.
     pub(crate) inbox: mpsc::Sender<Box<Input>>,
-    pub(crate) end: watch::Receiver<Option<Ended>>,
+    pub(crate) end: AwaitedEnd,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
-}
-
-/// What a run left, or why it cannot be kept and so has not ended; told once nothing of it is under way here any more.
-pub(crate) type Ended = Result<Arc<RunEnd>, StoreError>;
-
-/// What a run left when it ended, or came to wait for somebody who is not here.
-#[derive(Debug)]
-pub(crate) struct RunEnd {
-    /// What it came to; `None` if it waits.
-    pub(crate) outcome: Option<RunOutcome>,
-    /// What it waits for, if it waits.
-    pub(crate) pending: Vec<Pending>,
-    /// If it waits: the turns that counted so far, and what it used.
-    pub(crate) so_far: Option<(u32, RunUsage)>,
-    /// Its root agent's whole conversation.
-    pub(crate) messages: Transcript,
 }
 
 /// Why a run has no result: nothing of it is under way here any more, and it has not ended. What is on record of it is
@@ -225,12 +209,8 @@ impl RunHandle {
 
 impl RunLink {
     pub(crate) async fn end(&self) -> Result<Arc<RunEnd>, NoResult> {
-        let mut end = self.end.clone();
-        let found = end.wait_for(Option::is_some).await;
-        let found = found.ok().and_then(|found| found.clone());
-        found
-            .ok_or(NoResult::Stopped)?
-            .map_err(NoResult::Unrecorded)
+        let ended = self.end.wait().await.ok_or(NoResult::Stopped)?;
+        ended.map_err(NoResult::Unrecorded)
     }
 
     pub(crate) fn cancel_agent(
@@ -253,7 +233,7 @@ impl RunLink {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.end.borrow().is_some()
+        self.end.is_told()
     }
 
     pub(crate) fn cancel(&self, reason: &str) {

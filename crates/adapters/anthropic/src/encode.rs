@@ -84,7 +84,7 @@ impl Encoder {
             ..self.rules.clone()
         };
         let prefix = self.prefixes.encoded(messages, &rules)?;
-        let room = self.head.len() + prefix.bytes().len() + tools.len() + 512;
+        let room = self.head.len() + prefix.bytes().len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);

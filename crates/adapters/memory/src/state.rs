@@ -61,7 +61,7 @@ impl State {
         }
         let conversation = Conversation {
             session: session.clone(),
-            runs: Vec::new(),
+            runs: Vec::with_capacity(1),
             holder: None,
             history: session.seed.clone(),
             read: 0,

@@ -56,6 +56,37 @@ enum Accept {
     Events,
 }
 
+/// A request that is still to be made: it is made in the moment in which it is sent, so that no call keeps room for it,
+/// and its headers, while it waits.
+struct Question<'a> {
+    method: Method,
+    route: &'a Route,
+    accept: Accept,
+    body: Bytes,
+    /// The call that it is part of, whose trace is named to the server.
+    call: Option<&'a CallContext>,
+    closes_connection: bool,
+}
+
+impl<'a> Question<'a> {
+    const fn new(method: Method, route: &'a Route, body: Bytes) -> Self {
+        Self {
+            method,
+            route,
+            accept: Accept::JsonWriter,
+            body,
+            call: None,
+            closes_connection: false,
+        }
+    }
+
+    const fn of_call(route: &'a Route, body: Bytes, call: &'a CallContext) -> Self {
+        let mut question = Self::new(Method::POST, route, body);
+        question.call = Some(call);
+        question
+    }
+}
+
 /// What is sent with each request, put together once.
 #[derive(Debug)]
 struct Headers {
@@ -125,8 +156,8 @@ impl Endpoint {
     ///
     /// Dropping the future closes the connection, or its part of it over HTTP/2.
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::GET, route, Accept::JsonWriter, Bytes::new());
-        self.exchange(request, within, &CancellationToken::new())
+        let question = Question::new(Method::GET, route, Bytes::new());
+        self.exchange(question, within, &CancellationToken::new())
             .instrument(self.asking())
             .await
     }
@@ -146,8 +177,8 @@ impl Endpoint {
         body: Bytes,
         within: Duration,
     ) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::POST, route, Accept::JsonWriter, body);
-        self.exchange(request, within, &CancellationToken::new())
+        let question = Question::new(Method::POST, route, body);
+        self.exchange(question, within, &CancellationToken::new())
             .instrument(self.asking())
             .await
     }
@@ -186,8 +217,6 @@ impl Endpoint {
         ctx: &CallContext,
     ) -> Result<Bytes, LlmError> {
         let cancellation = &ctx.cancellation;
-        let mut request = self.request(Method::POST, route, Accept::JsonWriter, body);
-        tell_trace(&mut request, ctx);
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
         let place = self.place(total, cancellation).await?;
@@ -195,7 +224,8 @@ impl Endpoint {
             .saturating_sub(asked.elapsed())
             .min(self.timeouts.whole_reply);
         // The place is free again once the reply is here.
-        let answer = self.exchange(request, within, cancellation).await;
+        let question = Question::of_call(route, body, ctx);
+        let answer = self.exchange(question, within, cancellation).await;
         drop(place);
         answer
     }
@@ -222,12 +252,6 @@ impl Endpoint {
         decoder: impl ReplyDecoder,
     ) -> Result<ReplyStream, LlmError> {
         let cancellation = &ctx.cancellation;
-        let mut request = self.request(Method::POST, route, Accept::Events, body);
-        tell_trace(&mut request, ctx);
-        if !self.reuses_streams.load(Ordering::Relaxed) {
-            let close = HeaderValue::from_static("close");
-            request.headers_mut().insert(header::CONNECTION, close);
-        }
         let timeouts = &self.timeouts;
         let total = timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
@@ -242,14 +266,20 @@ impl Endpoint {
         let first_byte = timeouts
             .first_byte
             .min(total.saturating_sub(asked.elapsed()));
-        let answer = self
-            .begin(request, first_byte, limits, cancellation)
+        let mut question = Question::of_call(route, body, ctx);
+        question.accept = Accept::Events;
+        question.closes_connection = !self.reuses_streams.load(Ordering::Relaxed);
+        let mut answer = self
+            .begin(question, first_byte, &limits, cancellation)
             .await?;
         if let Some(program) = self.hangs_up_after_streams {
             let reuses = !answer.comes_from(program);
             self.reuses_streams.store(reuses, Ordering::Relaxed);
         }
-        let mut body = answer.events().await?;
+        if !answer.is_of_events() {
+            return Err(answer.unexpected("a stream of events").await);
+        }
+        let mut body = answer.into_body();
         if let Some(place) = place {
             body.hold(place);
         }
@@ -282,7 +312,7 @@ impl Endpoint {
 
     async fn exchange(
         &self,
-        request: Request,
+        question: Question<'_>,
         within: Duration,
         cancellation: &CancellationToken,
     ) -> Result<Bytes, LlmError> {
@@ -293,46 +323,56 @@ impl Endpoint {
             output: within,
             end: Some(end),
         };
-        let answer = self.begin(request, within, limits, cancellation).await?;
-        answer.document(MAX_REPLY_BODY).await
+        let mut answer = self.begin(question, within, &limits, cancellation).await?;
+        if !answer.is_json() {
+            return Err(answer.unexpected("JSON").await);
+        }
+        answer.read(MAX_REPLY_BODY).await
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its answer, which is neither an error nor a redirect nor compressed.
     async fn begin(
         &self,
-        request: Request,
+        question: Question<'_>,
         within: Duration,
-        limits: Limits,
+        limits: &Limits,
         cancellation: &CancellationToken,
-    ) -> Result<HttpReply, LlmError> {
+    ) -> Result<Box<HttpReply>, LlmError> {
         let sent = tokio::select! {
             biased;
             () = cancellation.cancelled() => return Err(given_up()),
-            sent = tokio::time::timeout(within, self.client.execute(request)) => sent,
+            sent = tokio::time::timeout(within, self.client.execute(self.request(question))) => sent,
         };
-        match sent {
-            Ok(Ok(response)) => Ok(HttpReply::new(
-                response,
-                limits,
-                cancellation.clone(),
-                Arc::clone(&self.errors),
-            )),
-            Ok(Err(error)) => Err(self.errors.unreachable(&error)),
-            Err(_) => Err(self.errors.silent(within)),
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.errors.unreachable(&error)),
+            Err(_) => return Err(self.errors.silent(within)),
+        };
+        let errors = Arc::clone(&self.errors);
+        let mut answer = HttpReply::new(response, *limits, cancellation.clone(), errors);
+        if answer.is_accepted() {
+            return Ok(answer);
         }
+        Err(Box::pin(answer.refusal()).await)
     }
 
-    fn request(&self, method: Method, route: &Route, accept: Accept, body: Bytes) -> Request {
-        let mut request = Request::new(method, route.url().clone());
+    fn request(&self, question: Question<'_>) -> Request {
+        let mut request = Request::new(question.method, question.route.url().clone());
         let headers = request.headers_mut();
-        headers.clone_from(match accept {
+        headers.clone_from(match question.accept {
             Accept::JsonWriter => &self.headers.for_json,
             Accept::Events => &self.headers.for_events,
         });
-        if body.is_empty() {
+        if question.closes_connection {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(parent) = question.call.and_then(trace_parent) {
+            headers.insert(TRACE_PARENT, parent);
+        }
+        if question.body.is_empty() {
             headers.remove(header::CONTENT_TYPE);
         } else {
-            *request.body_mut() = Some(body.into());
+            *request.body_mut() = Some(question.body.into());
         }
         request
     }
@@ -341,11 +381,9 @@ impl Endpoint {
 /// The header of W3C Trace Context.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Names the call's trace to the server, where somebody records one. The data of vendors stay here: a model server is
-/// seldom the caller's own.
-fn tell_trace(request: &mut Request, ctx: &CallContext) {
-    let parent = ctx.trace.as_ref().map(ToString::to_string);
-    if let Some(Ok(parent)) = parent.map(HeaderValue::try_from) {
-        request.headers_mut().insert(TRACE_PARENT, parent);
-    }
+/// Returns what names the call's trace to the server, where somebody records one. The data of vendors stay here: a model
+/// server is seldom the caller's own.
+fn trace_parent(call: &CallContext) -> Option<HeaderValue> {
+    let parent = call.trace.as_ref()?.to_string();
+    HeaderValue::try_from(parent).ok()
 }

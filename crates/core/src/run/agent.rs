@@ -83,7 +83,7 @@ pub(super) struct Agent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) governed: Option<Box<GovernedRun>>,
     /// What it came to, once it has ended.
-    pub(super) answer: Option<RunOutcome>,
+    pub(super) answer: Option<Box<RunOutcome>>,
     /// The tools of its requests, where those are not all that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) offered: Option<Arc<[ToolSpec]>>,

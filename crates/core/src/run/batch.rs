@@ -10,7 +10,7 @@ use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::{JsonText, without_fence};
-use crate::message::ToolCall;
+use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::profile::{Arguments, Parallel};
 use crate::record::{ApprovalRequested, Origin, ToolCallStarted};
@@ -33,7 +33,7 @@ pub(super) struct Call {
     pub(super) arguments: JsonText,
     pub(super) origin: Origin,
     /// A person approved exactly these arguments.
-    pub(super) approved: Option<Approved>,
+    pub(super) approved: Option<Box<Approved>>,
     /// What the program's hooks said of exactly these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) advised: Option<Box<AdvisedCall>>,
@@ -197,13 +197,15 @@ impl Call {
 
 impl Batch {
     /// Makes the batch of a reply's calls, none of which anybody has looked at yet.
-    pub(super) fn of<'a>(
-        calls: impl Iterator<Item = &'a ToolCall>,
+    pub(super) fn of(
+        reply: &Message,
         origin: Origin,
         rule: Arguments,
         content_index: ContentIndex,
     ) -> Self {
-        let calls = calls.zip(0..).map(|(call, index)| Call {
+        // Room for just them: a run that waits for its tools, or for a person, keeps it.
+        let mut calls = Vec::with_capacity(reply.tool_calls().count());
+        calls.extend(reply.tool_calls().zip(0..).map(|(call, index)| Call {
             id: call.id.clone(),
             index: CallIndex(index),
             name: call.name.clone(),
@@ -215,10 +217,10 @@ impl Batch {
             before: None,
             printed: None,
             state: CallState::New,
-        });
+        }));
         Self {
             content_index,
-            calls: calls.collect(),
+            calls,
         }
     }
 

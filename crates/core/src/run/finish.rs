@@ -85,15 +85,15 @@ impl AgentTurn<'_> {
     pub(super) fn end(&mut self, reason: FinishReason, content: String) {
         self.agent.phase = Phase::Ended;
         let (content, sources) = self.cited(&reason, content);
-        let outcome = RunOutcome {
+        let outcome = Box::new(RunOutcome {
             content,
             finish_reason: reason,
             turns: self.agent.turns_used,
             usage: self.agent.usage_in_all(self.spec),
             sources,
-        };
+        });
         let status = outcome.status();
-        let recorded = Box::new(outcome.clone());
+        let recorded = outcome.clone();
         if self.agent.id == AgentId::ROOT {
             self.state.status = status;
             self.step.effects.push(Effect::Finish(outcome));

@@ -69,7 +69,7 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let effect_id = self.step.new_effect();
         let call = self.batch()?.call(index)?;
-        call.approved = Some(approved);
+        call.approved = Some(Box::new(approved));
         if let Some(arguments) = arguments {
             call.arguments = arguments;
             call.advised = None;

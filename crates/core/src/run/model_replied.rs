@@ -144,7 +144,7 @@ impl AgentTurn<'_> {
     pub(super) fn begin_batch(&mut self, reply: &Message, origin: Origin) {
         let content_index = self.step.new_content_index();
         let rule = self.spec.profile.arguments;
-        let batch = Batch::of(reply.tool_calls(), origin, rule, content_index);
+        let batch = Batch::of(reply, origin, rule, content_index);
         self.agent.phase = Phase::Tools(batch);
     }
 

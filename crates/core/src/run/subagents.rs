@@ -201,7 +201,7 @@ impl<'a> AgentTurn<'a> {
         let has_form = spec.is_some_and(|spec| spec.answer.is_some());
         let outcomes = agents
             .iter()
-            .filter_map(|id| self.started_since(*id)?.answer.as_ref());
+            .filter_map(|id| self.started_since(*id)?.answer.as_deref());
         let answers: Vec<SubAgentAnswer> = match has_form {
             true => outcomes.map(SubAgentAnswer::of_form).collect(),
             false => outcomes.map(SubAgentAnswer::of).collect(),

@@ -294,7 +294,7 @@ impl Call {
             arguments: self.arguments.clone(),
             approved: self.approved.clone(),
             is_rechecked: self.before.is_some(),
-            advised: self.advised.as_deref().cloned(),
+            advised: self.advised.clone(),
         }
     }
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::answer::{self, AnswerFault};
 use crate::result;
-use crate::run_handle::{RunEnd, RunLink};
+use crate::run_end::RunEnd;
+use crate::run_handle::RunLink;
 use crate::traces::{TraceRecord, trace_records};
 
 /// What a run without a session came to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{DataPolicy, Input, Record, RunSpec, RunTree, Stamp, Step, Transcript};
 use neuraxis_ports::StoreError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::active_time::ActiveTime;
 use super::alarm::Alarm;
@@ -16,6 +16,7 @@ use super::under_way::UnderWay;
 use super::{Driver, INBOX_SIZE, RunScope};
 use crate::engine::Engine;
 use crate::feed::{Feed, Origin};
+use crate::run_end::EndTeller;
 use crate::run_handle::RunLink;
 use crate::runs::RunSlot;
 
@@ -79,7 +80,7 @@ impl Driver {
         } = run;
         let is_new = records.is_empty();
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
-        let (end, receiver) = watch::channel(None);
+        let end = EndTeller::default();
         let lease = slot.as_ref().map(RunSlot::lease_number);
         let origin = lease.map(|lease| Origin { lease, policy });
         let feed = Arc::new(Feed::driven(origin));
@@ -88,7 +89,7 @@ impl Driver {
         let link = RunLink {
             run_id: scope.run_id,
             inbox: sender,
-            end: receiver,
+            end: end.awaited(),
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
@@ -111,7 +112,7 @@ impl Driver {
             ready: brought.into(),
             unwritten: std::mem::take(&mut first.records),
             posted: Vec::new(),
-            running: Vec::new(),
+            running: Vec::with_capacity(1),
             loading: Loading::default(),
             reasons: ReasonCache::default(),
             active,

@@ -44,7 +44,7 @@ impl Driver {
         for call in &mut vet.calls {
             let is_unproven =
                 |advised: &AdvisedCall| !engine.approval_key.advises(run, call, advised);
-            if call.advised.as_ref().is_some_and(is_unproven) {
+            if call.advised.as_deref().is_some_and(is_unproven) {
                 tracing::warn!(%run, call = %call.tool_call_id, "what is on record of a hook was not said with the key of this installation: it is asked again");
                 call.advised = None;
             }
@@ -162,7 +162,7 @@ fn note(
     engine
         .approval_key
         .sign_advice(run, &call.arguments, &mut advised);
-    call.advised = Some(advised.clone());
+    call.advised = Some(Box::new(advised.clone()));
     advised
 }
 

@@ -81,17 +81,28 @@ impl Fitting {
     /// # Errors
     ///
     /// [`StoreError::Stale`]: the run is lost to this process.
-    pub(super) async fn fit(self, mut outcome: ToolOutcome) -> Result<ToolOutcome, StoreError> {
-        let value = &outcome.output.value;
+    pub(super) async fn fit(self, outcome: ToolOutcome) -> Result<ToolOutcome, StoreError> {
+        match self.bound_exceeded_by(&outcome) {
+            None => Ok(outcome),
+            // Boxed, so that calls whose results are short keep no room for it.
+            Some(most) => Box::pin(self.cut(outcome, most)).await,
+        }
+    }
+
+    /// Returns how many bytes an outcome may have that has more.
+    fn bound_exceeded_by(&self, outcome: &ToolOutcome) -> Option<usize> {
+        let value = outcome.output.value.as_str();
         let most = match outcome.is_done() {
             true => self.most,
-            false if is_short_error(value.as_str()) => return Ok(outcome),
+            false if is_short_error(value) => return None,
             false => MAX_ERROR_CHARS,
         };
-        if value.as_str().len() <= most || &*self.tool == READ_OUTPUT {
-            return Ok(outcome);
-        }
-        let value = value.clone().into_value();
+        (value.len() > most && &*self.tool != READ_OUTPUT).then_some(most)
+    }
+
+    /// Keeps an outcome, and returns what a model reads of it.
+    async fn cut(self, mut outcome: ToolOutcome, most: usize) -> Result<ToolOutcome, StoreError> {
+        let value = outcome.output.value.clone().into_value();
         let most_kept = self.bounds.max_kept_bytes();
         let is_slow = value.as_str().len() > SLOW_BYTES;
         let taken_apart = move || LongResult::of(&value, most, most_kept);

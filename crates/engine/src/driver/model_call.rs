@@ -73,7 +73,7 @@ impl Driver {
         self.running
             .push((call.effect_id, ctx.cancellation.clone()));
         let hooks = self.attempt_hooks(&call, client.as_ref());
-        let may_stream = hooks.as_ref().is_none_or(AttemptHooks::let_text_stream);
+        let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);
         let reads_along = call.audience == Audience::Person
             && self.scope.delivery == Delivery::Streamed
             && may_stream;

@@ -96,7 +96,7 @@ impl Driver {
         &self,
         call: &CallModel,
         client: &dyn LlmClient,
-    ) -> Option<AttemptHooks> {
+    ) -> Option<Box<AttemptHooks>> {
         let spec = self.tree.agent_spec(call.agent);
         let hooks = self.engine.model_hooks_of(spec);
         if hooks.is_empty() {
@@ -108,14 +108,14 @@ impl Driver {
             let messages = self.tree.transcript_of(call.agent);
             HookedRequest::new(turn.clone(), call.purpose, true, messages)
         });
-        Some(AttemptHooks {
+        Some(Box::new(AttemptHooks {
             hooks,
             turn,
             purpose: call.purpose,
             alongside,
             delivers: spec.delivering_tool().map(|tool| tool.name.clone()),
             model: client.info().model,
-        })
+        }))
     }
 }
 
@@ -186,7 +186,7 @@ impl AttemptHooks {
 
     /// Makes an attempt, and lets hooks look at the request meanwhile and at the reply afterwards.
     pub(super) async fn around(
-        self,
+        self: Box<Self>,
         cancellation: &CancellationToken,
         attempt: impl Future<Output = Attempted>,
     ) -> Attempted {

@@ -1,6 +1,5 @@
 //! Performs tool calls.
 
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -74,6 +73,9 @@ impl Driver {
         let hooked = self.hooked(&run, tool.as_ref(), &ctx);
         let fitting = Fitting::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
+        let (arguments, timeout) = (run.arguments.clone(), run.timeout);
+        // Boxed by itself: it is most of what a call takes, and would be kept twice where it is waited for.
+        let mut called = Box::pin(ToolCatalog::run(tool, arguments, ctx, timeout));
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let mut permit = permits.acquire_owned().await.ok();
@@ -82,8 +84,6 @@ impl Driver {
                 asking.hold(permit.take());
             }
             let started = Instant::now();
-            let arguments = run.arguments.clone();
-            let mut called = pin!(ToolCatalog::run(tool, arguments, ctx, run.timeout));
             let outcome = match futures_util::poll!(&mut called) {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => {
@@ -97,7 +97,7 @@ impl Driver {
             }
             let took = started.elapsed();
             let outcome = match hooked {
-                Some((hooks, call)) => after(&hooks, &call, outcome).await,
+                Some((hooks, call)) => Box::pin(after(&hooks, &call, outcome)).await,
                 None => outcome,
             };
             let outcome = fitting.fit(outcome).await?;

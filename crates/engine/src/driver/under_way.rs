@@ -38,7 +38,7 @@ pub(super) struct UnderWay {
     one: Option<BoxFuture<'static, Work>>,
     /// What came while there was one. Once there is something, one of its futures is never ready, so that the set never
     /// polls all there is: at that point `FuturesUnordered` wakes its own task once more, which also wakes another thread.
-    more: FuturesUnordered<BoxFuture<'static, Work>>,
+    more: Option<FuturesUnordered<BoxFuture<'static, Work>>>,
     /// The engine's shutdown, until it was told.
     shutdown: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
@@ -48,7 +48,7 @@ impl UnderWay {
     pub(super) fn new(shutdown: CancellationToken) -> Self {
         Self {
             one: None,
-            more: FuturesUnordered::new(),
+            more: None,
             shutdown: Some(Box::pin(shutdown.cancelled_owned())),
         }
     }
@@ -58,15 +58,17 @@ impl UnderWay {
             self.one = Some(work);
             return;
         }
-        if self.more.is_empty() {
-            self.more.push(Box::pin(pending()));
-        }
-        self.more.push(work);
+        let more = self.more.get_or_insert_with(|| {
+            let never: BoxFuture<'static, Work> = Box::pin(pending());
+            FuturesUnordered::from_iter([never])
+        });
+        more.push(work);
     }
 
     /// Returns how much is under way beside the engine.
     pub(super) fn len(&self) -> usize {
-        usize::from(self.one.is_some()) + self.more.len().saturating_sub(1)
+        let more = self.more.as_ref().map_or(0, |more| more.len() - 1);
+        usize::from(self.one.is_some()) + more
     }
 
     /// Tells whether nothing but the engine is left.
@@ -96,9 +98,9 @@ impl UnderWay {
             self.one = None;
             return Poll::Ready(work);
         }
-        match self.more.poll_next_unpin(cx) {
-            Poll::Ready(Some(work)) => Poll::Ready(work),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        match self.more.as_mut().map(|more| more.poll_next_unpin(cx)) {
+            Some(Poll::Ready(Some(work))) => Poll::Ready(work),
+            Some(Poll::Ready(None) | Poll::Pending) | None => Poll::Pending,
         }
     }
 }

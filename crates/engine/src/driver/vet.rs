@@ -69,7 +69,7 @@ impl Driver {
         let mut unproven = Vec::new();
         for call in &mut vet.calls {
             let is_unproven = |approved: &Approved| !key.approves(run, call, approved);
-            if call.approved.as_ref().is_some_and(is_unproven) {
+            if call.approved.as_deref().is_some_and(is_unproven) {
                 tracing::warn!(%run, call = %call.tool_call_id, "an approval on record was not given with the key of this installation: it does not count");
                 call.approved = None;
                 unproven.push(call.tool_call_id.clone());
@@ -208,7 +208,7 @@ fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
 fn may_be_remembered(vetting: &Vetting, call: &CallToVet) -> bool {
     let asks = matches!(vetting, Vetting::Ask { remember, .. } if *remember > Remember::Never);
     let remembers = |approved: &Approved| approved.remember.is_some() && !call.is_rechecked;
-    asks && call.approved.as_ref().is_none_or(remembers)
+    asks && call.approved.as_deref().is_none_or(remembers)
 }
 
 fn judged<'a>(
@@ -286,7 +286,7 @@ impl Lookup {
         };
         let mut vetting = judged_with(known, &mut reasons);
         let asks = matches!(vetting, Vetting::Ask { .. });
-        if let Some(approved) = call.approved.as_ref().filter(|_| asks)
+        if let Some(approved) = call.approved.as_deref().filter(|_| asks)
             && remembered.is_some()
             && let Some(after) = self.remember(&judged, approved, known, given)
         {

@@ -11,7 +11,7 @@ use neuraxis_core::{
     TraceContext,
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::attach::LOOK_EVERY;
@@ -21,7 +21,8 @@ use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
 use crate::live::{Piece, RemoteLive};
-use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
+use crate::run_end::{EndTeller, RunEnd};
+use crate::run_handle::{RunHandle, RunLink};
 
 /// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
 /// is usual.
@@ -83,7 +84,8 @@ impl Runs {
         mut records: Vec<Arc<Record>>,
     ) -> RunHandle {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
-        let (end, receiver) = watch::channel(None);
+        let teller = EndTeller::default();
+        let end = teller.awaited();
         let feed = Arc::new(Feed::default());
         let last = records.last().map_or(Seq(0), |record| record.seq);
         let trace = recorded_trace(&records);
@@ -97,7 +99,7 @@ impl Runs {
             feed: Arc::clone(&feed),
             live: RemoteLive::new(self.parts.live.as_ref(), run_id, last),
             inbox,
-            end,
+            end: teller,
         };
         let engine = &self.parts.engine;
         engine.tasks.spawn(followed.run_to_end());
@@ -105,7 +107,7 @@ impl Runs {
             link: RunLink {
                 run_id,
                 inbox: sender,
-                end: receiver,
+                end,
                 feed,
                 ids: Arc::clone(&engine.ids),
             },
@@ -127,7 +129,7 @@ struct Followed {
     /// What is passed on of its live events.
     live: RemoteLive,
     inbox: mpsc::Receiver<Box<Input>>,
-    end: watch::Sender<Option<Ended>>,
+    end: EndTeller,
 }
 
 impl Followed {
@@ -138,8 +140,7 @@ impl Followed {
             match self.look().await {
                 Ok(Some(end)) => {
                     self.feed.end();
-                    self.end.send_replace(Some(Ok(end)));
-                    return;
+                    return self.end.tell(Ok(end));
                 }
                 Ok(None) => {}
                 Err(error) if error.is_retryable() => {
@@ -147,8 +148,7 @@ impl Followed {
                 }
                 Err(error) => {
                     self.feed.end();
-                    self.end.send_replace(Some(Err(error)));
-                    return;
+                    return self.end.tell(Err(error));
                 }
             }
             pause = match self.last == before {

@@ -7,10 +7,11 @@ use neuraxis_core::{
     Pending, Record, RunId, RunTree, RunUsage, SessionId, TraceContext, Transcript,
 };
 use neuraxis_ports::StoreError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::feed::Feed;
-use crate::run_handle::{RunEnd, RunHandle, RunLink};
+use crate::run_end::{AwaitedEnd, RunEnd};
+use crate::run_handle::{RunHandle, RunLink};
 use crate::runs::{Runs, recorded_trace};
 
 impl Runs {
@@ -42,9 +43,9 @@ impl Runs {
         let feed = Arc::new(Feed::default());
         feed.publish(&mut records);
         feed.end();
-        // Nobody takes what is sent, and nobody tells of another end.
+        // Nobody takes what is sent.
         let (inbox, _) = mpsc::channel(1);
-        let (_, end) = watch::channel(Some(Ok(Arc::new(end))));
+        let end = AwaitedEnd::told(Ok(Arc::new(end)));
         Ok(RunHandle {
             link: RunLink {
                 run_id,

@@ -66,7 +66,7 @@ impl Encoder {
             .prefixes
             .encoded(request.messages.messages(), &self.rules)?;
         let encoded = prefix.bytes();
-        let room = self.head.len() + encoded.len() + tools.len() + 512;
+        let room = self.head.len() + encoded.len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);

@@ -96,7 +96,7 @@ impl Encoder {
         let rules = self.rules(messages);
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let encoded = prefix.bytes();
-        let room = self.head.len() + encoded.len() + tools.len() + 512;
+        let room = self.head.len() + encoded.len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);

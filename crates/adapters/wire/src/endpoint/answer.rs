@@ -18,7 +18,7 @@ use crate::errors::{Failure, ServerErrors, content_type};
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// An answer whose head has come.
+/// An answer whose head has come. It is always boxed: a call keeps no room for it while it waits.
 pub(super) struct HttpReply {
     head: Parts,
     body: Body,
@@ -30,11 +30,11 @@ impl HttpReply {
         limits: Limits,
         cancellation: CancellationToken,
         errors: Arc<ServerErrors>,
-    ) -> Self {
+    ) -> Box<Self> {
         let response: http::Response<reqwest::Body> = response.into();
         let (head, body) = response.into_parts();
         let body = Body::new(body, limits, cancellation, errors);
-        Self { head, body }
+        Box::new(Self { head, body })
     }
 
     /// Tells whether a program gave the answer, by the beginning of the name that it gives itself.
@@ -43,50 +43,47 @@ impl HttpReply {
         name.is_some_and(|name| name.as_bytes().starts_with(program.as_bytes()))
     }
 
-    /// Reads a whole document, which must not say that it is something else than JSON.
-    pub(super) async fn document(self, most: usize) -> Result<Bytes, LlmError> {
-        let answer = self.accepted().await?;
-        let is_json = |kind: String| kind.contains("json");
-        let headers = &answer.head.headers;
-        let plainly = headers
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|kind| kind == "application/json");
-        if !plainly && !content_type(headers).is_none_or(is_json) {
-            return Err(answer.unexpected("JSON").await);
-        }
-        answer.read(most).await
+    /// Tells whether it is neither an error nor a redirect nor compressed.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.head.status.is_success() && encoding(&self.head.headers).is_none()
     }
 
-    /// Returns the body of an answer that must not say that it is something else than a stream of events.
-    pub(super) async fn events(self) -> Result<Body, LlmError> {
-        let answer = self.accepted().await?;
-        match content_type(&answer.head.headers).as_deref() {
-            Some("text/event-stream") | None => Ok(answer.body),
-            Some(_) => Err(answer.unexpected("a stream of events").await),
-        }
-    }
-
-    /// Lets an answer pass that is neither an error nor a redirect nor compressed.
-    async fn accepted(mut self) -> Result<Self, LlmError> {
+    /// Returns the error of an answer that was not accepted.
+    pub(super) async fn refusal(&mut self) -> LlmError {
         let status = self.head.status;
         if status.is_redirection() {
-            return Err(self.redirected());
+            return self.redirected();
         }
         if !status.is_success() {
             let body = self.error_body().await;
             let failure = Failure::of_response(status, &self.head.headers, &body);
-            return Err(failure.into_error(self.errors()));
+            return failure.into_error(self.errors());
         }
-        match encoding(&self.head.headers) {
-            None => Ok(self),
-            // Nothing is unpacked, so that a small body cannot become a large one.
-            Some(encoding) => {
-                let encoding = self.errors().tidy(&encoding);
-                Err(self.invalid(&format!(
-                    "sent a body in encoding {encoding}, which was not asked for"
-                )))
-            }
-        }
+        // Nothing is unpacked, so that a small body cannot become a large one.
+        let encoding = encoding(&self.head.headers).unwrap_or_default();
+        let encoding = self.errors().tidy(&encoding);
+        self.invalid(&format!(
+            "sent a body in encoding {encoding}, which was not asked for"
+        ))
+    }
+
+    /// Tells whether it does not say that it is something else than JSON.
+    pub(super) fn is_json(&self) -> bool {
+        let headers = &self.head.headers;
+        let plainly = headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind == "application/json");
+        plainly || content_type(headers).is_none_or(|kind| kind.contains("json"))
+    }
+
+    /// Tells whether it does not say that it is something else than a stream of events.
+    pub(super) fn is_of_events(&self) -> bool {
+        let kind = content_type(&self.head.headers);
+        kind.is_none_or(|kind| kind == "text/event-stream")
+    }
+
+    pub(super) fn into_body(self: Box<Self>) -> Body {
+        self.body
     }
 
     fn redirected(&self) -> LlmError {
@@ -103,7 +100,7 @@ impl HttpReply {
     }
 
     /// The error of a success that is not what was asked for. A JSON error inside it counts as what it says.
-    async fn unexpected(mut self, wanted: &str) -> LlmError {
+    pub(super) async fn unexpected(&mut self, wanted: &str) -> LlmError {
         let kind = content_type(&self.head.headers).unwrap_or_default();
         let body = self.error_body().await;
         match serde_json::from_slice::<Value>(&body) {
@@ -130,7 +127,8 @@ impl HttpReply {
         collected.freeze()
     }
 
-    async fn read(mut self, most: usize) -> Result<Bytes, LlmError> {
+    /// Reads the whole body.
+    pub(super) async fn read(&mut self, most: usize) -> Result<Bytes, LlmError> {
         // Most documents come in one piece, which needs no copy.
         let mut first = Bytes::new();
         let mut more = Vec::new();

@@ -12,9 +12,10 @@ use super::json::JsonWriter;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 const MAX_PREFIXES: usize = 1_024;
 
-/// The room that a conversation begins with, in bytes and messages: enough for a question and a few turns.
-const FIRST_BYTES: usize = 1_024;
-const FIRST_MESSAGES: usize = 12;
+/// The room that a conversation begins with, in bytes and messages: a prompt and a question. Thousands of runs may wait for
+/// their first reply, and each keeps it.
+const FIRST_BYTES: usize = 256;
+const FIRST_MESSAGES: usize = 4;
 
 /// How many conversations there must be before those that ended are looked for.
 const FIRST_SWEEP: usize = 16;
@@ -45,22 +46,37 @@ pub trait MessageEncoder: Debug + Clone {
 /// An encoded conversation, or the beginning of one.
 #[derive(Debug)]
 pub struct Prefix<R> {
-    /// The messages, recognized by where they are in memory. A weak pointer keeps that place from being used for another
-    /// message, and lets the message itself go when its run does.
-    messages: Vec<Weak<Message>>,
-    /// Where in the bytes each message ends.
-    ends: Vec<usize>,
+    messages: Vec<Written>,
     /// The messages as JSON, with what stands between them.
     bytes: Vec<u8>,
     rules: Option<R>,
     used: u64,
 }
 
+/// A message that is encoded.
+#[derive(Debug)]
+struct Written {
+    /// It is recognized by where it is in memory. A weak pointer keeps that place from being used for another message, and
+    /// lets the message itself go when its run does.
+    message: Weak<Message>,
+    /// Where it ends in the bytes.
+    end: usize,
+}
+
+impl Written {
+    fn place(&self) -> usize {
+        self.message.as_ptr().addr()
+    }
+
+    fn is(&self, message: &Arc<Message>) -> bool {
+        self.message.as_ptr() == Arc::as_ptr(message)
+    }
+}
+
 impl<R> Default for Prefix<R> {
     fn default() -> Self {
         Self {
             messages: Vec::new(),
-            ends: Vec::new(),
             bytes: Vec::new(),
             rules: None,
             used: 0,
@@ -79,17 +95,16 @@ impl<R: MessageEncoder> Prefix<R> {
     #[must_use]
     pub fn end_of(&self, messages: usize) -> usize {
         let last = messages.checked_sub(1);
-        last.and_then(|last| self.ends.get(last).copied())
-            .unwrap_or(0)
+        last.and_then(|last| self.messages.get(last))
+            .map_or(0, |written| written.end)
     }
 
     fn is_of(&self, messages: &[Arc<Message>]) -> bool {
+        let known = self.messages.iter();
         self.messages.len() <= messages.len()
-            && self
-                .messages
-                .iter()
+            && known
                 .zip(messages)
-                .all(|(known, message)| known.as_ptr() == Arc::as_ptr(message))
+                .all(|(known, message)| known.is(message))
     }
 
     /// Drops what other rules would write differently.
@@ -107,21 +122,21 @@ impl<R: MessageEncoder> Prefix<R> {
         let mut written = Vec::new();
         let mut start = 0;
         for (index, message) in messages.iter().enumerate() {
-            let (Some(known), Some(end)) = (self.messages.get_mut(index), self.ends.get(index))
-            else {
+            let Some(known) = self.messages.get_mut(index) else {
                 return Ok(());
             };
-            if known.as_ptr() != Arc::as_ptr(message) {
+            let end = known.end;
+            if !known.is(message) {
                 written.clear();
                 let before = messages.get(..index).unwrap_or_default();
                 rules.write(message, before, &mut JsonWriter::new(&mut written))?;
-                if self.bytes.get(start..*end) != Some(&written) {
+                if self.bytes.get(start..end) != Some(&written) {
                     self.truncate(index);
                     return Ok(());
                 }
-                *known = Arc::downgrade(message);
+                known.message = Arc::downgrade(message);
             }
-            start = *end;
+            start = end;
         }
         self.truncate(messages.len());
         Ok(())
@@ -133,14 +148,15 @@ impl<R: MessageEncoder> Prefix<R> {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(FIRST_BYTES);
             self.messages.reserve(FIRST_MESSAGES);
-            self.ends.reserve(FIRST_MESSAGES);
         }
         for index in self.messages.len()..messages.len() {
             let (before, rest) = messages.split_at(index);
             let Some(message) = rest.first() else { break };
             rules.write(message, before, &mut JsonWriter::new(&mut self.bytes))?;
-            self.messages.push(Arc::downgrade(message));
-            self.ends.push(self.bytes.len());
+            self.messages.push(Written {
+                message: Arc::downgrade(message),
+                end: self.bytes.len(),
+            });
         }
         Ok(())
     }
@@ -150,27 +166,25 @@ impl<R: MessageEncoder> Prefix<R> {
             return;
         }
         self.messages.truncate(count);
-        self.ends.truncate(count);
-        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+        self.bytes.truncate(self.end_of(count));
     }
 
     /// The conversation's last message: its key, since what a run asks next begins with all that it asked before.
     fn key(&self) -> Option<usize> {
-        self.messages.last().map(|message| message.as_ptr().addr())
+        self.messages.last().map(Written::place)
     }
 
     /// What a later run of the session is known by: it has the same history, but other copies of the prompt before it and
     /// of what the earlier run said.
     fn early_key(&self) -> Option<usize> {
-        let early = self.messages.get(EARLY);
-        early.map(|message| message.as_ptr().addr())
+        self.messages.get(EARLY).map(Written::place)
     }
 
     /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
     /// for the next one.
     fn has_ended(&self) -> bool {
         let known = [self.messages.last(), self.messages.get(EARLY)];
-        let is_gone = |message: &Weak<Message>| message.strong_count() == 0;
+        let is_gone = |written: &Written| written.message.strong_count() == 0;
         known.into_iter().flatten().all(is_gone)
     }
 }
@@ -192,7 +206,7 @@ impl<R: MessageEncoder> Default for PrefixCache<R> {
 #[derive(Debug)]
 struct Kept<R> {
     /// By the place of their last message.
-    prefixes: HashMap<usize, Prefix<R>>,
+    prefixes: HashMap<usize, Box<Prefix<R>>>,
     /// The keys of those that were kept last, by the place of an early message: thousands are kept, and a run that begins
     /// looks at none but its own.
     by_early: HashMap<usize, usize>,
@@ -222,7 +236,11 @@ impl<R: MessageEncoder> PrefixCache<R> {
     /// # Errors
     ///
     /// What the rules fail with.
-    pub fn encoded(&self, messages: &[Arc<Message>], rules: &R) -> Result<Prefix<R>, LlmError> {
+    pub fn encoded(
+        &self,
+        messages: &[Arc<Message>],
+        rules: &R,
+    ) -> Result<Box<Prefix<R>>, LlmError> {
         let mut prefix = match self.take(messages) {
             Some(prefix) => prefix,
             None => match self.take_of_earlier_run(messages) {
@@ -230,7 +248,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
                     prefix.share(messages, rules)?;
                     prefix
                 }
-                None => Prefix::default(),
+                None => Box::default(),
             },
         };
         prefix.extend(messages, rules)?;
@@ -238,7 +256,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
     }
 
     /// Keeps an encoded conversation for the request that goes on with it.
-    pub fn keep(&self, mut prefix: Prefix<R>) {
+    pub fn keep(&self, mut prefix: Box<Prefix<R>>) {
         let Some(key) = prefix.key() else { return };
         if prefix.bytes.len() > self.max_bytes {
             return;
@@ -256,7 +274,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
         kept.make_room(self.max_bytes);
     }
 
-    fn take(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
+    fn take(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let key = messages.iter().rev().find_map(|message| {
             let key = Arc::as_ptr(message).addr();
@@ -267,7 +285,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
     }
 
     /// Takes the conversation out that was kept last of an earlier run of the same session.
-    fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
+    fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let early = Arc::as_ptr(messages.get(EARLY)?).addr();
         let key = *kept.by_early.get(&early)?;
@@ -276,7 +294,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
 }
 
 impl<R: MessageEncoder> Kept<R> {
-    fn take(&mut self, key: usize) -> Option<Prefix<R>> {
+    fn take(&mut self, key: usize) -> Option<Box<Prefix<R>>> {
         let prefix = self.prefixes.remove(&key)?;
         self.bytes -= prefix.bytes.len();
         if let Some(early) = prefix.early_key()

@@ -31,6 +31,19 @@ async fn a_reply_is_the_same_whole_streamed_and_streamed_byte_by_byte() {
 }
 
 #[tokio::test]
+async fn a_call_keeps_little_while_it_waits_for_its_reply() {
+    let client = client_at("http://127.0.0.1:9", |_| {});
+    let (request, ctx) = (request("hi"), call_context());
+    let (whole, streamed) = (
+        client.respond(&request, &ctx),
+        client.stream(&request, &ctx),
+    );
+    let kept = [size_of_val(&whole), size_of_val(&streamed)];
+    // Thousands wait at a time, and allocators have room of up to about 1,000 bytes at hand without a search.
+    assert!(kept.iter().all(|bytes| *bytes <= 1_024), "{kept:?}");
+}
+
+#[tokio::test]
 async fn calls_one_after_the_other_use_one_connection() {
     let server = Loopback::start(|seen| as_asked(&seen.body)).await;
     let client = client(&server);

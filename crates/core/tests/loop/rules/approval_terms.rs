@@ -118,6 +118,6 @@ fn what_a_person_wants_remembered_reaches_whoever_checks_the_call_again() {
         by: Some("alice".to_owned()),
         code: None,
     };
-    assert_eq!(run.to_vet().calls[0].approved, Some(approved));
+    assert_eq!(run.to_vet().calls[0].approved, Some(Box::new(approved)));
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);
 }

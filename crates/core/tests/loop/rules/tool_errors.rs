@@ -115,7 +115,10 @@ fn stop_on_error_asks_nobody_about_a_call_that_will_not_run() {
     let mut run = Script::start(stopping());
     run.reply(calls_to(&[READ, SEND, SEND]))
         .vet([reads(), denies(), asks()]);
-    assert_eq!(run.step.effects, [Effect::Finish(run.outcome().clone())]);
+    assert_eq!(
+        run.step.effects,
+        [Effect::Finish(Box::new(run.outcome().clone()))]
+    );
     assert_eq!(run.outcome().finish_reason, FinishReason::ToolError);
     assert_valid(run.tree.messages());
 }
