@@ -60,7 +60,7 @@ pub struct SqlStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     database: Arc<Database>,
-    histories: Histories,
+    histories: Arc<Histories>,
     bounds: RunBounds,
     /// Taken when the store is closed.
     writer: std::sync::RwLock<Option<Writer>>,
@@ -116,10 +116,16 @@ impl SqlStore {
             bounds: config.bounds,
         };
         let copier = config.log.clone().map(Copier::open);
-        let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
+        let histories = Arc::<Histories>::default();
+        let (writer, task) = Writer::start(
+            Arc::clone(&database),
+            Arc::clone(&histories),
+            settings,
+            copier.transpose()?,
+        );
         Ok(Self(Arc::new(Inner {
             database,
-            histories: Histories::default(),
+            histories,
             bounds: config.bounds,
             writer: std::sync::RwLock::new(Some(writer)),
             task: Mutex::new(Some(task)),

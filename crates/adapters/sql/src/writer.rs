@@ -34,6 +34,7 @@ use crate::database::Database;
 use crate::error::{self, Failure, Kind};
 use crate::link::Link;
 use crate::log_copy::Copier;
+use crate::read::history::Histories;
 use crate::step::Step;
 
 /// How many jobs may wait.
@@ -71,12 +72,14 @@ impl Writer {
     /// Starts the task. It ends when nobody holds a way to it any more.
     pub(crate) fn start(
         database: Arc<Database>,
+        histories: Arc<Histories>,
         settings: Settings,
         copier: Option<Copier>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, jobs) = mpsc::channel(QUEUE);
         let task = Task {
             database,
+            histories,
             settings,
             link: None,
             tokens: Vec::new(),
@@ -133,6 +136,7 @@ impl Settings {
 #[derive(Debug)]
 struct Task {
     database: Arc<Database>,
+    histories: Arc<Histories>,
     settings: Settings,
     link: Option<Link>,
     /// Numbers of leases that are set aside, the smallest first.
@@ -244,9 +248,14 @@ impl Task {
             Ok(outcomes) => transaction.commit().await.map(|()| outcomes),
             Err(error) => Err(error),
         };
-        let mut link = transaction.link;
+        let Transaction {
+            mut link, ended, ..
+        } = transaction;
         match done {
             Ok(outcomes) => {
+                for run in ended {
+                    self.histories.follow(run);
+                }
                 self.copy(works, &outcomes);
                 self.tidy(&mut link, works).await;
                 self.link = Some(link);

@@ -1,9 +1,9 @@
 //! The messages of sessions. What ended runs left does not change, so that it is kept for the next run of the session.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{RunId, SessionId, Transcript, continued_history};
+use neuraxis_core::{Record, RunId, SessionId, Transcript, continued_history};
 use neuraxis_ports::{Standing, StoreError};
 
 use super::{records, sessions};
@@ -40,7 +40,33 @@ struct CachedHistory {
     asked: u64,
 }
 
+/// A run that has ended in this process, after another one of its session.
+#[derive(Debug)]
+pub(crate) struct EndedRun {
+    /// The key of the session.
+    pub(crate) session: i64,
+    /// The key of the run before it.
+    pub(crate) after: i64,
+    pub(crate) key: i64,
+    pub(crate) bytes: u64,
+    /// All of them.
+    pub(crate) records: Vec<Arc<Record>>,
+}
+
 impl Histories {
+    /// Takes over what a run left, where the history before it is at hand: a session that goes on in one process is read no
+    /// more than once.
+    pub(crate) fn follow(&self, run: EndedRun) {
+        let known = self.find(run.session);
+        let Some(mut known) = known.filter(|known| known.upto == run.after) else {
+            return;
+        };
+        known.history = continued_history(&known.history, &run.records);
+        known.upto = run.key;
+        known.bytes += run.bytes;
+        self.keep(run.session, known);
+    }
+
     /// Forgets sessions that are no longer there.
     pub(crate) fn forget(&self, is_gone: impl Fn(&SessionId) -> bool) {
         let mut cache = self.cache();

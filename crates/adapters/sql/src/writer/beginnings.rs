@@ -23,6 +23,8 @@ pub(super) struct NewRun<'a> {
     pub(super) session_key: i64,
     /// Where the chain of the session stands.
     pub(super) head: ChainHead,
+    /// The key of the session's last run, where it was read.
+    pub(super) after: Option<i64>,
 }
 
 /// A run that has begun, but for its key.
@@ -87,6 +89,7 @@ impl Task {
                 beginning,
                 session_key,
                 head,
+                after: None,
             })
         });
         let new: Vec<_> = new.collect();
@@ -152,8 +155,10 @@ impl Task {
                 first.change.key = *key;
                 self.insert_step(transaction, &first).await?;
             }
-            if !begun.state.has_ended() {
-                begun.state.key = *key;
+            begun.state.key = *key;
+            if begun.state.has_ended() {
+                transaction.ended.extend(begun.state.into_ended());
+            } else {
                 self.runs.insert(run, begun.state);
             }
             leases.push(Some(begun.lease));
@@ -165,6 +170,9 @@ impl Task {
     fn begun<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<Begun<'a>, StoreError> {
         let lease = self.lease(&new.beginning.start, token);
         let mut state = RunState::new(0, &lease, new.head);
+        if let Some(after) = new.after {
+            state.follow(new.session_key, after);
+        }
         let first = match &new.beginning.first {
             Some(step) => {
                 state.take(step, &self.settings.bounds);

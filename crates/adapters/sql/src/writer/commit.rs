@@ -92,7 +92,10 @@ impl Task {
         }
         for Next { step, .. } in &next {
             if step.ending == neuraxis_ports::Ending::Ends {
-                self.runs.remove(&step.lease.run);
+                let state = self.runs.remove(&step.lease.run);
+                transaction
+                    .ended
+                    .extend(state.and_then(RunState::into_ended));
             }
         }
         Ok(outcomes)

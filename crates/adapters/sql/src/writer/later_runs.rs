@@ -21,7 +21,7 @@ use crate::read::sessions::session_of;
 struct Free {
     key: i64,
     head: ChainHead,
-    last_run: Option<RunId>,
+    last_run: Option<(i64, RunId)>,
     /// The number of the last lease in it.
     last_token: i64,
 }
@@ -65,13 +65,15 @@ impl Task {
             let Some(free) = free.remove(&start.session) else {
                 continue;
             };
-            let is_as_read = start.after.is_none() || start.after == free.last_run;
+            let (after, last_run) = free.last_run.unzip();
+            let is_as_read = start.after.is_none() || start.after == last_run;
             let keyed = check_key(&mut transaction.link, free.key, start).await;
             match keyed {
                 Ok(()) if is_as_read => new.push(NewRun {
                     beginning,
                     session_key: free.key,
                     head: free.head,
+                    after,
                 }),
                 Err(Failure::Database(error)) => return Err(error),
                 // It is refused, unless it is a call that is repeated.
@@ -98,7 +100,7 @@ impl Task {
         // Only of a session without a run is its seed needed, which may be long.
         let sql = format!(
             "SELECT sessions.key, sessions.id, owner, created_at, CASE WHEN runs.key IS NULL THEN seed END, \
-             ended_at, chain_records, chain, token, runs.id \
+             ended_at, chain_records, chain, token, runs.id, runs.key \
              FROM sessions LEFT JOIN runs ON runs.key = \
              (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) \
              WHERE sessions.id IN ({ids})"
@@ -128,7 +130,7 @@ fn free_of(row: &Row) -> Result<Option<(SessionId, Free)>, Failure> {
     let free = Free {
         key,
         head: ChainHead::new(row.int(6)?.cast_unsigned(), row.hash(7)?),
-        last_run: Some(row.run_id(9)?),
+        last_run: Some((row.int(10)?, row.run_id(9)?)),
         last_token,
     };
     Ok(Some((session.id, free)))

@@ -73,6 +73,7 @@ impl Task {
             beginning,
             session_key,
             head,
+            after: None,
         };
         let token = self.next_token(link).await?;
         let begun = self.insert_runs(transaction, &[new], &[token]).await?;

@@ -1,13 +1,16 @@
 //! What the writer knows of a run that this store drives, so that a step costs no reading.
 
-use neuraxis_core::SessionId;
+use std::sync::Arc;
+
 use neuraxis_core::log::LogSummary;
+use neuraxis_core::{Record, SessionId};
 use neuraxis_ports::{ChainHead, RunBounds, RunLease, RunSize, StoreError};
 use sqlx::AssertSqlSafe;
 
 use super::Task;
 use crate::error::Failure;
 use crate::link::{Link, values};
+use crate::read::history::EndedRun;
 use crate::step::Step;
 
 #[derive(Debug)]
@@ -19,6 +22,17 @@ pub(super) struct RunState {
     pub(super) session: SessionId,
     /// What its records say in a few words.
     pub(super) summary: LogSummary,
+    /// Its records, where those are all here and another run came before it.
+    followed: Option<Followed>,
+}
+
+/// The records of a run that follows another one of its session.
+#[derive(Debug)]
+struct Followed {
+    session: i64,
+    /// The key of the run before it.
+    after: i64,
+    records: Vec<Arc<Record>>,
 }
 
 impl RunState {
@@ -31,7 +45,30 @@ impl RunState {
             size: RunSize::default(),
             session: lease.session.clone(),
             summary: LogSummary::default(),
+            followed: None,
         }
+    }
+
+    /// Keeps the records of a run that is still without any until it has ended: what its session's next run goes on from need
+    /// not be read then. They are shared with those who follow the run.
+    pub(super) fn follow(&mut self, session: i64, after: i64) {
+        self.followed = Some(Followed {
+            session,
+            after,
+            records: Vec::new(),
+        });
+    }
+
+    /// Returns the run for the histories, if it has ended and its records are here.
+    pub(super) fn into_ended(self) -> Option<EndedRun> {
+        let followed = self.followed.filter(|_| self.summary.ended_at.is_some())?;
+        Some(EndedRun {
+            session: followed.session,
+            after: followed.after,
+            key: self.key,
+            bytes: self.size.bytes,
+            records: followed.records,
+        })
     }
 
     /// Takes a step that is the next one.
@@ -42,6 +79,9 @@ impl RunState {
         }
         for record in &step.records {
             self.summary.apply(record);
+        }
+        if let Some(followed) = &mut self.followed {
+            followed.records.extend(step.records.iter().cloned());
         }
         self.size = size;
         self.head = step.chained(self.head);

@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, Error};
 use super::commit::Next;
 use super::upsert::{chunks, rows};
 use crate::link::{Link, Value, values};
+use crate::read::history::EndedRun;
 use crate::step::Step;
 
 /// A transaction that writes.
@@ -14,6 +15,8 @@ pub(super) struct Transaction<'a> {
     pub(super) link: Link,
     /// The steps that are to be inserted: those of all runs together, and with the commit if nothing follows them.
     steps: Vec<StepRow<'a>>,
+    /// The runs that end with it, of which the histories hear once it is committed.
+    pub(super) ended: Vec<EndedRun>,
 }
 
 /// The row of a step.
@@ -34,6 +37,7 @@ impl<'a> Transaction<'a> {
         Ok(Self {
             link,
             steps: Vec::new(),
+            ended: Vec::new(),
         })
     }
 

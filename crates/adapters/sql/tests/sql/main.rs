@@ -11,6 +11,7 @@ mod bounds;
 mod faults;
 mod fencing;
 mod file;
+mod histories;
 mod killed;
 mod live_feed;
 mod log_copy;
