@@ -52,7 +52,7 @@ pub struct Endpoint {
 /// What a reply is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
-    JsonWriter,
+    Json,
     Events,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Question<'a> {
         Self {
             method,
             route,
-            accept: Accept::JsonWriter,
+            accept: Accept::Json,
             body,
             call: None,
             closes_connection: false,
@@ -360,7 +360,7 @@ impl Endpoint {
         let mut request = Request::new(question.method, question.route.url().clone());
         let headers = request.headers_mut();
         headers.clone_from(match question.accept {
-            Accept::JsonWriter => &self.headers.for_json,
+            Accept::Json => &self.headers.for_json,
             Accept::Events => &self.headers.for_events,
         });
         if question.closes_connection {

@@ -39,7 +39,7 @@ impl Loading {
 /// A call that has left its server alone for a while.
 pub(super) struct Paused {
     call: CallModel,
-    fallback: Option<Fallback>,
+    fallback: Option<Box<Fallback>>,
 }
 
 /// Whether and how a call that found its model not loaded waits for it.
@@ -77,7 +77,7 @@ impl Driver {
     }
 
     /// Makes an attempt of a call after its server was left alone for a while. Whoever cancels the call meanwhile ends that.
-    pub(super) fn pause_for_loading(&mut self, call: CallModel, fallback: Option<Fallback>) {
+    pub(super) fn pause_for_loading(&mut self, call: CallModel, fallback: Option<Box<Fallback>>) {
         let effect_id = call.effect_id;
         if self.loading.since(effect_id).is_none() {
             self.loading.since.push((effect_id, Instant::now()));

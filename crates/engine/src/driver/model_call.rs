@@ -30,7 +30,7 @@ pub(super) struct ModelAttempt {
     served_by: Role,
     downgraded: Option<Box<RoleDowngraded>>,
     /// The role that the failure policy chose for this call, where it did.
-    fallback: Option<Fallback>,
+    fallback: Option<Box<Fallback>>,
     duration: Duration,
     first_delta: Option<Duration>,
 }
@@ -40,10 +40,10 @@ impl Driver {
     pub(super) fn call_model(
         &mut self,
         call: CallModel,
-        fallback: Option<Fallback>,
+        fallback: Option<Box<Fallback>>,
         delay: Duration,
     ) {
-        let Some(served) = self.served(&call, fallback.as_ref()) else {
+        let Some(served) = self.served(&call, fallback.as_deref()) else {
             let error = LlmError::new(
                 LlmErrorKind::ModelNotFound,
                 "no model is configured for a role that may serve this request",
@@ -187,7 +187,7 @@ impl Driver {
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());
         let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model));
-        let attempts = Fallback::attempts(fallback.as_ref(), number);
+        let attempts = Fallback::attempts(fallback.as_deref(), number);
         let again = engine.retry.delay(&error, attempts);
         let again = again.map(|delay| (fallback.clone(), delay));
         let other = || {

@@ -73,7 +73,7 @@ impl Driver {
         failed: &Role,
         number: Attempt,
         error: &LlmError,
-    ) -> Option<Fallback> {
+    ) -> Option<Box<Fallback>> {
         let is_loading = error.kind == LlmErrorKind::Loading;
         if CallOutcome::of(&error.kind) != CallOutcome::Failed && !is_loading {
             return None;
@@ -88,13 +88,13 @@ impl Driver {
         };
         let decision = self.scope.decision.as_ref()?;
         let role = decision.allowed_roles.iter().find(may_help)?.clone();
-        Some(Fallback {
+        Some(Box::new(Fallback {
             why: format!(
                 "Role {role} serves this call, because role {failed} failed: {}",
                 error.kind
             ),
             role,
             since: number.next(),
-        })
+        }))
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct ActiveRuns {
 /// What there is of a run at work: nothing, until it has begun.
 #[derive(Debug, Default)]
 struct ActiveRun {
-    handle: Option<RunHandle>,
+    handle: Option<Box<RunHandle>>,
     /// Stops its task, without an end of the run.
     task: Option<AbortHandle>,
     /// Something was posted to it by another process.
@@ -59,7 +59,7 @@ impl ActiveRuns {
             Some(ActiveRun {
                 handle: Some(handle),
                 ..
-            }) => Reached::Here(handle.clone()),
+            }) => Reached::Here(RunHandle::clone(handle)),
             Some(_) => Reached::Soon,
             None => Reached::No,
         }
@@ -270,7 +270,7 @@ impl RunSlot {
     /// Lets what is posted to the run here reach it at once, and a repeated request its events.
     pub(crate) fn show(&self, handle: RunHandle) {
         let active = &self.claim.parts.active;
-        active.lock().entry(self.run()).or_default().handle = Some(handle);
+        active.lock().entry(self.run()).or_default().handle = Some(Box::new(handle));
         active.moved.notify_waiters();
     }
 
