@@ -253,7 +253,7 @@ impl Task {
         } = transaction;
         match done {
             Ok(outcomes) => {
-                for run in ended {
+                for run in &ended {
                     self.histories.follow(run);
                 }
                 self.copy(works, &outcomes);

@@ -49,14 +49,14 @@ pub(crate) struct EndedRun {
     pub(crate) after: i64,
     pub(crate) key: i64,
     pub(crate) bytes: u64,
-    /// All of them.
+    /// From the first to the last: it was at work in no other process.
     pub(crate) records: Vec<Arc<Record>>,
 }
 
 impl Histories {
     /// Takes over what a run left, where the history before it is at hand: a session that goes on in one process is read no
     /// more than once.
-    pub(crate) fn follow(&self, run: EndedRun) {
+    pub(crate) fn follow(&self, run: &EndedRun) {
         let known = self.find(run.session);
         let Some(mut known) = known.filter(|known| known.upto == run.after) else {
             return;

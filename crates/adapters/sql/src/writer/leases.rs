@@ -173,7 +173,16 @@ impl Task {
         )
     }
 
-    pub(super) async fn renew(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
+    pub(super) async fn renew(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
+        let renewed = self.prolong(link, lease).await;
+        if matches!(renewed, Err(Failure::Refused(StoreError::Stale(_)))) {
+            // Nothing more comes of it here, and its records need not stay.
+            self.runs.remove(&lease.run);
+        }
+        renewed
+    }
+
+    pub(super) async fn prolong(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
         let key = self.leased(link, lease).await?;
         let sql = format!(
             "UPDATE runs SET leased_until = {} + $1 \
