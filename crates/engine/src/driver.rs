@@ -38,7 +38,7 @@ use tokio::time::Instant;
 use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
 use crate::request::Delivery;
-use crate::run_end::{EndTeller, RunEnd};
+use crate::run_end::{EndSender, RunEnd};
 use crate::run_handle::RunHandle;
 use crate::runs::RunSlot;
 use active_time::ActiveTime;
@@ -79,7 +79,7 @@ pub(crate) struct Driver {
     /// A handle of its own, so that appending borrows no more than it needs.
     journal: Arc<Journal>,
     inbox: mpsc::Receiver<Box<Input>>,
-    end: EndTeller,
+    end: EndSender,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
@@ -394,7 +394,7 @@ impl Driver {
             None => Ok(Arc::new(self.end())),
         };
         // With the driver its slot goes: whoever hears of the end may take the run up again at once.
-        self.into_teller().tell(end);
+        self.into_end_sender().send(end);
     }
 
     fn end(&mut self) -> RunEnd {
@@ -407,7 +407,7 @@ impl Driver {
         }
     }
 
-    fn into_teller(self) -> EndTeller {
+    fn into_end_sender(self) -> EndSender {
         self.end
     }
 }

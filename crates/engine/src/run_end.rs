@@ -1,4 +1,4 @@
-//! How a run ended, told once to all who wait for it.
+//! The end of a run, sent once to all who wait for it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use neuraxis_core::{Pending, RunOutcome, RunUsage, Transcript};
 use neuraxis_ports::StoreError;
 use tokio::sync::SetOnce;
 
-/// What a run left, or why it cannot be kept and so has not ended; told once nothing of it is under way here any more.
+/// What a run left, or why it cannot be kept and so has not ended; sent once nothing of it is under way here any more.
 pub(crate) type Ended = Result<Arc<RunEnd>, StoreError>;
 
 /// What a run left when it ended, or came to wait for somebody who is not here.
@@ -22,44 +22,44 @@ pub(crate) struct RunEnd {
     pub(crate) messages: Transcript,
 }
 
-/// Tells how a run ended. Dropped before it did, it lets all go who wait: nobody will tell them any more.
+/// Sends the end of a run. Dropped before, it lets all go who wait: nothing will be sent any more.
 #[derive(Debug, Default)]
-pub(crate) struct EndTeller(AwaitedEnd);
+pub(crate) struct EndSender(EndReceiver);
 
 /// Waits for the end of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AwaitedEnd(Arc<SetOnce<Option<Ended>>>);
+pub(crate) struct EndReceiver(Arc<SetOnce<Option<Ended>>>);
 
-impl EndTeller {
+impl EndSender {
     /// Returns what waits for it.
-    pub(crate) fn awaited(&self) -> AwaitedEnd {
+    pub(crate) fn receiver(&self) -> EndReceiver {
         self.0.clone()
     }
 
-    /// Tells it. What was told first stays.
-    pub(crate) fn tell(&self, end: Ended) {
+    /// Sends it. What was sent first stays.
+    pub(crate) fn send(&self, end: Ended) {
         self.0.set(Some(end));
     }
 }
 
-impl Drop for EndTeller {
+impl Drop for EndSender {
     fn drop(&mut self) {
         self.0.set(None);
     }
 }
 
-impl AwaitedEnd {
-    /// Makes an end that is told already.
-    pub(crate) fn told(end: Ended) -> Self {
+impl EndReceiver {
+    /// Makes one whose end has come already.
+    pub(crate) fn ended(end: Ended) -> Self {
         Self(Arc::new(SetOnce::new_with(Some(Some(end)))))
     }
 
-    /// Tells whether the run has ended, as far as was told.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Tells whether the end has come.
+    pub(crate) fn has_ended(&self) -> bool {
         self.0.get().is_some_and(Option::is_some)
     }
 
-    /// Waits for it; `None` once nobody is left who could tell it.
+    /// Waits for it; `None` once nobody is left who could send it.
     ///
     /// # Cancel safety
     ///
@@ -69,7 +69,7 @@ impl AwaitedEnd {
     }
 
     fn set(&self, end: Option<Ended>) {
-        // It fails once something was told, which stays.
+        // It fails once something was sent, which stays.
         let _ = self.0.set(end);
     }
 }
@@ -85,31 +85,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_hear_what_was_told_first() {
-        let teller = EndTeller::default();
-        let (before, after) = (teller.awaited(), teller.awaited());
-        assert!(!before.is_told());
+    async fn all_who_wait_hear_what_was_sent_first() {
+        let sender = EndSender::default();
+        let (before, after) = (sender.receiver(), sender.receiver());
+        assert!(!before.has_ended());
         let waiting = tokio::spawn(async move { before.wait().await });
         tokio::task::yield_now().await;
-        teller.tell(lost());
-        teller.tell(Err(StoreError::RunEnded(RunId(uuid::Uuid::nil()))));
+        sender.send(lost());
+        sender.send(Err(StoreError::RunEnded(RunId(uuid::Uuid::nil()))));
         let heard = waiting.await.unwrap().unwrap().unwrap_err();
         assert!(matches!(heard, StoreError::Stale(_)));
-        assert!(after.is_told());
+        assert!(after.has_ended());
         assert!(after.wait().await.is_some());
     }
 
     #[tokio::test]
     async fn nobody_waits_for_one_who_is_gone() {
-        let teller = EndTeller::default();
-        let end = teller.awaited();
+        let sender = EndSender::default();
+        let end = sender.receiver();
         let waiting = tokio::spawn({
             let end = end.clone();
             async move { end.wait().await }
         });
         tokio::task::yield_now().await;
-        drop(teller);
+        drop(sender);
         assert!(waiting.await.unwrap().is_none());
-        assert!(!end.is_told());
+        assert!(!end.has_ended());
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
-use crate::run_end::{AwaitedEnd, RunEnd};
+use crate::run_end::{EndReceiver, RunEnd};
 use crate::runs::client_call;
 
 /// A run at work. Dropping the handle leaves it at work.
@@ -31,7 +31,7 @@ pub(crate) struct RunLink {
     pub(crate) run_id: RunId,
     /// Boxed, because a queue keeps room for many and most runs never get one.
     pub(crate) inbox: mpsc::Sender<Box<Input>>,
-    pub(crate) end: AwaitedEnd,
+    pub(crate) end: EndReceiver,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
 }
@@ -233,7 +233,7 @@ impl RunLink {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.end.is_told()
+        self.end.has_ended()
     }
 
     pub(crate) fn cancel(&self, reason: &str) {

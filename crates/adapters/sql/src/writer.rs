@@ -254,7 +254,7 @@ impl Task {
         match done {
             Ok(outcomes) => {
                 for run in &ended {
-                    self.histories.follow(run);
+                    self.histories.add(run);
                 }
                 self.copy(works, &outcomes);
                 self.tidy(&mut link, works).await;

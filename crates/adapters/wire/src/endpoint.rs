@@ -56,9 +56,9 @@ enum Accept {
     Events,
 }
 
-/// A request that is still to be made: it is made in the moment in which it is sent, so that no call keeps room for it,
-/// and its headers, while it waits.
-struct Question<'a> {
+/// What a request is made of. It is made in the moment in which it is sent, so that no call keeps room for it, and its
+/// headers, while it waits.
+struct RequestParts<'a> {
     method: Method,
     route: &'a Route,
     accept: Accept,
@@ -68,7 +68,7 @@ struct Question<'a> {
     closes_connection: bool,
 }
 
-impl<'a> Question<'a> {
+impl<'a> RequestParts<'a> {
     const fn new(method: Method, route: &'a Route, body: Bytes) -> Self {
         Self {
             method,
@@ -81,9 +81,9 @@ impl<'a> Question<'a> {
     }
 
     const fn of_call(route: &'a Route, body: Bytes, call: &'a CallContext) -> Self {
-        let mut question = Self::new(Method::POST, route, body);
-        question.call = Some(call);
-        question
+        let mut parts = Self::new(Method::POST, route, body);
+        parts.call = Some(call);
+        parts
     }
 }
 
@@ -156,8 +156,8 @@ impl Endpoint {
     ///
     /// Dropping the future closes the connection, or its part of it over HTTP/2.
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
-        let question = Question::new(Method::GET, route, Bytes::new());
-        self.exchange(question, within, &CancellationToken::new())
+        let parts = RequestParts::new(Method::GET, route, Bytes::new());
+        self.exchange(parts, within, &CancellationToken::new())
             .instrument(self.asking())
             .await
     }
@@ -177,8 +177,8 @@ impl Endpoint {
         body: Bytes,
         within: Duration,
     ) -> Result<Bytes, LlmError> {
-        let question = Question::new(Method::POST, route, body);
-        self.exchange(question, within, &CancellationToken::new())
+        let parts = RequestParts::new(Method::POST, route, body);
+        self.exchange(parts, within, &CancellationToken::new())
             .instrument(self.asking())
             .await
     }
@@ -224,8 +224,8 @@ impl Endpoint {
             .saturating_sub(asked.elapsed())
             .min(self.timeouts.whole_reply);
         // The place is free again once the reply is here.
-        let question = Question::of_call(route, body, ctx);
-        let answer = self.exchange(question, within, cancellation).await;
+        let parts = RequestParts::of_call(route, body, ctx);
+        let answer = self.exchange(parts, within, cancellation).await;
         drop(place);
         answer
     }
@@ -266,12 +266,10 @@ impl Endpoint {
         let first_byte = timeouts
             .first_byte
             .min(total.saturating_sub(asked.elapsed()));
-        let mut question = Question::of_call(route, body, ctx);
-        question.accept = Accept::Events;
-        question.closes_connection = !self.reuses_streams.load(Ordering::Relaxed);
-        let mut answer = self
-            .begin(question, first_byte, &limits, cancellation)
-            .await?;
+        let mut parts = RequestParts::of_call(route, body, ctx);
+        parts.accept = Accept::Events;
+        parts.closes_connection = !self.reuses_streams.load(Ordering::Relaxed);
+        let mut answer = self.begin(parts, first_byte, &limits, cancellation).await?;
         if let Some(program) = self.hangs_up_after_streams {
             let reuses = !answer.comes_from(program);
             self.reuses_streams.store(reuses, Ordering::Relaxed);
@@ -312,7 +310,7 @@ impl Endpoint {
 
     async fn exchange(
         &self,
-        question: Question<'_>,
+        parts: RequestParts<'_>,
         within: Duration,
         cancellation: &CancellationToken,
     ) -> Result<Bytes, LlmError> {
@@ -323,7 +321,7 @@ impl Endpoint {
             output: within,
             end: Some(end),
         };
-        let mut answer = self.begin(question, within, &limits, cancellation).await?;
+        let mut answer = self.begin(parts, within, &limits, cancellation).await?;
         if !answer.is_json() {
             return Err(answer.unexpected("JSON").await);
         }
@@ -333,7 +331,7 @@ impl Endpoint {
     /// Sends a request and waits for the head of its answer, which is neither an error nor a redirect nor compressed.
     async fn begin(
         &self,
-        question: Question<'_>,
+        parts: RequestParts<'_>,
         within: Duration,
         limits: &Limits,
         cancellation: &CancellationToken,
@@ -341,7 +339,7 @@ impl Endpoint {
         let sent = tokio::select! {
             biased;
             () = cancellation.cancelled() => return Err(given_up()),
-            sent = tokio::time::timeout(within, self.client.execute(self.request(question))) => sent,
+            sent = tokio::time::timeout(within, self.client.execute(self.request(parts))) => sent,
         };
         let response = match sent {
             Ok(Ok(response)) => response,
@@ -356,23 +354,23 @@ impl Endpoint {
         Err(Box::pin(answer.refusal()).await)
     }
 
-    fn request(&self, question: Question<'_>) -> Request {
-        let mut request = Request::new(question.method, question.route.url().clone());
+    fn request(&self, parts: RequestParts<'_>) -> Request {
+        let mut request = Request::new(parts.method, parts.route.url().clone());
         let headers = request.headers_mut();
-        headers.clone_from(match question.accept {
+        headers.clone_from(match parts.accept {
             Accept::Json => &self.headers.for_json,
             Accept::Events => &self.headers.for_events,
         });
-        if question.closes_connection {
+        if parts.closes_connection {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if let Some(parent) = question.call.and_then(trace_parent) {
+        if let Some(parent) = parts.call.and_then(trace_parent) {
             headers.insert(TRACE_PARENT, parent);
         }
-        if question.body.is_empty() {
+        if parts.body.is_empty() {
             headers.remove(header::CONTENT_TYPE);
         } else {
-            *request.body_mut() = Some(question.body.into());
+            *request.body_mut() = Some(parts.body.into());
         }
         request
     }

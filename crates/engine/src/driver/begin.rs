@@ -16,7 +16,7 @@ use super::under_way::UnderWay;
 use super::{Driver, INBOX_SIZE, RunScope};
 use crate::engine::Engine;
 use crate::feed::{Feed, Origin};
-use crate::run_end::EndTeller;
+use crate::run_end::EndSender;
 use crate::run_handle::RunLink;
 use crate::runs::RunSlot;
 
@@ -80,7 +80,7 @@ impl Driver {
         } = run;
         let is_new = records.is_empty();
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
-        let end = EndTeller::default();
+        let end = EndSender::default();
         let lease = slot.as_ref().map(RunSlot::lease_number);
         let origin = lease.map(|lease| Origin { lease, policy });
         let feed = Arc::new(Feed::driven(origin));
@@ -89,7 +89,7 @@ impl Driver {
         let link = RunLink {
             run_id: scope.run_id,
             inbox: sender,
-            end: end.awaited(),
+            end: end.receiver(),
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };

@@ -21,7 +21,7 @@ use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
 use crate::live::{Piece, RemoteLive};
-use crate::run_end::{EndTeller, RunEnd};
+use crate::run_end::{EndSender, RunEnd};
 use crate::run_handle::{RunHandle, RunLink};
 
 /// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
@@ -84,8 +84,8 @@ impl Runs {
         mut records: Vec<Arc<Record>>,
     ) -> RunHandle {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
-        let teller = EndTeller::default();
-        let end = teller.awaited();
+        let sender_of_end = EndSender::default();
+        let end = sender_of_end.receiver();
         let feed = Arc::new(Feed::default());
         let last = records.last().map_or(Seq(0), |record| record.seq);
         let trace = recorded_trace(&records);
@@ -99,7 +99,7 @@ impl Runs {
             feed: Arc::clone(&feed),
             live: RemoteLive::new(self.parts.live.as_ref(), run_id, last),
             inbox,
-            end: teller,
+            end: sender_of_end,
         };
         let engine = &self.parts.engine;
         engine.tasks.spawn(followed.run_to_end());
@@ -129,7 +129,7 @@ struct Followed {
     /// What is passed on of its live events.
     live: RemoteLive,
     inbox: mpsc::Receiver<Box<Input>>,
-    end: EndTeller,
+    end: EndSender,
 }
 
 impl Followed {
@@ -140,7 +140,7 @@ impl Followed {
             match self.look().await {
                 Ok(Some(end)) => {
                     self.feed.end();
-                    return self.end.tell(Ok(end));
+                    return self.end.send(Ok(end));
                 }
                 Ok(None) => {}
                 Err(error) if error.is_retryable() => {
@@ -148,7 +148,7 @@ impl Followed {
                 }
                 Err(error) => {
                     self.feed.end();
-                    return self.end.tell(Err(error));
+                    return self.end.send(Err(error));
                 }
             }
             pause = match self.last == before {

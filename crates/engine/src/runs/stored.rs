@@ -10,7 +10,7 @@ use neuraxis_ports::StoreError;
 use tokio::sync::mpsc;
 
 use crate::feed::Feed;
-use crate::run_end::{AwaitedEnd, RunEnd};
+use crate::run_end::{EndReceiver, RunEnd};
 use crate::run_handle::{RunHandle, RunLink};
 use crate::runs::{Runs, recorded_trace};
 
@@ -45,7 +45,7 @@ impl Runs {
         feed.end();
         // Nobody takes what is sent.
         let (inbox, _) = mpsc::channel(1);
-        let end = AwaitedEnd::told(Ok(Arc::new(end)));
+        let end = EndReceiver::ended(Ok(Arc::new(end)));
         Ok(RunHandle {
             link: RunLink {
                 run_id,

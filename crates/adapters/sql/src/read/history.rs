@@ -54,9 +54,9 @@ pub(crate) struct EndedRun {
 }
 
 impl Histories {
-    /// Takes over what a run left, where the history before it is at hand: a session that goes on in one process is read no
+    /// Adds what a run left, where the history before it is at hand: a session that goes on in one process is read no
     /// more than once.
-    pub(crate) fn follow(&self, run: &EndedRun) {
+    pub(crate) fn add(&self, run: &EndedRun) {
         let known = self.find(run.session);
         let Some(mut known) = known.filter(|known| known.upto == run.after) else {
             return;

@@ -171,7 +171,7 @@ impl Task {
         let lease = self.lease(&new.beginning.start, token);
         let mut state = RunState::new(0, &lease, new.head);
         if let Some(after) = new.after {
-            state.follow(new.session_key, after);
+            state.keep_records(new.session_key, after);
         }
         let first = match &new.beginning.first {
             Some(step) => {

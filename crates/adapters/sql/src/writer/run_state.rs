@@ -23,12 +23,12 @@ pub(super) struct RunState {
     /// What its records say in a few words.
     pub(super) summary: LogSummary,
     /// Its records, where those are all here and another run came before it.
-    followed: Option<Followed>,
+    kept: Option<KeptRecords>,
 }
 
 /// The records of a run that follows another one of its session.
 #[derive(Debug)]
-struct Followed {
+struct KeptRecords {
     session: i64,
     /// The key of the run before it.
     after: i64,
@@ -45,14 +45,14 @@ impl RunState {
             size: RunSize::default(),
             session: lease.session.clone(),
             summary: LogSummary::default(),
-            followed: None,
+            kept: None,
         }
     }
 
     /// Keeps the records of a run that is still without any until it has ended: what its session's next run goes on from need
     /// not be read then. They are shared with those who follow the run.
-    pub(super) fn follow(&mut self, session: i64, after: i64) {
-        self.followed = Some(Followed {
+    pub(super) fn keep_records(&mut self, session: i64, after: i64) {
+        self.kept = Some(KeptRecords {
             session,
             after,
             records: Vec::new(),
@@ -61,13 +61,13 @@ impl RunState {
 
     /// Returns the run for the histories, if it has ended and its records are here.
     pub(super) fn into_ended(self) -> Option<EndedRun> {
-        let followed = self.followed.filter(|_| self.summary.ended_at.is_some())?;
+        let kept = self.kept.filter(|_| self.summary.ended_at.is_some())?;
         Some(EndedRun {
-            session: followed.session,
-            after: followed.after,
+            session: kept.session,
+            after: kept.after,
             key: self.key,
             bytes: self.size.bytes,
-            records: followed.records,
+            records: kept.records,
         })
     }
 
@@ -80,8 +80,8 @@ impl RunState {
         for record in &step.records {
             self.summary.apply(record);
         }
-        if let Some(followed) = &mut self.followed {
-            followed.records.extend(step.records.iter().cloned());
+        if let Some(kept) = &mut self.kept {
+            kept.records.extend(step.records.iter().cloned());
         }
         self.size = size;
         self.head = step.chained(self.head);
