@@ -88,7 +88,9 @@ impl Feed {
             state.open.retain(|call| call.effect_id != closed);
         }
         state.records.append(records);
-        state.waiting.wake_all();
+        let waiting = state.waiting.all();
+        drop(state);
+        waiting.wake();
     }
 
     /// Says that an attempt of a call begins, which may come to show something.
@@ -150,14 +152,17 @@ impl Feed {
 
     /// Wakes the listeners after a buffer has grown.
     pub(crate) fn grown(&self) {
-        self.lock().waiting.wake_for_text();
+        let waiting = self.lock().waiting.for_text();
+        waiting.wake();
     }
 
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
-        state.waiting.wake_all();
+        let waiting = state.waiting.all();
+        drop(state);
+        waiting.wake();
     }
 
     /// Reads all records so far.

@@ -77,9 +77,11 @@ impl Listener {
         if state.ended || state.records.len() > self.next_record {
             return false;
         }
-        let place = state.waiting.wait(self.place, Awaited::Records, cx.waker());
+        let replaced = state
+            .waiting
+            .wait(&mut self.place, Awaited::Records, cx.waker());
         drop(state);
-        self.place = Some(place);
+        drop(replaced);
         let pause = self
             .pause
             .get_or_insert_with(|| Box::pin(sleep_until(next_look)));
@@ -90,18 +92,20 @@ impl Listener {
     /// Takes over what is new: first that something is void, then the records, each after the rest of the text it closes,
     /// then the open calls' text. What comes from then on wakes it. Tells whether nothing more will come.
     fn read(&mut self, waker: &Waker) -> bool {
-        let (records, open, ended) = {
+        let (records, open, ended, replaced) = {
             let mut state = self.feed.lock();
-            let place = state.waiting.wait(self.place, Awaited::Anything, waker);
-            self.place = Some(place);
+            let replaced = state
+                .waiting
+                .wait(&mut self.place, Awaited::Anything, waker);
             let records = state
                 .records
                 .get(self.next_record..)
                 .unwrap_or_default()
                 .to_vec();
             let open = state.open.iter().filter_map(|call| call.buffer.clone());
-            (records, open.collect::<Vec<_>>(), state.ended)
+            (records, open.collect::<Vec<_>>(), state.ended, replaced)
         };
+        drop(replaced);
         for buffer in open.iter().filter(|buffer| buffer.is_void()) {
             self.read_along(buffer);
         }
@@ -181,7 +185,8 @@ impl Stream for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.feed.lock().waiting.leave(place);
+            let left = self.feed.lock().waiting.leave(place);
+            drop(left);
         }
     }
 }
@@ -225,7 +230,11 @@ fn whole_text(
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
+    use std::sync::Weak;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use futures_util::{FutureExt, StreamExt};
     use neuraxis_core::{AgentId, Attempt, ContentIndex, RunId};
     use uuid::Uuid;
 
@@ -293,5 +302,66 @@ mod tests {
         feed.end();
         assert_eq!(text(events.next().now_or_never().unwrap()), "ij");
         assert_eq!(events.next().now_or_never().unwrap(), None);
+    }
+
+    /// Counts how often it is woken and dropped, each time with the lock of the feed let go.
+    struct Lockless {
+        feed: Weak<Feed>,
+        woken: AtomicUsize,
+        dropped: Arc<AtomicUsize>,
+    }
+
+    impl Lockless {
+        fn of(feed: &Arc<Feed>, dropped: &Arc<AtomicUsize>) -> Arc<Self> {
+            Arc::new(Self {
+                feed: Arc::downgrade(feed),
+                woken: AtomicUsize::new(0),
+                dropped: Arc::clone(dropped),
+            })
+        }
+
+        fn look(&self) -> bool {
+            let feed = self.feed.upgrade();
+            feed.is_some_and(|feed| feed.state.try_lock().is_ok())
+        }
+    }
+
+    impl Wake for Lockless {
+        fn wake(self: Arc<Self>) {
+            if self.look() {
+                self.woken.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    impl Drop for Lockless {
+        fn drop(&mut self) {
+            if self.look() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_woken_or_dropped_while_the_feed_is_locked() {
+        let feed = Arc::new(Feed::default());
+        feed.begin(call().effect_id);
+        let buffer = feed.buffer(call());
+        let mut events = feed.listen();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut woken = 0;
+        for more in ["a", "b"] {
+            let listener = Lockless::of(&feed, &dropped);
+            let waker = Waker::from(Arc::clone(&listener));
+            let mut context = Context::from_waker(&waker);
+            while events.poll_next_unpin(&mut context).is_ready() {}
+            buffer.text(Attempt(1), BlockIndex(0), LiveText::Text, more);
+            feed.grown();
+            woken += listener.woken.load(Ordering::Relaxed);
+        }
+        assert_eq!(woken, 2);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1, "the first was replaced");
+        drop(events);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::task::Waker;
 
+use smallvec::SmallVec;
+
 /// What a listener waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
@@ -25,22 +27,39 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Waitings(Vec<Option<Waiting>>);
 
+/// Wakers taken out from under the lock of a feed, to be woken or dropped once it is let go: either may run code of whoever
+/// listens, which takes the lock itself.
+#[derive(Debug)]
+#[must_use = "listeners that are not woken wait forever"]
+pub(super) struct Wakers(SmallVec<[Waker; 1]>);
+
+impl Wakers {
+    /// Wakes all of them.
+    pub(super) fn wake(self) {
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
 impl Waitings {
-    /// Notes what a listener waits for, and returns its place; the first time it has none.
-    pub(super) fn wait(&mut self, place: Option<usize>, awaited: Awaited, waker: &Waker) -> usize {
-        let place = place.unwrap_or_else(|| self.free_place());
-        match self.0.get_mut(place) {
-            Some(Some(waiting)) => {
-                waiting.awaited = awaited;
-                waiting.waker.clone_from(waker);
-            }
-            Some(free) => {
-                let waker = waker.clone();
-                *free = Some(Waiting { awaited, waker });
-            }
-            None => {}
+    /// Notes what a listener waits for and gives it a place, if it has none. Returns the waker that it was woken by before,
+    /// if that was another.
+    pub(super) fn wait(
+        &mut self,
+        place: &mut Option<usize>,
+        awaited: Awaited,
+        waker: &Waker,
+    ) -> Option<Waker> {
+        let place = *place.get_or_insert_with(|| self.free_place());
+        let waiting = self.0.get_mut(place)?;
+        if let Some(waiting) = waiting
+            && waiting.waker.will_wake(waker)
+        {
+            waiting.awaited = awaited;
+            return None;
         }
-        place
+        let waker = waker.clone();
+        let before = waiting.replace(Waiting { awaited, waker });
+        before.map(|before| before.waker)
     }
 
     fn free_place(&mut self) -> usize {
@@ -51,29 +70,29 @@ impl Waitings {
         })
     }
 
-    /// Forgets a listener.
-    pub(super) fn leave(&mut self, place: usize) {
-        if let Some(left) = self.0.get_mut(place) {
-            *left = None;
-        }
+    /// Forgets a listener, and returns its waker.
+    pub(super) fn leave(&mut self, place: usize) -> Option<Waker> {
+        let left = self.0.get_mut(place)?.take();
+        left.map(|left| left.waker)
     }
 
-    /// Wakes those who wait for text.
-    pub(super) fn wake_for_text(&mut self) {
-        self.wake(|awaited| awaited == Awaited::Anything);
+    /// Returns the wakers of those who wait for text.
+    pub(super) fn for_text(&mut self) -> Wakers {
+        self.of(|awaited| awaited == Awaited::Anything)
     }
 
-    /// Wakes all who wait.
-    pub(super) fn wake_all(&mut self) {
-        self.wake(|awaited| awaited != Awaited::Nothing);
+    /// Returns the wakers of all who wait.
+    pub(super) fn all(&mut self) -> Wakers {
+        self.of(|awaited| awaited != Awaited::Nothing)
     }
 
-    fn wake(&mut self, is_meant: impl Fn(Awaited) -> bool) {
-        for waiting in self.0.iter_mut().flatten() {
-            if is_meant(waiting.awaited) {
-                waiting.awaited = Awaited::Nothing;
-                waiting.waker.wake_by_ref();
-            }
-        }
+    fn of(&mut self, is_meant: impl Fn(Awaited) -> bool) -> Wakers {
+        let waiting = self.0.iter_mut().flatten();
+        let meant = waiting.filter(|waiting| is_meant(waiting.awaited));
+        let wakers = meant.map(|waiting| {
+            waiting.awaited = Awaited::Nothing;
+            waiting.waker.clone()
+        });
+        Wakers(wakers.collect())
     }
 }
