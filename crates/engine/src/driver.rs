@@ -8,12 +8,14 @@ mod asking;
 mod begin;
 mod dry_run;
 mod hooks;
+mod interrupts;
 mod journal;
 mod keep;
 mod loading;
 mod long_result;
 mod model_call;
 mod model_hooks;
+mod next_input;
 mod serving;
 mod tool_call;
 mod under_way;
@@ -27,13 +29,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{
-    AgentId, CancelModel, CancelTool, Cancelled, Decision, Effect, EffectId, Input, InputId,
-    Record, RecordBody, RunId, RunOutcome, RunStatus, RunTree, SessionId, Stamp, Step, ToolName,
-    Turn,
+    AgentId, CancelModel, CancelTool, Decision, Effect, EffectId, Input, InputId, Record,
+    RecordBody, RunId, RunOutcome, RunStatus, RunTree, SessionId, Stamp, Step, ToolName, Turn,
 };
 use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext, TurnContext};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::engine::Engine;
@@ -44,10 +44,11 @@ use crate::runs::RunSlot;
 use active_time::ActiveTime;
 use alarm::Alarm;
 pub(crate) use begin::ReadyRun;
+use interrupts::Interrupts;
 use journal::Journal;
 use loading::Loading;
 pub(crate) use model_call::stands;
-use under_way::{UnderWay, Work};
+use under_way::UnderWay;
 
 /// How many inputs from outside may wait for a run to take them.
 pub(crate) const INBOX_SIZE: usize = 64;
@@ -81,6 +82,7 @@ pub(crate) struct Driver {
     inbox: mpsc::Receiver<Box<Input>>,
     end: EndSender,
     work: UnderWay,
+    interrupts: Interrupts,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
     /// The records of steps that followed one another without waiting: they are written together.
@@ -256,7 +258,7 @@ impl Driver {
             cancellation.cancel();
         }
         // What is under way ends before others may have the run.
-        self.work = UnderWay::new(CancellationToken::new());
+        self.work = UnderWay::default();
         self.journal.release().await;
     }
 
@@ -304,70 +306,6 @@ impl Driver {
             && self.work.is_empty()
             && self.ready.is_empty()
             && self.inbox.is_empty()
-    }
-
-    /// Waits for what happens next. Fails once the run is lost to this process.
-    async fn next_input(&mut self, wake_at: Option<Duration>) -> Result<Input, StoreError> {
-        if let Some(input) = self.ready.pop_front() {
-            return Ok(self.look_at_result(input));
-        }
-        self.hold_clock();
-        let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
-        let heartbeat = self.journal.heartbeat();
-        let due = match (limit, heartbeat) {
-            (Some(limit), Some(heartbeat)) => Some(limit.min(heartbeat)),
-            (limit, heartbeat) => limit.or(heartbeat),
-        };
-        tokio::select! {
-            // In this order: a wish to end is heard before more is begun, and the same run goes the same way each time.
-            biased;
-            Some(mut input) = self.inbox.recv() => {
-                self.engine.approval_key.sign_input(self.scope.run_id, &mut input);
-                return Ok(self.look_at_result(*input));
-            }
-            work = self.work.next() => return self.work_over(work),
-            () = self.journal.is_posted_to() => {
-                self.read_inbox().await;
-                return Ok(Input::TimePassed);
-            }
-            () = self.alarm.rings_at(due) => {}
-        }
-        if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {
-            self.journal.renew().await?;
-            self.read_inbox().await;
-        }
-        Ok(Input::TimePassed)
-    }
-
-    fn work_over(&mut self, work: Work) -> Result<Input, StoreError> {
-        Ok(match work {
-            Work::Model(over) => {
-                let (call, attempt) = *over;
-                self.no_longer_running(call.effect_id);
-                self.attempt_over(call, attempt)
-            }
-            Work::Paused(paused) => {
-                self.pause_over(*paused);
-                Input::TimePassed
-            }
-            Work::Answer(input) => {
-                if let Input::ToolFinished(finished) = input.as_ref() {
-                    self.no_longer_running(finished.effect_id);
-                }
-                *input
-            }
-            Work::Advised(advised) => {
-                self.vet_advised(*advised);
-                Input::TimePassed
-            }
-            // Nothing happened yet: time passing changes nothing while a run waits.
-            Work::Later => Input::TimePassed,
-            Work::Engine => {
-                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
-                Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
-            }
-            Work::Lost(error) => return Err(error),
-        })
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::active_time::ActiveTime;
 use super::alarm::Alarm;
+use super::interrupts::Interrupts;
 use super::journal::{self, Journal};
 use super::loading::Loading;
 use super::under_way::UnderWay;
@@ -104,7 +105,8 @@ impl Driver {
                 given: tokio::sync::Mutex::default(),
             }),
             scope,
-            work: UnderWay::new(engine.shutdown.clone()),
+            interrupts: Interrupts::new(engine.shutdown.clone()),
+            work: UnderWay::default(),
             catalog: engine.catalog(),
             engine,
             inbox,

@@ -1,14 +1,12 @@
 //! What a run waits for.
 
-use std::future::{Future, pending, poll_fn};
-use std::pin::Pin;
+use std::future::pending;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{CallModel, Input};
-use neuraxis_ports::{CancellationToken, StoreError};
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use neuraxis_ports::StoreError;
 
 use crate::driver::hooks::AdvisedVet;
 use crate::driver::loading::Paused;
@@ -26,33 +24,21 @@ pub(super) enum Work {
     Paused(Box<Paused>),
     /// A question that will be answered some other way.
     Later,
-    /// The engine, which is shutting down.
-    Engine,
     /// A call that was not begun, because this process may not have the run any more.
     Lost(StoreError),
 }
 
-/// The calls and questions of a run that are under way, and the engine itself.
+/// The calls and questions of a run that are under way.
+#[derive(Default)]
 pub(super) struct UnderWay {
     /// Most of the time a run waits for one thing, which needs no place in a set.
     one: Option<BoxFuture<'static, Work>>,
     /// What came while there was one. Once there is something, one of its futures is never ready, so that the set never
     /// polls all there is: at that point `FuturesUnordered` wakes its own task once more, which also wakes another thread.
     more: Option<FuturesUnordered<BoxFuture<'static, Work>>>,
-    /// The engine's shutdown, until it was told.
-    shutdown: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl UnderWay {
-    /// Begins with nothing but the engine, which tells once when it shuts down.
-    pub(super) fn new(shutdown: CancellationToken) -> Self {
-        Self {
-            one: None,
-            more: None,
-            shutdown: Some(Box::pin(shutdown.cancelled_owned())),
-        }
-    }
-
     pub(super) fn push(&mut self, work: BoxFuture<'static, Work>) {
         if self.one.is_none() {
             self.one = Some(work);
@@ -65,33 +51,19 @@ impl UnderWay {
         more.push(work);
     }
 
-    /// Returns how much is under way beside the engine.
+    /// Returns how much is under way.
     pub(super) fn len(&self) -> usize {
         let more = self.more.as_ref().map_or(0, |more| more.len() - 1);
         usize::from(self.one.is_some()) + more
     }
 
-    /// Tells whether nothing but the engine is left.
+    /// Tells whether nothing is left.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits for something to be over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Work {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Work> {
-        if let Some(shutdown) = &mut self.shutdown
-            && shutdown.as_mut().poll(cx).is_ready()
-        {
-            self.shutdown = None;
-            return Poll::Ready(Work::Engine);
-        }
+    /// Returns what is over. Polling it and going away loses nothing.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Work> {
         if let Some(one) = &mut self.one
             && let Poll::Ready(work) = one.as_mut().poll(cx)
         {
@@ -107,7 +79,7 @@ impl UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::future::poll_fn;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
@@ -128,7 +100,7 @@ mod tests {
         let wakes = Arc::new(Wakes::default());
         let waker = Arc::clone(&wakes).into();
         let mut context = Context::from_waker(&waker);
-        let mut under_way = UnderWay::new(CancellationToken::new());
+        let mut under_way = UnderWay::default();
         for _ in 0..5 {
             let (answer, asked) = tokio::sync::oneshot::channel::<()>();
             under_way.push(Box::pin(async move {
@@ -136,11 +108,11 @@ mod tests {
                 Work::Later
             }));
             let before = wakes.0.load(Ordering::Relaxed);
-            assert!(pin!(under_way.next()).poll(&mut context).is_pending());
-            assert!(pin!(under_way.next()).poll(&mut context).is_pending());
+            assert!(under_way.poll_next(&mut context).is_pending());
+            assert!(under_way.poll_next(&mut context).is_pending());
             assert_eq!(wakes.0.load(Ordering::Relaxed), before);
             answer.send(()).unwrap();
-            let ready = pin!(under_way.next()).poll(&mut context);
+            let ready = under_way.poll_next(&mut context);
             assert!(matches!(ready, Poll::Ready(Work::Later)));
             assert!(under_way.is_empty());
         }
@@ -148,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_of_several_is_heard_whichever_is_over_first() {
-        let mut under_way = UnderWay::new(CancellationToken::new());
+        let mut under_way = UnderWay::default();
         let mut waited_for = Vec::new();
         for _ in 0..3 {
             let (answer, asked) = tokio::sync::oneshot::channel::<()>();
@@ -161,31 +133,21 @@ mod tests {
         while let Some(answer) = waited_for.pop() {
             assert!(!under_way.is_empty());
             answer.send(()).unwrap();
-            assert!(matches!(under_way.next().await, Work::Later));
+            assert!(matches!(
+                poll_fn(|cx| under_way.poll_next(cx)).await,
+                Work::Later
+            ));
             let wakes = Arc::new(Wakes::default());
             let waker = Arc::clone(&wakes).into();
             let mut context = Context::from_waker(&waker);
             for _ in 0..2 {
-                assert!(pin!(under_way.next()).poll(&mut context).is_pending());
+                assert!(under_way.poll_next(&mut context).is_pending());
             }
             assert!(
                 wakes.0.load(Ordering::Relaxed) <= 1,
                 "woken again and again"
             );
         }
-        assert!(under_way.is_empty());
-    }
-
-    #[tokio::test]
-    async fn the_engine_is_heard_once() {
-        let shutdown = CancellationToken::new();
-        let mut under_way = UnderWay::new(shutdown.clone());
-        assert!(under_way.is_empty());
-        shutdown.cancel();
-        assert!(matches!(under_way.next().await, Work::Engine));
-        under_way.push(Box::pin(async { Work::Later }));
-        assert!(!under_way.is_empty());
-        assert!(matches!(under_way.next().await, Work::Later));
         assert!(under_way.is_empty());
     }
 }
