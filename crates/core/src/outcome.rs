@@ -40,8 +40,22 @@ impl ToolOutput {
     /// Wraps a value. Text that is not one JSON value on one line becomes a JSON string.
     #[must_use]
     pub fn new(value: JsonText) -> Self {
+        Self::of(value.into_value())
+    }
+
+    /// Wraps a value that is encoded for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`JsonText::encode`].
+    pub fn encode(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+        // Whatever becomes of it on its way, it is checked once more before it is recorded.
+        JsonText::encode(value).map(Self::of)
+    }
+
+    const fn of(value: JsonText) -> Self {
         Self {
-            value: value.into_value(),
+            value,
             keep: Keep::Result,
             summary: None,
             media: Vec::new(),
@@ -255,4 +269,21 @@ pub enum ToolSignal {
     },
     /// It repeats what another call brought of strangers' words: the conversation holds them from now on.
     Untrusted,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_brings_its_own_text_is_recorded_as_if_it_had_been_given_as_text() {
+        for text in ["{\"a\":1}", "{\n\"a\": 1}", "null"] {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            let encoded = ToolOutput::encode(&raw).unwrap();
+            let given = ToolOutput::new(JsonText::from_text(text));
+            assert_eq!(encoded.normalized(), given);
+        }
+    }
 }

@@ -229,12 +229,11 @@ impl fmt::Debug for FunctionTool {
 }
 
 fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolError> {
-    match JsonText::encode(&value) {
-        Ok(text) => Ok(ToolOutput::new(text)),
-        Err(error) => Err(ToolError::permanent(format!(
+    ToolOutput::encode(&value).map_err(|error| {
+        ToolError::permanent(format!(
             "the tool's result cannot be written as JSON: {error}"
-        ))),
-    }
+        ))
+    })
 }
 
 /// Why a function cannot be made a tool.
