@@ -33,25 +33,27 @@ pub(crate) struct Run {
     request: Option<KeyedRequest>,
 }
 
-/// When a lease runs out, by the clock that is never set.
+/// When a lease runs out.
 #[derive(Debug, Clone, Copy)]
-struct LeaseEnd(Instant);
+struct LeaseEnd {
+    /// By the clock that is never set.
+    at: Instant,
+    /// What others are told.
+    told: Timestamp,
+}
 
 impl LeaseEnd {
     /// The end of a lease that begins now; `None` if it is beyond all time.
     fn after(lease: Duration) -> Option<Self> {
-        Instant::now().checked_add(lease).map(Self)
-    }
-
-    fn is_over(self) -> bool {
-        self.0 <= Instant::now()
-    }
-
-    /// Returns what the clock on the wall will show then, as it goes now; `None` if that is beyond all time.
-    fn by_the_wall_clock(self) -> Option<Timestamp> {
-        let left = self.0.saturating_duration_since(Instant::now());
         let now = Timestamp::UNIX_EPOCH.checked_add(UNIX_EPOCH.elapsed().ok()?);
-        now.ok()?.checked_add(left).ok()
+        Some(Self {
+            at: Instant::now().checked_add(lease)?,
+            told: now.ok()?.checked_add(lease).ok()?,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.at <= Instant::now()
     }
 }
 
@@ -140,7 +142,7 @@ impl Run {
 
     /// Tells whether nobody drives the run any more.
     pub(crate) fn is_left(&self) -> bool {
-        !self.has_ended() && self.lease.is_none_or(LeaseEnd::is_over)
+        !self.has_ended() && self.lease.is_none_or(|lease| lease.is_over())
     }
 
     fn has_ended(&self) -> bool {
@@ -314,7 +316,7 @@ impl Run {
             .filter(|lease| !lease.is_over() && !self.has_ended());
         summary.released = self.lease.is_none() && summary.ended_at.is_none();
         summary.imported = self.imported && summary.ended_at.is_none();
-        summary.leased_until = held.and_then(LeaseEnd::by_the_wall_clock);
+        summary.leased_until = held.map(|lease| lease.told);
         summary.has_mail = self.has_mail();
         summary
     }
