@@ -85,18 +85,8 @@ impl Interrupts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::driver::under_way::tests::Wakes;
 
     #[test]
     fn they_are_polled_at_first_when_one_has_woken_and_when_there_are_others() {

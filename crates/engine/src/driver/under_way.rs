@@ -78,7 +78,7 @@ impl UnderWay {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,8 +86,9 @@ mod tests {
 
     use super::*;
 
+    /// Counts how often a task is woken.
     #[derive(Default)]
-    struct Wakes(AtomicUsize);
+    pub(in crate::driver) struct Wakes(pub(in crate::driver) AtomicUsize);
 
     impl Wake for Wakes {
         fn wake(self: Arc<Self>) {
