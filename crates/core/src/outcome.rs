@@ -43,14 +43,19 @@ impl ToolOutput {
         Self::of(value.into_value())
     }
 
-    /// Wraps a value that is encoded for it.
+    /// Encodes a value and wraps it, as [`new`](Self::new) does.
     ///
     /// # Errors
     ///
     /// As [`JsonText::encode`].
     pub fn encode(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
-        // Whatever becomes of it on its way, it is checked once more before it is recorded.
-        JsonText::encode(value).map(Self::of)
+        let value = JsonText::encode(value)?;
+        // Lines are broken by text alone that was JSON before.
+        let is_on_one_line = !value.as_str().contains(['\n', '\r']);
+        Ok(match is_on_one_line {
+            true => Self::of(value),
+            false => Self::new(value),
+        })
     }
 
     const fn of(value: JsonText) -> Self {
@@ -278,12 +283,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_brings_its_own_text_is_recorded_as_if_it_had_been_given_as_text() {
+    fn a_value_that_brings_its_own_text_is_wrapped_as_if_it_had_been_given_as_text() {
         for text in ["{\"a\":1}", "{\n\"a\": 1}", "null"] {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
             let encoded = ToolOutput::encode(&raw).unwrap();
             let given = ToolOutput::new(JsonText::from_text(text));
-            assert_eq!(encoded.normalized(), given);
+            assert_eq!(encoded, given);
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// When the interrupts of one run have to be polled, and the engine's end, which is one of them.
 pub(super) struct Interrupts {
+    /// By which they wake the task that polled them last.
     relay: Option<Arc<Relay>>,
     /// The engine's shutdown, until it was told.
     shutdown: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
