@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -227,51 +228,27 @@ impl ToolCatalog {
     /// # Cancel safety
     ///
     /// Dropping the future stops the tool.
-    pub async fn run(
+    pub fn run(
         tool: Arc<dyn Tool>,
         arguments: JsonText,
         ctx: ToolContext,
         timeout: Duration,
-    ) -> ToolOutcome {
-        let cancellation = ctx.cancellation.clone();
-        let (questions, call) = timed(tool, arguments, ctx);
-        tokio::pin!(call);
+    ) -> impl Future<Output = ToolOutcome> + Send {
         // Dropped before the call is: what the tool started elsewhere hears of it first.
-        let stop = CancelOnDrop(cancellation);
-        // Many calls are answered at once, and need no timer.
-        let result = match futures_util::poll!(&mut call) {
-            Poll::Ready(result) => Ok(result),
-            Poll::Pending => tokio::select! {
-                biased;
-                result = &mut call => Ok(result),
-                () = time_up(&questions, timeout) => Err(TimeUp),
-                () = stop.0.cancelled() => {
-                    return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
-                }
-            },
-        };
-        match result {
-            Err(TimeUp) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
-            Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
-            Ok(Ok(Err(error))) => {
-                let failure = match error.persistence {
-                    Persistence::Temporary => ToolFailure::Temporary,
-                    Persistence::Permanent => ToolFailure::Permanent,
-                    // The tool cannot say.
-                    _ => ToolFailure::Error,
-                };
-                ToolOutcome {
-                    output: ToolOutput::new(JsonText::error(&error.message)),
-                    failure: Some(failure),
-                }
-            }
-            Ok(Ok(Ok(output))) => {
-                if let Err(error) = check_result(&output.media) {
-                    let message = format!("what the tool returned cannot be shown: {error}");
-                    return ToolOutcome::failed(ToolFailure::Permanent, &message);
-                }
-                ToolOutcome::done(output)
-            }
+        let stop = CancelOnDrop(ctx.cancellation.clone());
+        let (questions, call) = timed(tool, arguments, ctx);
+        // Made before, and not in what is polled: that would keep the call's context twice.
+        async move {
+            tokio::pin!(call);
+            // Many calls are answered at once: they need no timer, and no room for one.
+            let called = match futures_util::poll!(&mut call) {
+                Poll::Ready(called) => called,
+                Poll::Pending => match Box::pin(in_time(call, &questions, timeout, stop)).await {
+                    Ok(called) => called,
+                    Err(stopped) => return stopped,
+                },
+            };
+            outcome_of(called)
         }
     }
 }
@@ -284,8 +261,24 @@ impl fmt::Debug for ToolCatalog {
     }
 }
 
-/// A call that took too long.
-struct TimeUp;
+/// Waits for a call that did not answer at once, for as long as it may take. Says what comes of one that is stopped.
+async fn in_time(
+    mut call: Pin<&mut impl Future<Output = Called>>,
+    questions: &QuestionTime,
+    timeout: Duration,
+    stop: CancelOnDrop,
+) -> Result<Called, ToolOutcome> {
+    tokio::select! {
+        biased;
+        called = &mut call => Ok(called),
+        () = time_up(questions, timeout) => {
+            Err(ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"))
+        }
+        () = stop.0.cancelled() => {
+            Err(ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled"))
+        }
+    }
+}
 
 /// Waits until a call that begins now has had its time.
 async fn time_up(questions: &QuestionTime, timeout: Duration) {
@@ -300,6 +293,32 @@ struct Crashed;
 
 /// What came of a call, unless its tool panicked.
 type Called = Result<Result<ToolOutput, ToolError>, Crashed>;
+
+/// Says what came of a call as a run records it.
+fn outcome_of(called: Called) -> ToolOutcome {
+    match called {
+        Err(Crashed) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
+        Ok(Err(error)) => {
+            let failure = match error.persistence {
+                Persistence::Temporary => ToolFailure::Temporary,
+                Persistence::Permanent => ToolFailure::Permanent,
+                // The tool cannot say.
+                _ => ToolFailure::Error,
+            };
+            ToolOutcome {
+                output: ToolOutput::new(JsonText::error(&error.message)),
+                failure: Some(failure),
+            }
+        }
+        Ok(Ok(output)) => match check_result(&output.media) {
+            Ok(()) => ToolOutcome::done(output),
+            Err(error) => {
+                let message = format!("what the tool returned cannot be shown: {error}");
+                ToolOutcome::failed(ToolFailure::Permanent, &message)
+            }
+        },
+    }
+}
 
 /// Prepares a call, with what knows how long its questions take.
 fn timed(
@@ -323,14 +342,11 @@ fn isolated(
     let isolation = tool.isolation();
     let call = async move { tool.call(arguments, ctx).await };
     match isolation {
-        Isolation::OwnTask => {
+        Isolation::OwnTask => Either::Left(async move {
             let task = tokio::spawn(call);
-            let abort = AbortOnDrop(task.abort_handle());
-            Either::Left(async move {
-                let _abort = abort;
-                task.await.map_err(|_| Crashed)
-            })
-        }
+            let _abort = AbortOnDrop(task.abort_handle());
+            task.await.map_err(|_| Crashed)
+        }),
         Isolation::RunTask => {
             // Nothing of the call is looked at again after a panic.
             let caught = AssertUnwindSafe(call).catch_unwind();

@@ -70,7 +70,7 @@ impl Driver {
         let ctx = self.tool_context(&run, Arc::clone(&reports), asking.as_ref());
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
-        let hooked = self.hooked(&run, tool.as_ref(), &ctx);
+        let hooked = self.hooked(&run, tool.as_ref(), &ctx).map(Box::new);
         let fitting = Fitting::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
         let (arguments, timeout) = (run.arguments.clone(), run.timeout);
@@ -97,7 +97,10 @@ impl Driver {
             }
             let took = started.elapsed();
             let outcome = match hooked {
-                Some((hooks, call)) => Box::pin(after(&hooks, &call, outcome)).await,
+                Some(hooked) => {
+                    let (hooks, call) = *hooked;
+                    Box::pin(after(&hooks, &call, outcome)).await
+                }
                 None => outcome,
             };
             let outcome = fitting.fit(outcome).await?;
