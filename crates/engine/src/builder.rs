@@ -26,7 +26,7 @@ use crate::long_result::ResultBounds;
 use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
-use crate::runs::{ActiveRuns, Governed, KnownSessions, LostRuns, VerifiedSessions};
+use crate::runs::{ActiveRuns, DecisionCache, KnownSessions, LostRuns, VerifiedSessions};
 
 pub(crate) use agents::alone;
 use agents::{Use, agent_set, answers};
@@ -388,7 +388,7 @@ impl OrchestratorBuilder {
             known: KnownSessions::new(),
             verified,
             plan,
-            governed: Governed::default(),
+            decisions: DecisionCache::default(),
             active: ActiveRuns::default(),
             lost: LostRuns::default(),
             dispatcher,

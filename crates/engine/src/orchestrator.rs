@@ -18,7 +18,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
 use crate::runs::{
-    ActiveRuns, Dispatches, Governed, KnownSessions, LostRuns, Runs, VerifiedSessions,
+    ActiveRuns, DecisionCache, Dispatches, KnownSessions, LostRuns, Runs, VerifiedSessions,
 };
 use crate::sessions::Sessions;
 use crate::tool_search::ToolOffer;
@@ -41,7 +41,7 @@ pub(crate) struct Parts {
     /// The sessions that were found whole; `None` where nobody looks.
     pub(crate) verified: Option<VerifiedSessions>,
     /// What governance decided, as far as it decides alike.
-    pub(crate) governed: Governed,
+    pub(crate) decisions: DecisionCache,
     /// The tools that cannot run.
     pub(crate) warnings: Vec<ToolWarning>,
     /// The plan of requests that name none.

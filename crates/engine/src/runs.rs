@@ -18,11 +18,11 @@
 mod attach;
 mod attachments;
 mod close;
+mod decision_cache;
 mod dispatching;
 mod elsewhere;
 mod fork;
 mod govern;
-mod governed;
 mod hearing;
 mod known;
 mod lease_wait;
@@ -47,9 +47,9 @@ use neuraxis_ports::RequestContext;
 use crate::approvals::Approvals;
 use crate::orchestrator::Parts;
 
+pub(crate) use decision_cache::DecisionCache;
 pub(crate) use dispatching::Dispatches;
 pub use fork::{ForkError, ForkOptions};
-pub(crate) use governed::Governed;
 pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};

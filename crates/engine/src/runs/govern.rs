@@ -108,8 +108,8 @@ impl Runs {
         {
             let tools = self.parts.engine.catalog();
             let decide = || self.decide_with(request, RequestFacts::default());
-            let governed = &self.parts.governed;
-            return governed.decision(request, plan, &tools, decide);
+            let known = &self.parts.decisions;
+            return known.decision(request, plan, &tools, decide);
         }
         let facts = self.facts(request, session).await?;
         Ok(Arc::new(self.decide_with(request, facts)?))
@@ -241,7 +241,7 @@ impl Runs {
             now: engine.clock.now(),
         };
         let catalog = engine.catalog();
-        let offered = self.parts.governed.tools(&catalog, &decision.tools);
+        let offered = self.parts.decisions.tools(&catalog, &decision.tools);
         let mut agent = engine.policy.main_agent(&decision, offered.specs);
         let below = engine.roles_below(name);
         engine

@@ -14,7 +14,7 @@ use crate::request::UserRequest;
 
 /// The decisions and lists of tools that were made so far.
 #[derive(Debug, Default)]
-pub(crate) struct Governed(Mutex<Tables>);
+pub(crate) struct DecisionCache(Mutex<Tables>);
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -33,7 +33,7 @@ pub(super) struct OfferedTools {
     pub(super) work_on_files: bool,
 }
 
-impl Governed {
+impl DecisionCache {
     /// Returns the decision about requests of this mode, channel, agent and plan, or makes it.
     ///
     /// # Errors
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn one_decision_is_made_for_each_mode_and_plan_and_none_for_what_is_refused() {
-        let (governed, catalog) = (Governed::default(), ToolCatalog::default());
+        let (cache, catalog) = (DecisionCache::default(), ToolCatalog::default());
         let [small, large] = ["small", "large"].map(|name| PlanName::new(name.to_owned()));
         let of = |mode, plan| {
-            governed
+            cache
                 .decision(&request(mode), plan, &catalog, || made(mode))
                 .unwrap()
         };
@@ -137,9 +137,9 @@ mod tests {
         for (mode, plan) in [("two", None), ("one", Some(&small)), ("one", Some(&large))] {
             assert!(!Arc::ptr_eq(&first, &of(mode, plan)), "{mode} {plan:?}");
         }
-        let refused = governed.decision(&request("other"), None, &catalog, || Err(()));
+        let refused = cache.decision(&request("other"), None, &catalog, || Err(()));
         assert_eq!(refused.err(), Some(()));
-        assert_eq!(governed.lock().decisions.len(), 4);
+        assert_eq!(cache.lock().decisions.len(), 4);
         assert_eq!(of("other", None).mode.as_str(), "other", "asked again");
     }
 
@@ -150,16 +150,16 @@ mod tests {
             let tool = ScriptedTool::echoing(spec(name));
             catalog.add(Arc::new(tool)).unwrap();
         }
-        let governed = Governed::default();
+        let cache = DecisionCache::default();
         let list = |of: &[&str]| {
             let names: Vec<ToolName> = of.iter().map(|name| name.parse().unwrap()).collect();
-            governed.tools(&catalog, &names).specs
+            cache.tools(&catalog, &names).specs
         };
         let both = list(&["read", "look"]);
         assert_eq!(both.first().map(|spec| spec.name.as_str()), Some("read"));
         assert!(Arc::ptr_eq(&both, &list(&["read", "look"])));
         assert_eq!(list(&["look"]).len(), 1);
         assert!(list(&["gone"]).is_empty());
-        assert_eq!(governed.lock().tools.len(), 2);
+        assert_eq!(cache.lock().tools.len(), 2);
     }
 }
