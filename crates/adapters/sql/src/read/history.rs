@@ -1,8 +1,8 @@
 //! The messages of sessions. What ended runs left does not change, so that it is kept for the next run of the session.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lru::LruCache;
 use neuraxis_core::{Record, RunId, SessionId, Transcript, continued_history};
 use neuraxis_ports::{Standing, StoreError};
 
@@ -16,17 +16,25 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// What a history takes beside its messages.
 const FRAME: u64 = 1_024;
 
-/// Histories that were read lately.
+/// Histories that were asked for lately.
 #[derive(Debug, Default)]
 pub(crate) struct Histories(Mutex<Cache>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cache {
     /// By the key of the session, which never comes back.
-    histories: HashMap<i64, CachedHistory>,
+    histories: LruCache<i64, CachedHistory>,
     bytes: u64,
-    /// Counts questions, to tell which history was not asked for the longest.
-    asked: u64,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            // Bounded by bytes: a conversation may be a hundred times as long as another.
+            histories: LruCache::unbounded(),
+            bytes: 0,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +45,6 @@ struct CachedHistory {
     upto: i64,
     /// About how many bytes it takes.
     bytes: u64,
-    asked: u64,
 }
 
 /// A run that has ended in this process, after another one of its session.
@@ -70,37 +77,37 @@ impl Histories {
     /// Forgets sessions that are no longer there.
     pub(crate) fn forget(&self, is_gone: impl Fn(&SessionId) -> bool) {
         let mut cache = self.cache();
-        cache.histories.retain(|_, known| !is_gone(&known.session));
-        cache.bytes = cache.histories.values().map(|known| known.bytes).sum();
+        let known = cache.histories.iter();
+        let gone = known.filter(|(_, known)| is_gone(&known.session));
+        let gone: Vec<_> = gone.map(|(session, _)| *session).collect();
+        for session in gone {
+            let known = cache.histories.pop(&session);
+            cache.bytes -= known.map_or(0, |known| known.bytes);
+        }
     }
 
     fn find(&self, session: i64) -> Option<CachedHistory> {
-        let mut cache = self.cache();
-        cache.asked += 1;
-        let asked = cache.asked;
-        let known = cache.histories.get_mut(&session)?;
-        known.asked = asked;
-        Some(known.clone())
+        self.cache().histories.get(&session).cloned()
     }
 
-    fn keep(&self, session: i64, mut known: CachedHistory) {
+    fn keep(&self, session: i64, known: CachedHistory) {
+        // One that has no room by itself would take everybody's.
+        if known.bytes > MAX_BYTES {
+            return;
+        }
         let mut cache = self.cache();
-        let newer = cache.histories.get(&session);
+        let newer = cache.histories.peek(&session);
         if newer.is_some_and(|newer| newer.upto > known.upto) {
             return;
         }
-        known.asked = cache.asked;
         cache.bytes += known.bytes;
-        if let Some(old) = cache.histories.insert(session, known) {
+        if let Some(old) = cache.histories.put(session, known) {
             cache.bytes -= old.bytes;
         }
-        while cache.bytes > MAX_BYTES {
-            let oldest = cache.histories.iter().min_by_key(|(_, known)| known.asked);
-            let Some(oldest) = oldest.map(|(session, _)| *session) else {
-                return;
-            };
-            let gone = cache.histories.remove(&oldest);
-            cache.bytes -= gone.map_or(0, |gone| gone.bytes);
+        while cache.bytes > MAX_BYTES
+            && let Some((_, oldest)) = cache.histories.pop_lru()
+        {
+            cache.bytes -= oldest.bytes;
         }
     }
 
@@ -172,7 +179,6 @@ async fn upto(
             history: sessions::find(link, id).await?.1.seed,
             upto: 0,
             bytes: FRAME,
-            asked: 0,
         },
     };
     if known.upto == last {
@@ -193,4 +199,55 @@ async fn upto(
     let history = known.history.clone();
     histories.keep(key, known);
     Ok(history)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cached(session: i64, upto: i64, bytes: u64) -> CachedHistory {
+        CachedHistory {
+            session: format!("s{session}").parse().unwrap(),
+            history: Transcript::default(),
+            upto,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn whoever_was_not_asked_for_longest_goes_when_there_is_no_room() {
+        let histories = Histories::default();
+        for session in 1..=4 {
+            histories.keep(session, cached(session, 1, MAX_BYTES / 4));
+        }
+        assert!(histories.find(1).is_some());
+        histories.keep(5, cached(5, 1, MAX_BYTES / 2));
+        let left = (1..=5).filter(|session| histories.find(*session).is_some());
+        assert_eq!(left.collect::<Vec<_>>(), [1, 4, 5]);
+        histories.keep(6, cached(6, 1, MAX_BYTES + 1));
+        assert_eq!(histories.cache().histories.len(), 3);
+        assert_eq!(histories.cache().bytes, MAX_BYTES);
+    }
+
+    #[test]
+    fn an_older_history_takes_no_newer_ones_place() {
+        let histories = Histories::default();
+        histories.keep(1, cached(1, 7, 10));
+        histories.keep(1, cached(1, 5, 1_000));
+        assert_eq!(histories.find(1).map(|known| known.upto), Some(7));
+        histories.keep(1, cached(1, 9, 30));
+        assert_eq!(histories.find(1).map(|known| known.upto), Some(9));
+        assert_eq!(histories.cache().bytes, 30);
+    }
+
+    #[test]
+    fn what_is_gone_takes_no_room() {
+        let histories = Histories::default();
+        for session in 1..=3 {
+            histories.keep(session, cached(session, 1, 10));
+        }
+        histories.forget(|session| session.as_str() != "s2");
+        assert!(histories.find(1).is_none() && histories.find(2).is_some());
+        assert_eq!(histories.cache().bytes, 10);
+    }
 }
