@@ -1,22 +1,32 @@
 //! Decides about calls that wait for a person.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, ContentHash, InboxEntry, InboxInput, InputId, RunId, Seq,
-    ToolCallId,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxEntry, InboxInput,
+    InputId, Record, RecordBody, RunId, Seq, ToolCallId,
 };
 use neuraxis_ports::StoreError;
+use tokio::time::{Instant, sleep};
 
 use super::{Approvals, WaitingApproval, expiry_of, read_open};
 use crate::catalog::ToolCallError;
 use crate::run_handle::RunHandle;
 use crate::runs::{Answer, ResumeError, Taker};
 
+/// How long a decision that is left to whoever has the run is looked for in the log, and how often. Whoever has it takes it
+/// at once, or with its next look into the inbox.
+const TAKEN_WITHIN: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What a decision led to.
 #[derive(Debug)]
 pub enum Decided {
     /// The run goes on here.
     GoesOn(RunHandle),
-    /// The decision is kept. Another process has the run, or had it when it died: if it lives, it goes on with it.
+    /// The decision is kept, and no other one about the question was by then. Another process has the run, or had it when it
+    /// died: if it lives, it goes on with it.
     LeftToHolder,
 }
 
@@ -47,7 +57,8 @@ impl Approvals {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
+    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or somebody answered otherwise
+    /// before, whether the run has heard of that or not; [`ResumeError::Expired`] if
     /// the time for it is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
@@ -87,16 +98,21 @@ impl Approvals {
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = self.decided(asked, decision, by);
         let decided = InboxInput::ApprovalDecided(decided);
-        self.runs().post(run_id, decided).await?;
-        Ok(last)
+        match self.runs().post(run_id, decided).await {
+            Err(ResumeError::Store(StoreError::InputReused { .. })) => {
+                Err(ResumeError::NotAsked(call.clone()))
+            }
+            posted => posted.map(|()| last),
+        }
     }
 
     /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
-    /// Where another process has the run, the decision is left to that one.
+    /// Where another process has the run, the decision is left to that one: of several about one question the first counts,
+    /// and the others are told so.
     ///
     /// # Errors
     ///
-    /// A [`DecideError`].
+    /// A [`DecideError`]; [`ResumeError::NotAsked`] in it if somebody answered otherwise before.
     ///
     /// # Cancel safety
     ///
@@ -115,7 +131,7 @@ impl Approvals {
         match self.runs().resume(run, vec![answer]).await {
             Ok(handle) => Ok(Decided::GoesOn(handle)),
             Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                self.leave_to_holder(run, decided).await
+                self.leave_to_holder(waiting, decided).await
             }
             Err(error) => Err(DecideError::Resume(error)),
         }
@@ -133,28 +149,55 @@ impl Approvals {
     /// Leaves a decision to the process that has the run. If none has it by now, the run goes on here.
     async fn leave_to_holder(
         &self,
-        run: RunId,
+        waiting: &WaitingApproval,
         decided: ApprovalDecided,
     ) -> Result<Decided, DecideError> {
+        let run = waiting.run_id;
         let of_owner = self.runs().check_owner_of(run).await;
         of_owner.map_err(DecideError::Resume)?;
         let decided = self.sign(run, decided);
-        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
-        let store = self.store();
-        store
-            .post(run, &entry)
-            .await
-            .map_err(DecideError::NotKept)?;
+        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided.clone()));
+        let not_asked = || ResumeError::NotAsked(decided.tool_call_id.clone());
+        match self.store().post(run, &entry).await {
+            Ok(()) => {}
+            Err(StoreError::InputReused { .. }) => return Err(DecideError::Resume(not_asked())),
+            Err(error) => return Err(DecideError::NotKept(error)),
+        }
         // A lease that ran out meanwhile leaves nobody who would look for it.
         match self.runs().resume(run, Vec::new()).await {
-            Ok(handle) => Ok(Decided::GoesOn(handle)),
+            Ok(handle) => return Ok(Decided::GoesOn(handle)),
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Ended(_)
                 | ResumeError::NothingToDo
                 | ResumeError::Store(StoreError::SessionBusy { .. }),
-            ) => Ok(Decided::LeftToHolder),
-            Err(error) => Err(DecideError::KeptOnly(error)),
+            ) => {}
+            Err(error) => return Err(DecideError::KeptOnly(error)),
+        }
+        // Whoever has the run may have had an answer already that was not on record yet.
+        let answer = self.answer_on_record(waiting).await;
+        match answer.map_err(DecideError::NotKept)? {
+            Some(answer) if answer != decided.decision => Err(DecideError::Resume(not_asked())),
+            _ => Ok(Decided::LeftToHolder),
+        }
+    }
+
+    /// Waits a little for the answer to a question that is to be on record soon; `None` if none is.
+    async fn answer_on_record(
+        &self,
+        waiting: &WaitingApproval,
+    ) -> Result<Option<ApprovalDecision>, StoreError> {
+        let until = Instant::now() + TAKEN_WITHIN;
+        loop {
+            let records = self.store().records(waiting.run_id, Seq(0)).await?;
+            if let Some(decided) = answer_to(&waiting.request, &records) {
+                return Ok(Some(decided.decision.clone()));
+            }
+            let has_ended = records.last().is_some_and(|last| last.ends_the_run());
+            if has_ended || Instant::now() >= until {
+                return Ok(None);
+            }
+            sleep(LOOK).await;
         }
     }
 
@@ -186,7 +229,8 @@ impl Approvals {
         by: Option<String>,
     ) -> ApprovalDecided {
         ApprovalDecided {
-            id: InputId::new(self.parts.engine.ids.new_id().to_string()),
+            // That of the question: of several answers an inbox keeps one.
+            id: InputId::new(format!("answer-{}", waiting.request.effect_id)),
             tool_call_id: waiting.request.tool_call_id.clone(),
             // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
             arguments_hash: waiting.request.arguments_hash,
@@ -195,4 +239,22 @@ impl Approvals {
             code: None,
         }
     }
+}
+
+/// Returns what was decided about a question, according to the log of its run.
+fn answer_to<'a>(
+    request: &ApprovalRequested,
+    records: &'a [Arc<Record>],
+) -> Option<&'a ApprovalDecided> {
+    let is_it = |record: &&Arc<Record>| match &record.body {
+        RecordBody::ApprovalRequested(asked) => asked.effect_id == request.effect_id,
+        _ => false,
+    };
+    let mut after = records.iter().skip_while(|record| !is_it(record));
+    after.find_map(|record| match &record.body {
+        RecordBody::ApprovalDecided(decided) if decided.tool_call_id == request.tool_call_id => {
+            Some(&**decided)
+        }
+        _ => None,
+    })
 }

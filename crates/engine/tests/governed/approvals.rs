@@ -1,10 +1,16 @@
 //! Approvals: at any depth, several at once, edited, and by any process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use neuraxis_core::{AgentId, ApprovalDecision, ContentHash, Mode, Role, RunStatus, ToolFailure};
-use neuraxis_engine::{Agent, ResumeError};
-use neuraxis_testkit::{ScriptedModel, reply};
+use neuraxis_core::{
+    AgentId, ApprovalDecided, ApprovalDecision, ContentHash, InputId, Mode, Record, RecordBody,
+    Role, RunStatus, Seq, ToolFailure,
+};
+use neuraxis_engine::{Agent, DecideError, Decided, ResumeError, WaitingApproval};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{RunLog, StoreError};
+use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{World, json, later, results};
 
@@ -132,4 +138,92 @@ async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() 
     assert_eq!(world.tools.put.count(), 0);
     let results = results(&world.records_of(&ran).await);
     assert_eq!(results[0].failure, Some(ToolFailure::Denied));
+}
+
+/// A world in which a call waits for a person, and its store.
+async fn waits() -> (World, Arc<FailingStore<MemoryStore>>, WaitingApproval) {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let world = World::with("", later(1), |builder| builder.store(store.clone()));
+    world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
+    let waiting = waiting.into_iter().next().unwrap();
+    (world, store, waiting)
+}
+
+/// Decides about the call while another process has its run.
+async fn decide_elsewhere(
+    (world, store, waiting): &(World, Arc<FailingStore<MemoryStore>>, WaitingApproval),
+    decision: ApprovalDecision,
+) -> Result<Decided, DecideError> {
+    for _ in 0..2 {
+        let busy = StoreError::SessionBusy {
+            session: waiting.session_id.clone(),
+            run: waiting.run_id,
+        };
+        store.fail_next(StoreOperation::BeginRun, Fault::Refuse(busy));
+    }
+    let approvals = world.orchestrator.approvals();
+    let decided = approvals.decide_and_resume(waiting, decision, None).await;
+    store.repair();
+    decided
+}
+
+fn is_answered_before(decided: &Result<Decided, DecideError>) -> bool {
+    matches!(decided, Err(DecideError::Resume(ResumeError::NotAsked(_))))
+}
+
+const DENY: ApprovalDecision = ApprovalDecision::Deny { reason: None };
+
+#[tokio::test(start_paused = true)]
+async fn of_several_answers_to_a_question_of_a_run_elsewhere_the_first_counts() {
+    let at_hand = waits().await;
+    for _ in 0..2 {
+        let denied = decide_elsewhere(&at_hand, DENY).await;
+        assert!(matches!(denied, Ok(Decided::LeftToHolder)), "{denied:?}");
+    }
+    let approved = decide_elsewhere(&at_hand, ApprovalDecision::APPROVE).await;
+    assert!(is_answered_before(&approved), "{approved:?}");
+    let (world, store, waiting) = at_hand;
+    let (run, request) = (waiting.run_id, &waiting.request);
+    let (call, hash) = (&request.tool_call_id, request.arguments_hash);
+    let approvals = world.orchestrator.approvals();
+    let posted = approvals.decide(run, call, hash, ApprovalDecision::APPROVE, None);
+    assert!(matches!(posted.await, Err(ResumeError::NotAsked(_))));
+    world.orchestrator.runs().recover().await.unwrap();
+    world.settled().await;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    assert_eq!(results(&records)[0].failure, Some(ToolFailure::Denied));
+    assert!(world.tools.put.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
+    let at_hand = waits().await;
+    let (_, store, waiting) = &at_hand;
+    // Whoever has the run heard the person there, and records it a little later.
+    let (store, session, run) = (
+        Arc::clone(store),
+        waiting.session_id.clone(),
+        waiting.run_id,
+    );
+    let request = waiting.request.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let store = store.inner();
+        let records = store.records(run, Seq(0)).await.unwrap();
+        let mut answer = Record::clone(records.last().unwrap());
+        answer.seq = Seq(answer.seq.0 + 1);
+        answer.body = RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
+            id: InputId::new("there"),
+            tool_call_id: request.tool_call_id,
+            arguments_hash: request.arguments_hash,
+            decision: DENY,
+            by: None,
+            code: None,
+        }));
+        let lease = store.begin_run(&session, run).await.unwrap();
+        store.commit(&lease, &[Arc::new(answer)]).await.unwrap();
+    });
+    let approved = decide_elsewhere(&at_hand, ApprovalDecision::APPROVE).await;
+    assert!(is_answered_before(&approved), "{approved:?}");
 }
