@@ -65,7 +65,7 @@ impl From<RequestError> for Problem {
             }
             // Another owner's session and one that there is not are the same to a client.
             RequestError::OtherOwner { session } => StoreError::NoSuchSession(session).into(),
-            RequestError::Store(error) => not_recorded(&error),
+            RequestError::Store(error) => error.into(),
             RequestError::ShuttingDown => Self::new(
                 &SHUTTING_DOWN,
                 "the server is shutting down and takes no new messages",

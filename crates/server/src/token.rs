@@ -42,8 +42,9 @@ pub(crate) fn needed(token: Option<DecisionToken>) -> Problem {
         let detail = "this server takes no decisions: use `neuraxis approvals` on its machine";
         return Problem::new(&NO_DECISIONS, detail);
     }
-    let detail = "a decision needs the header Authorization: Bearer with the token of this server; its log names the file \
-                  that holds it";
+    // No word may follow "Bearer ": it would be hidden as if it were a token.
+    let detail = "a decision needs the token of this server, in the header Authorization with the scheme Bearer; the \
+                  server's log names the file that holds it";
     Problem::new(&TOKEN_NEEDED, detail)
 }
 

@@ -416,7 +416,8 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotWaiting`] if no such call was handed to the client; otherwise as [`post`](Self::post).
+    /// [`ResumeError::NotWaiting`] if no such call was handed to the client, or another result was brought before; otherwise as
+    /// [`post`](Self::post).
     ///
     /// # Cancel safety
     ///
@@ -438,7 +439,13 @@ impl Runs {
             failure: outcome.failure,
             duration,
         };
-        self.post(run_id, InboxInput::ClientResult(result)).await
+        match self.post(run_id, InboxInput::ClientResult(result)).await {
+            // Somebody brought another one, of which the run has not heard yet.
+            Err(ResumeError::Store(StoreError::InputReused { .. })) => {
+                Err(ResumeError::NotWaiting(call.clone()))
+            }
+            posted => posted,
+        }
     }
 
     /// Lets a run go on that was put aside while somebody posted to it, in a task of its own.

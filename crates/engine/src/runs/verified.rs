@@ -111,7 +111,8 @@ impl Runs {
         if let Some(known) = verified.with(|periods| periods.known(session)) {
             return Ok(known.err());
         }
-        match self.parts.store.verify(session, None).await {
+        let store = &self.parts.store;
+        match store.verify(session, None).await {
             Ok(_) => {
                 verified.with(|periods| periods.current.insert(session.clone()));
                 Ok(None)
@@ -119,6 +120,10 @@ impl Runs {
             // There is nothing to go on from.
             Err(StoreError::NoSuchSession(_)) => Ok(None),
             Err(StoreError::Damaged(why)) => {
+                // One that is deleted while it is read lacks what was read last.
+                if let Err(StoreError::NoSuchSession(_)) = store.session(session).await {
+                    return Ok(None);
+                }
                 verified.with(|periods| periods.note_altered(session, &why));
                 Ok(Some(why))
             }

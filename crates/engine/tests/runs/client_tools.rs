@@ -7,7 +7,11 @@ use neuraxis_core::{
     JsonText, PendingKind, RecordBody, RunStatus, ToolCallId, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, AnswerError, Orchestrator, ResumeError};
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::StoreError;
+use neuraxis_testkit::{
+    Act, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
 
 use crate::support::{assert_paired, builder, hear, history, request};
 
@@ -111,6 +115,30 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     let again = orchestrator.runs().resume(run.run_id, right).await;
     assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let orchestrator = builder(calling(&[("pick", "{}")]))
+        .store(store.clone())
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap();
+    let run = hear(&orchestrator, request("go")).await.result;
+    let call = run.pending[0].tool_call_id.clone();
+    // Another process has the run when the first one comes.
+    let busy = StoreError::SessionBusy {
+        session: run.session_id.clone(),
+        run: run.run_id,
+    };
+    let runs = orchestrator.runs();
+    store.fail_next(StoreOperation::BeginRun, Fault::Refuse(busy));
+    let bring = |value| runs.bring(run.run_id, &call, done(value), Duration::ZERO);
+    bring("1").await.unwrap();
+    let second = bring("2").await;
+    assert!(matches!(second, Err(ResumeError::NotWaiting(of)) if of == call));
+    bring("1").await.unwrap();
 }
 
 #[tokio::test]

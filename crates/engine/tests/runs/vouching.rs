@@ -109,6 +109,23 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered() {
+    let store = store();
+    let orchestrator = engine(&store, answering());
+    hear(&orchestrator, request("go")).await;
+    let late = Fault::AnswerLate(Duration::from_secs(1));
+    store.fail_next(StoreOperation::Session, late);
+    store.fail_next(StoreOperation::Verify, altered());
+    let deleting = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        store.inner().delete_session(&session()).await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(orchestrator.stream(request("go")), deleting);
+    let gone = StoreError::NoSuchSession(session());
+    assert!(matches!(refused, Err(RequestError::Store(error)) if error == gone));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_look_lets_nothing_go_on() {
     let store = store();
     let orchestrator = engine(&store, answering());
