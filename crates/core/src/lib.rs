@@ -113,7 +113,9 @@ pub use input::{
 pub use json::{ContentHash, JsonText, without_fence};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
-pub use log::{LogEnd, closing_records, continued_history, forked_history, run_messages};
+pub use log::{
+    LogEnd, closing_records, continued_history, forked_history, last_turn, run_messages,
+};
 pub use message::{
     AssistantMessage, MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,

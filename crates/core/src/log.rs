@@ -26,7 +26,7 @@ pub use carried::Carried;
 pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
 pub(crate) use conversation::{ReplySource, Unrecorded};
-pub use history::{continued_history, forked_history, run_messages};
+pub use history::{continued_history, forked_history, last_turn, run_messages};
 pub use latencies::Latencies;
 pub use plan::{checklist, standing_plan};
 pub use stats::{Latency, Stats, StatsRow};

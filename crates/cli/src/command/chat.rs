@@ -98,12 +98,11 @@ impl Chat {
             conversation.show_last_exchange().await;
         }
         let talked = talk(&mut conversation, &mut input).await;
-        if input.is_interactive() && conversation.attended.is_kept() {
-            let session = &conversation.session;
-            Progress::new().done(&format!(
-                "to go on: {} chat --session {session}",
-                neuraxis()
-            ));
+        if input.is_interactive()
+            && conversation.attended.is_kept()
+            && let Some(command) = conversation.to_go_on().await
+        {
+            Progress::new().done(&format!("to go on: {} {command}", neuraxis()));
         }
         close(&conversation.app).await;
         match talked?.in_words() {

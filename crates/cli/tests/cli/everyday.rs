@@ -145,6 +145,41 @@ fn whoever_comes_back_sees_the_last_exchange() {
     let _ = person.exp_eof();
 }
 
+#[cfg(unix)]
+#[test]
+fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back() {
+    use crate::screen::{self, PROMPT};
+
+    for said in [&["first"][..], &["first", "second"]] {
+        let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Noted."]), 3));
+        let machine = model.machine();
+        let mut screen = screen::chat(&machine, 160, true);
+        let typed = said.iter().map(|message| (*message, "Noted."));
+        for (typed, expected) in typed.chain([("/undo", "taken back: ")]) {
+            screen.until("the prompt", |seen| seen.ends_with(PROMPT));
+            screen.wipe();
+            screen.types(&format!("{typed}\r"));
+            screen.until(typed, |seen| {
+                seen.contains(expected) && seen.ends_with(PROMPT)
+            });
+        }
+        screen.wipe();
+        screen.types("/quit\r");
+        let told = screen.at_its_end();
+        let command = told.split("to go on: neuraxis ").nth(1);
+        if said.len() == 1 {
+            assert_eq!(command, None, "nothing is left to go on with");
+            continue;
+        }
+        let command = command.unwrap_or_else(|| panic!("{told}"));
+        let mut words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(words.pop(), Some("TEXT"), "{told}");
+        words.push("third");
+        run(&machine, &words).stdout_of(0);
+        assert_eq!(model.heard(), ["first", "third"]);
+    }
+}
+
 #[test]
 fn what_was_said_is_taken_back_asked_again_shown_and_written() {
     let says = ["Zero.", "One.", "Again.", "Two."];

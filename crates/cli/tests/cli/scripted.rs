@@ -17,6 +17,8 @@ pub(crate) enum Turn {
     Says(&'static [&'static str]),
     /// It says this, and its limit cuts the rest off.
     IsCut(&'static str),
+    /// It says this, and the provider withholds the rest.
+    IsWithheld(&'static str),
     /// It thinks, and says something.
     Thinks(&'static str, &'static str),
     /// It calls tools: names and arguments.
@@ -200,6 +202,7 @@ fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
             (pieces.collect(), Some("stop"))
         }
         Turn::IsCut(text) => (vec![json!({"content": text})], Some("length")),
+        Turn::IsWithheld(text) => (vec![json!({"content": text})], Some("content_filter")),
         Turn::Thinks(thought, text) => (
             vec![
                 json!({"reasoning_content": thought}),

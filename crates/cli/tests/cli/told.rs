@@ -38,6 +38,19 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
 }
 
 #[test]
+fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() {
+    let model = Scripted::start([Turn::IsWithheld("Once upon a"), Turn::IsWithheld("")]);
+    let machine = model.machine();
+    let done = with_key(&machine, &["ask", "A story?"]);
+    let told = "warning: the answer was cut: the provider's content filter withheld the rest of it";
+    assert!(done.stderr.starts_with(told), "{done:?}");
+    assert_eq!(done.stdout_of(0), "Once upon a\n");
+    let nothing = with_key(&machine, &["ask", "A story?"]).stderr;
+    assert!(nothing.contains("withheld the answer"), "{nothing}");
+    assert!(!nothing.contains("the rest of it"), "{nothing}");
+}
+
+#[test]
 fn a_case_whose_arguments_fit_no_schema_fails() {
     let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
     let machine = Machine::new().with_file("cases.toml", case);

@@ -39,6 +39,16 @@ pub fn continued_history(history: &Transcript, records: &[Arc<Record>]) -> Trans
     }
 }
 
+/// Returns the last turn that a run came to, the last after which another run can branch off. An answer to a limit, whose turn
+/// does not count, is one, too.
+#[must_use]
+pub fn last_turn(records: &[Arc<Record>]) -> Turn {
+    let of_root = records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT);
+    of_root.map(|record| record.turn).max().unwrap_or(Turn(0))
+}
+
 /// Returns the history at the end of a turn of a run, for another run to branch off from there. A turn the run never
 /// came to gives all it said. Calls of that turn without a result are answered when the other run starts (loop rule 15).
 #[must_use]

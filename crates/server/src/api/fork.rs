@@ -1,12 +1,14 @@
 //! `POST /api/v1/runs/{id}/fork`: a new session that begins with the conversation up to a turn of a run, and goes on differently.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::log::RunView;
-use neuraxis::core::{AgentName, RunId, Turn};
+use neuraxis::core::{AgentName, Record, RunId, Turn, last_turn};
 use neuraxis::engine::{ForkError, ForkOptions, UuidV7};
 use neuraxis::ports::Ids as _;
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
@@ -51,6 +53,24 @@ impl Said for Fork {
 }
 
 impl Fork {
+    /// Returns the turn after which it branches off.
+    fn turn_of(&self, records: &[Arc<Record>]) -> Result<Turn, Problem> {
+        // Everything, what came after the last turn included.
+        let Some(asked) = self.turn else {
+            return Ok(Turn(u32::MAX));
+        };
+        let last = last_turn(records).0;
+        match u32::try_from(asked) {
+            Ok(turn) if turn <= last => Ok(Turn(turn)),
+            _ => {
+                let detail = format!(
+                    "turn: the run has no turn {asked}, its last is {last}; leave turn out to go on from its end"
+                );
+                Err(Problem::new(&INVALID_FIELD, detail).with("field", "turn"))
+            }
+        }
+    }
+
     fn options(&self, session: SessionId) -> ForkOptions {
         let mut options = ForkOptions::new(session);
         options.mode = self.mode.clone().unwrap_or(options.mode);
@@ -94,9 +114,10 @@ pub(crate) async fn fork(
     };
     let orchestrator = limited.orchestrator().clone();
     caller.run(&orchestrator, id).await?;
+    let records = orchestrator.sessions().records(id).await?;
+    let at = said.turn_of(&records)?;
     let mut options = said.options(session);
     if options.agent.is_none() {
-        let records = orchestrator.sessions().records(id).await?;
         let view = RunView::of(&records);
         options.agent = view.decision().and_then(|decision| decision.agent.clone());
     }
@@ -108,13 +129,9 @@ pub(crate) async fn fork(
     let turn = caller.apply(&limited, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
     let Place { beginning, held } = limited.place(&caller)?;
-    // A turn that the run never came to is its last.
-    let last = Turn(u32::MAX);
-    let turn = said.turn.and_then(|turn| u32::try_from(turn).ok());
-    let turn = turn.map_or(last, Turn);
     // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.
     let begun = tokio::spawn(async move {
-        let handle = orchestrator.runs().fork(id, turn, options).await?;
+        let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
         let run = handle.clone();
         tokio::spawn(async move {

@@ -49,6 +49,12 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
         ),
         (json!({"mesage": "x"}), 400, "unknown-field"),
         (json!({"message": "a\u{0}b"}), 400, "invalid-field"),
+        (json!({"message": "x", "turn": 99}), 400, "invalid-field"),
+        (
+            json!({"message": "x", "turn": 4_294_967_297_u64}),
+            400,
+            "invalid-field",
+        ),
     ] {
         let (got, problem) = fork(&client, run, body).await;
         assert_eq!(

@@ -84,8 +84,13 @@ pub(in crate::command) async fn show(
     for notice in app.take_server_notices() {
         view.notice(&notice);
     }
-    if result.finish_reason == Some(FinishReason::Length) {
-        Progress::new().warn(&was_cut(handle));
+    match result.finish_reason {
+        Some(FinishReason::Length) => Progress::new().warn(&was_cut(handle)),
+        // Of one that was withheld as a whole the answer says so.
+        Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
+            Progress::new().warn(WAS_WITHHELD);
+        }
+        _ => {}
     }
     verdict(&result, &outcome, interrupt, &records, |failure| {
         view.has_reported(failure)
@@ -112,6 +117,9 @@ fn left(run: &RunHandle, why: NoResult) -> CommandError {
         )),
     }
 }
+
+/// Says that what was shown is not all that the model wrote.
+const WAS_WITHHELD: &str = "the answer was cut: the provider's content filter withheld the rest of it; put the request in other words";
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
 fn was_cut(run: &RunHandle) -> String {

@@ -40,6 +40,21 @@ impl Conversation {
         Ok(self.output.lines(&line)?)
     }
 
+    /// Returns the command by which the conversation goes on once the chat is over; `None` if there is nothing to go on with.
+    pub(super) async fn to_go_on(&self) -> Option<String> {
+        // What was taken back last is so until the chat ends: no session is there yet that goes on without it.
+        if let Some((run, turn)) = self.goes_on_from {
+            let at = match turn {
+                Turn(u32::MAX) => String::new(),
+                Turn(turn) => format!(" --at-turn {turn}"),
+            };
+            return Some(format!("runs fork {run}{at} --message TEXT"));
+        }
+        let sessions = self.app.orchestrator.sessions();
+        sessions.get(&self.session).await.ok()?;
+        Some(format!("chat --session {}", self.session))
+    }
+
     /// Has what was said summed up by the model before it is sent the next message. It stays on record as it was said.
     pub(super) async fn compact(&mut self) -> Result<(), CommandError> {
         if self.goes_on_from.is_some() {

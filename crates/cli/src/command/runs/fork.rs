@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{AgentId, Record, Turn};
+use neuraxis::core::{Record, Turn, last_turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
@@ -124,13 +124,7 @@ impl Fork {
         let Some(asked) = self.at_turn else {
             return Ok(Turn(u32::MAX));
         };
-        // A run that a limit ended has its last answer in a turn that did not count.
-        let of_root = records
-            .iter()
-            .filter(|record| record.agent == AgentId::ROOT);
-        let turns = of_root
-            .map(|record| record.turn.0)
-            .fold(run.turns, u32::max);
+        let turns = last_turn(records).0;
         if asked <= turns {
             return Ok(Turn(asked));
         }
