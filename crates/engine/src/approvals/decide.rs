@@ -43,7 +43,8 @@ pub enum DecideError {
     /// Another process has the run, and the decision could not be left to it.
     #[error("the decision could not be kept")]
     NotKept(#[source] StoreError),
-    /// The decision was left to the process that had the run, which has it no more, and the run cannot be taken up here.
+    /// The decision was left to the process that had the run, which has it no more, and the run cannot be taken up here; or
+    /// it has ended without a look at the decision.
     #[error("the decision is kept, but the run does not go on")]
     KeptOnly(#[source] ResumeError),
 }
@@ -174,27 +175,34 @@ impl Approvals {
             ) => {}
             Err(error) => return Err(DecideError::KeptOnly(error)),
         }
-        // Whoever has the run may have had an answer already that was not on record yet.
-        let answer = self.answer_on_record(waiting).await;
-        match answer.map_err(DecideError::NotKept)? {
-            Some(answer) if answer != decided.decision => Err(DecideError::Resume(not_asked())),
-            _ => Ok(Decided::LeftToHolder),
+        // Whoever has the run may have had an answer already that was not on record yet, or may have ended it.
+        match self.answer_on_record(waiting).await {
+            Ok(Some(answer)) if answer != decided.decision => Err(DecideError::Resume(not_asked())),
+            Ok(_) => Ok(Decided::LeftToHolder),
+            Err(error) => Err(DecideError::KeptOnly(error)),
         }
     }
 
     /// Waits a little for the answer to a question that is to be on record soon; `None` if none is.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Ended`]: none will be.
     async fn answer_on_record(
         &self,
         waiting: &WaitingApproval,
-    ) -> Result<Option<ApprovalDecision>, StoreError> {
+    ) -> Result<Option<ApprovalDecision>, ResumeError> {
+        let run = waiting.run_id;
         let until = Instant::now() + TAKEN_WITHIN;
         loop {
-            let records = self.store().records(waiting.run_id, Seq(0)).await?;
+            let records = self.store().records(run, Seq(0)).await?;
             if let Some(decided) = answer_to(&waiting.request, &records) {
                 return Ok(Some(decided.decision.clone()));
             }
-            let has_ended = records.last().is_some_and(|last| last.ends_the_run());
-            if has_ended || Instant::now() >= until {
+            if records.last().is_some_and(|last| last.ends_the_run()) {
+                return Err(ResumeError::Ended(run));
+            }
+            if Instant::now() >= until {
                 return Ok(None);
             }
             sleep(LOOK).await;

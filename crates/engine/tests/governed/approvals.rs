@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ContentHash, InputId, Mode, Record, RecordBody,
-    Role, RunStatus, Seq, ToolFailure,
+    AgentId, ApprovalDecided, ApprovalDecision, ContentHash, FinishReason, InputId, Mode, Record,
+    RecordBody, Role, RunOutcome, RunStatus, RunUsage, Seq, ToolFailure,
 };
 use neuraxis_engine::{Agent, DecideError, Decided, ResumeError, WaitingApproval};
 use neuraxis_memory::MemoryStore;
@@ -196,34 +196,62 @@ async fn of_several_answers_to_a_question_of_a_run_elsewhere_the_first_counts() 
     assert!(world.tools.put.calls().is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
+/// Decides about the call while another process has its run, which goes on differently a little later.
+async fn decide_while(
+    body: impl FnOnce(&WaitingApproval) -> RecordBody,
+) -> Result<Decided, DecideError> {
     let at_hand = waits().await;
     let (_, store, waiting) = &at_hand;
-    // Whoever has the run heard the person there, and records it a little later.
     let (store, session, run) = (
         Arc::clone(store),
         waiting.session_id.clone(),
         waiting.run_id,
     );
-    let request = waiting.request.clone();
+    let body = body(waiting);
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let store = store.inner();
         let records = store.records(run, Seq(0)).await.unwrap();
-        let mut answer = Record::clone(records.last().unwrap());
-        answer.seq = Seq(answer.seq.0 + 1);
-        answer.body = RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
+        let mut next = Record::clone(records.last().unwrap());
+        next.seq = Seq(next.seq.0 + 1);
+        next.body = body;
+        let lease = store.begin_run(&session, run).await.unwrap();
+        store.commit(&lease, &[Arc::new(next)]).await.unwrap();
+    });
+    decide_elsewhere(&at_hand, ApprovalDecision::APPROVE).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
+    // The person there had answered, and it was not on record yet.
+    let approved = decide_while(|waiting| {
+        RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
             id: InputId::new("there"),
-            tool_call_id: request.tool_call_id,
-            arguments_hash: request.arguments_hash,
+            tool_call_id: waiting.request.tool_call_id.clone(),
+            arguments_hash: waiting.request.arguments_hash,
             decision: DENY,
             by: None,
             code: None,
-        }));
-        let lease = store.begin_run(&session, run).await.unwrap();
-        store.commit(&lease, &[Arc::new(answer)]).await.unwrap();
+        }))
     });
-    let approved = decide_elsewhere(&at_hand, ApprovalDecision::APPROVE).await;
+    let approved = approved.await;
     assert!(is_answered_before(&approved), "{approved:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left_to_it() {
+    let approved = decide_while(|_| {
+        RecordBody::Final(Box::new(RunOutcome {
+            content: "stopped there".to_owned(),
+            finish_reason: FinishReason::Cancelled,
+            turns: 1,
+            usage: RunUsage::default(),
+            sources: Vec::new(),
+        }))
+    });
+    let approved = approved.await;
+    assert!(
+        matches!(approved, Err(DecideError::KeptOnly(ResumeError::Ended(_)))),
+        "{approved:?}"
+    );
 }
