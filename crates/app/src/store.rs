@@ -118,14 +118,18 @@ impl OpenStore {
         Arc::clone(&self.store)
     }
 
-    /// Looks whether a database is whole and can be read; `None` for a store in memory, which has nothing to look at.
+    /// Looks whether a database is whole, can be read and takes records; `None` for a store in memory, which has nothing to look at.
     ///
     /// # Errors
     ///
     /// A [`StoreError`] that names the file and what is wrong with it.
     pub async fn check(&self) -> Result<Option<Contents>, StoreError> {
         match &self.database {
-            Some(database) => database.check().await.map(Some),
+            Some(database) => {
+                let contents = database.check().await?;
+                self.store.probe().await?;
+                Ok(Some(contents))
+            }
             None => Ok(None),
         }
     }

@@ -83,7 +83,7 @@ pub(crate) async fn run(
     }
     let orchestrator = limited.orchestrator().clone();
     let kept = kept(&orchestrator, &caller, &input.session).await?;
-    let request = caller.apply(&limited, input.request(&kept)?)?;
+    let request = input.request(&kept, &caller, &limited)?;
     let place = limited.place(&caller)?;
     match begin(orchestrator.clone(), request, place).await {
         Ok((handle, events, end)) => {

@@ -259,6 +259,24 @@ impl Caller {
         modes
     }
 
+    /// Returns the mode of a request that names none: `moderate`, or where the caller may not choose it on the channel, the
+    /// freest of those that it may choose there and that are no freer.
+    pub(crate) fn usual_mode(&self, limited: &Limited, channel: &Channel) -> Mode {
+        let mut usable = self.modes(limited);
+        usable.retain(|mode| limited.takes(channel, mode));
+        if usable.contains(&Mode::MODERATE) {
+            return Mode::MODERATE;
+        }
+        let policy = limited.orchestrator().policy();
+        let mut tamer = policy.modes_no_freer_than(&Mode::MODERATE);
+        tamer.retain(|mode| usable.contains(mode));
+        let freest = tamer
+            .into_iter()
+            .max_by_key(|mode| policy.modes_no_freer_than(mode).len());
+        // What is refused then says which modes there are.
+        freest.unwrap_or(Mode::MODERATE)
+    }
+
     /// Returns the channels that the caller may use.
     pub(crate) fn channels(&self, limited: &Limited) -> Vec<Channel> {
         let policy = limited.orchestrator().policy();

@@ -120,14 +120,19 @@ impl Limited {
         }
     }
 
+    /// Tells whether a channel may be used in a mode.
+    pub(crate) fn takes(&self, channel: &Channel, mode: &Mode) -> bool {
+        let rules = self.orchestrator.policy().config().channels.get(channel);
+        let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
+        taken.is_none_or(|taken| taken.contains(mode))
+    }
+
     /// Refuses a mode that is not for clients, or not for the channel: what it names instead is for both. A mode that there
     /// is not is left to the policy, which names those there are.
     pub(crate) fn check(&self, channel: &Channel, mode: &Mode) -> Result<(), Problem> {
         let policy = self.orchestrator.policy();
-        let rules = policy.config().channels.get(channel);
-        let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
-        let takes = |mode: &Mode| taken.is_none_or(|taken| taken.contains(mode));
-        let usable: Vec<&Mode> = self.modes.iter().filter(|mode| takes(mode)).collect();
+        let takes = |mode: &&Mode| self.takes(channel, mode);
+        let usable: Vec<&Mode> = self.modes.iter().filter(takes).collect();
         if usable.contains(&mode) || !policy.modes().any(|known| known == mode) {
             return Ok(());
         }
@@ -137,7 +142,7 @@ impl Limited {
             let detail =
                 format!("channel {channel} is not open to clients of this server ([server] modes)");
             ("channel", detail)
-        } else if takes(mode) {
+        } else if takes(&mode) {
             let detail =
                 format!("clients of this server may not use mode {mode}; allowed: {listed}");
             ("mode", detail)

@@ -20,6 +20,7 @@ mod thoughts;
 mod tools;
 mod waits;
 
+use neuraxis::core::Message;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -150,6 +151,17 @@ fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> 
     match said {
         Some(0) => Err(invalid(field, "expected at least 1")),
         said => Ok(said),
+    }
+}
+
+/// Refuses a conversation that leaves nothing to answer.
+fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> {
+    match messages.last() {
+        Some(Message::User { .. } | Message::Tool(_)) => Ok(messages),
+        _ => {
+            let why = "expected a message of the user or the result of a call as the last one";
+            Err(invalid(field, why))
+        }
     }
 }
 

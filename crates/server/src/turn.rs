@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::attached::{self, Attached};
+use crate::caller::Caller;
 use crate::client_tool::{self, ClientTool};
+use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, Problem};
 use crate::said::{self, Said};
 
@@ -26,7 +28,8 @@ pub(crate) struct Turn {
     /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out.
     #[serde(default)]
     channel: Option<Channel>,
-    /// How much freedom the run has: one of the modes of `/api/v1/policy`; `moderate` if left out.
+    /// How much freedom the run has: one of the modes of `/api/v1/policy`; if left out, `moderate`, or the freest that
+    /// is no freer and that the caller may choose.
     #[serde(default)]
     mode: Option<Mode>,
     /// The agent that answers, in place of the channel's own.
@@ -70,16 +73,22 @@ impl Turn {
         Ok(turn)
     }
 
-    /// Makes the engine's request of it.
-    pub(crate) fn into_request(self, session: SessionId) -> Result<UserRequest, Problem> {
+    /// Makes the engine's request of it, which is the caller's own. The caller is refused what it may not choose.
+    pub(crate) fn into_request(
+        self,
+        session: SessionId,
+        caller: &Caller,
+        limited: &Limited,
+    ) -> Result<UserRequest, Problem> {
         let mut request = UserRequest::new(session, self.message);
         request.attachments = attached::parts(&self.attachments)?;
         if let Some(channel) = self.channel {
             request = request.channel(channel);
         }
-        if let Some(mode) = self.mode {
-            request = request.mode(mode);
-        }
+        request.mode = match self.mode {
+            Some(mode) => mode,
+            None => caller.usual_mode(limited, &request.channel),
+        };
         if let Some(agent) = self.agent {
             request = request.agent(agent);
         }
@@ -93,6 +102,6 @@ impl Turn {
             let tools = client_tool::specs(self.tools)?;
             request = request.bring(Brought::default().tools(tools));
         }
-        Ok(request)
+        caller.apply(limited, request)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) async fn take(
     let key = idempotency_key(&headers)?;
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
-    let mut request = caller.apply(&limited, turn.into_request(session)?)?;
+    let mut request = turn.into_request(session, &caller, &limited)?;
     request.idempotency_key = key;
     let place = match limited.place(&caller) {
         Ok(place) => Some(place),

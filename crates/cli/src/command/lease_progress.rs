@@ -52,6 +52,9 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
         Err(error) => return error.into(),
     };
     let error = CommandError::failed(anyhow!(what_it_does(&summary)));
+    if summary.status.is_ended() {
+        return error.hint("nothing was begun: try it again");
+    }
     if summary.leased_until.is_none() && waits_for_a_person(&summary) {
         return error
             .hint(format!(
@@ -71,6 +74,9 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
 /// Says how it is with a run that has not ended.
 pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     let (session, run) = (&summary.session, summary.run_id);
+    if summary.status.is_ended() {
+        return format!("session {session} was busy with run {run}, which has ended meanwhile");
+    }
     if let Some(until) = summary.leased_until {
         let left = in_seconds(left(until));
         return format!(

@@ -101,7 +101,6 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
         vec!["runs", "list"],
         vec!["approvals", "list"],
         vec!["sessions", "export", "--all"],
-        vec!["doctor", "--offline"],
     ] {
         let done = machine.run([reading.as_slice(), &IMPATIENT].concat());
         assert_eq!(done.code, Some(0), "{reading:?}: {done:?}");
@@ -111,6 +110,11 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
     assert!(told.contains("database is locked"), "{told}");
     assert!(told.contains("hint: try again in a moment"), "{told}");
     assert!(!told.contains("wrong configuration"), "{told}");
+    // It reads all of it, and says that nothing could be kept.
+    let diagnosis = machine.run([["doctor", "--offline"], IMPATIENT].concat());
+    assert_eq!(diagnosis.code, Some(1), "{diagnosis:?}");
+    let locked = "another program has it locked";
+    assert!(diagnosis.stdout.contains(locked), "{diagnosis:?}");
     runtime.block_on(holder.close()).unwrap();
 }
 

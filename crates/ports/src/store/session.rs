@@ -29,10 +29,12 @@ impl Session {
     /// Describes a session of the only user.
     #[must_use]
     pub fn new(id: SessionId, created_at: Timestamp) -> Self {
+        // As stores keep it, so that the one who made it is told what everybody reads.
+        let kept = Timestamp::from_microsecond(created_at.as_microsecond());
         Self {
             id,
             owner: None,
-            created_at,
+            created_at: kept.unwrap_or(created_at),
             seed: Transcript::default(),
         }
     }

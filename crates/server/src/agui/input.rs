@@ -2,14 +2,18 @@
 //!
 //! Fields that nobody here knows are left alone, and null is the same as nothing: front ends are of many versions.
 
+use std::sync::Arc;
+
 use neuraxis::core::{AgentName, JsonText, ToolSpec};
-use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
+use neuraxis::{Brought, Channel, Message, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::messages::Conversation;
+use crate::caller::Caller;
+use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
 use crate::said;
 
@@ -173,10 +177,13 @@ impl Input {
         })
     }
 
-    /// Makes the engine's request of it, with what is new to a session that holds these messages.
+    /// Makes the engine's request of it, which is the caller's own, with what is new to a session that holds these messages.
+    /// The caller is refused what it may not choose.
     pub(super) fn request(
         &self,
-        kept: &[std::sync::Arc<neuraxis::Message>],
+        kept: &[Arc<Message>],
+        caller: &Caller,
+        limited: &Limited,
     ) -> Result<UserRequest, Problem> {
         let new = self.conversation.new_to(kept)?;
         let instructions: Vec<&str> = self
@@ -198,13 +205,14 @@ impl Input {
         if let Some(channel) = &self.chosen.channel {
             request = request.channel(channel.clone());
         }
-        if let Some(mode) = &self.chosen.mode {
-            request = request.mode(mode.clone());
-        }
+        request.mode = match &self.chosen.mode {
+            Some(mode) => mode.clone(),
+            None => caller.usual_mode(limited, &request.channel),
+        };
         if let Some(agent) = &self.chosen.agent {
             request = request.agent(agent.clone());
         }
-        Ok(request)
+        caller.apply(limited, request)
     }
 }
 

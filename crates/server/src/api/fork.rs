@@ -39,9 +39,9 @@ pub(super) struct Fork {
     turn: Option<u64>,
     /// The id of the new session; the server makes one, if left out.
     session: Option<SessionId>,
-    /// Where the request comes from.
+    /// Where the request comes from; `chat` if left out.
     channel: Option<Channel>,
-    /// How much freedom it has.
+    /// How much freedom it has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
     mode: Option<Mode>,
     /// The agent that answers; that of the run, if left out.
     agent: Option<AgentName>,
@@ -71,10 +71,11 @@ impl Fork {
         }
     }
 
-    fn options(&self, session: SessionId) -> ForkOptions {
+    fn options(&self, session: SessionId, caller: &Caller, limited: &Limited) -> ForkOptions {
         let mut options = ForkOptions::new(session);
-        options.mode = self.mode.clone().unwrap_or(options.mode);
         options.channel = self.channel.clone().unwrap_or(options.channel);
+        let usual = || caller.usual_mode(limited, &options.channel);
+        options.mode = self.mode.clone().unwrap_or_else(usual);
         options.agent.clone_from(&self.agent);
         options.message.clone_from(&self.message);
         options
@@ -116,7 +117,7 @@ pub(crate) async fn fork(
     caller.run(&orchestrator, id).await?;
     let records = orchestrator.sessions().records(id).await?;
     let at = said.turn_of(&records)?;
-    let mut options = said.options(session);
+    let mut options = said.options(session, &caller, &limited);
     if options.agent.is_none() {
         let view = RunView::of(&records);
         options.agent = view.decision().and_then(|decision| decision.agent.clone());

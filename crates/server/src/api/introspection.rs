@@ -181,8 +181,8 @@ pub(crate) async fn explain(
     body: Body,
 ) -> Result<Json<Decision>, Problem> {
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
-    let request = turn.into_request(NO_SESSION.parse().map_err(|_| unnamed())?)?;
-    let request = caller.apply(&limited, request)?;
+    let session = NO_SESSION.parse().map_err(|_| unnamed())?;
+    let request = turn.into_request(session, &caller, &limited)?;
     Ok(Json(limited.orchestrator().decide(&request)?))
 }
 

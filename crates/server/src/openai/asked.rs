@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{invalid, models};
 use crate::caller::Caller;
+use crate::limits::Limited;
 use crate::problem::Problem;
 
 /// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
@@ -20,7 +21,7 @@ use crate::problem::Problem;
 pub(super) struct Own {
     /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken.
     session: Option<SessionId>,
-    /// How much freedom the run has; `moderate` if left out.
+    /// How much freedom the run has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
     mode: Option<Mode>,
     /// Where the request comes from; `chat` if left out.
     channel: Option<Channel>,
@@ -47,9 +48,10 @@ impl Asked {
     /// Makes the engine's request of it.
     pub(super) async fn into_request(
         self,
-        orchestrator: &Orchestrator,
+        limited: &Limited,
         caller: &Caller,
     ) -> Result<UserRequest, Problem> {
+        let orchestrator = limited.orchestrator();
         let session = self.session(orchestrator, caller).await?;
         let messages = match &session {
             Some(_) => since_the_last_answer(self.messages),
@@ -72,9 +74,10 @@ impl Asked {
         if let Some(channel) = self.own.channel {
             request = request.channel(channel);
         }
-        if let Some(mode) = self.own.mode {
-            request = request.mode(mode);
-        }
+        request.mode = match self.own.mode {
+            Some(mode) => mode,
+            None => caller.usual_mode(limited, &request.channel),
+        };
         let (request, brought) = match &self.model {
             Some(model) => models::choose(orchestrator, model, request, brought)?,
             None => (request, brought),

@@ -23,7 +23,7 @@ use super::content::{Content, result};
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
-use super::{at_least_one, error, invalid, parse, temperature, thoughts};
+use super::{asking, at_least_one, error, invalid, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
@@ -126,7 +126,7 @@ pub(super) async fn complete(
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
-    let request = asked.into_request(limited.orchestrator(), &caller).await?;
+    let request = asked.into_request(&limited, &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request).await?;
     if is_stream {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default(), has_form);
@@ -156,7 +156,7 @@ impl ChatRequest {
             .map(|format| answer("response_format", format));
         Ok(Asked {
             model: self.model,
-            messages,
+            messages: asking("messages", messages)?,
             instructions,
             tools: tools(self.tools.unwrap_or_default())?,
             tool_choice: tool_choice(&self.tool_choice)?,

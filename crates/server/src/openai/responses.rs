@@ -22,7 +22,7 @@ use super::asked::{Asked, Own};
 use super::run::{self, Ended};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
-use super::{at_least_one, error, invalid, parse, temperature};
+use super::{asking, at_least_one, error, invalid, parse, temperature};
 use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -95,7 +95,7 @@ pub(super) async fn create(
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
-    let request = asked.into_request(limited.orchestrator(), &caller).await?;
+    let request = asked.into_request(&limited, &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request).await?;
     let handle = held.handle();
     let session = handle.session_id().clone();
@@ -179,7 +179,7 @@ impl ResponseRequest {
         let answer = format.map(|format| answer("text.format", format));
         Ok(Asked {
             model: self.model,
-            messages,
+            messages: asking("input", messages)?,
             instructions: instructions.collect(),
             tools: tools(self.tools.unwrap_or_default())?,
             tool_choice: tool_choice(&self.tool_choice)?,

@@ -89,19 +89,23 @@ async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
     let ada = Client::with_key(program.url(), &keys[0]);
     let (_, first) = ada.ask("s", &json!({"message": "What time is it?"})).await;
     let run = first["run_id"].as_str().unwrap();
-    for (key, kind) in [
-        (&keys[1], "mode-not-allowed"),
-        (&keys[2], "channel-not-allowed"),
-        (&keys[3], "agent-not-allowed"),
+    for (key, mode, kind) in [
+        (&keys[1], "moderate", "mode-not-allowed"),
+        (&keys[2], "conservative", "channel-not-allowed"),
+        (&keys[3], "moderate", "agent-not-allowed"),
     ] {
         let client = Client::with_key(program.url(), key);
-        let (status, problem) = fork(&client, run, json!({"message": "and now?"})).await;
+        let body = json!({"message": "and now?", "mode": mode});
+        let (status, problem) = fork(&client, run, body).await;
         assert_eq!(
             (status, &problem["type"]),
             (403, &json!(format!("/errors/{kind}"))),
             "{problem}"
         );
     }
-    let (status, forked) = fork(&ada, run, json!({"message": "and now?"})).await;
-    assert_eq!(status, 202, "{forked}");
+    for key in &keys[..2] {
+        let client = Client::with_key(program.url(), key);
+        let (status, forked) = fork(&client, run, json!({"message": "and now?"})).await;
+        assert_eq!(status, 202, "{forked}");
+    }
 }

@@ -41,6 +41,58 @@ async fn a_missing_scope_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_freer_than_moderate()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let mut keys = Vec::new();
+    for narrower in [
+        &[][..],
+        &["--max-mode", "conservative"],
+        &["--modes", "exploratory,conservative"],
+        &["--modes", "exploratory"],
+    ] {
+        let arguments = [&["--owner", "ada"], narrower].concat();
+        keys.push(make_key(folder.path(), &arguments).await);
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    for (at, mode) in [
+        Some("moderate"),
+        Some("conservative"),
+        Some("conservative"),
+        None,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let client = Client::with_key(program.url(), &keys[at]);
+        let json = |request: reqwest::RequestBuilder, body: Value| {
+            let request = request.header("content-type", "application/json");
+            answer(request.body(body.to_string()))
+        };
+        let explain = client.post("/api/v1/policy/explain");
+        let (_, decided) = json(explain, json!({"message": "hello"})).await;
+        assert_eq!(decided["mode"].as_str(), mode, "{decided}");
+        let status = if mode.is_some() { 200 } else { 403 };
+        let (code, said) = client.ask("s", &json!({"message": "hello"})).await;
+        assert_eq!(code, status, "{said}");
+        let messages = json!([{"role": "user", "content": "hello"}]);
+        let chat = client.post("/v1/chat/completions");
+        let (code, said) = json(chat, json!({"messages": messages})).await;
+        assert_eq!(code, status, "{said}");
+        let input = json!({"threadId": format!("t{at}"), "runId": "r", "messages": [
+            {"id": "1", "role": "user", "content": "hello"}
+        ]});
+        let request = client
+            .post("/agui")
+            .header("content-type", "application/json");
+        let answered = request.body(input.to_string()).send().await.unwrap();
+        assert_eq!(answered.status(), status);
+    }
+}
+
+#[tokio::test]
 async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[agents.clerk]\ninstructions = 'You answer.'\n";

@@ -310,7 +310,7 @@ async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
                 with("messages", json!([])),
                 400,
                 "invalid_field",
-                json!("message"),
+                json!("messages"),
             ),
             (json!({}), 400, "invalid_field", Value::Null),
             (

@@ -210,9 +210,11 @@ impl Conversation {
             }
             Err(RequestError::Busy { run, .. }) => {
                 let run = self.app.orchestrator.sessions().run(run).await?;
-                let error = anyhow!(lease_progress::what_it_does(&run));
-                Err(CommandError::failed(error)
-                    .hint("/resume goes on with it; /new begins another session"))
+                let error = CommandError::failed(anyhow!(lease_progress::what_it_does(&run)));
+                Err(error.hint(match run.status.is_ended() {
+                    true => "say it again",
+                    false => "/resume goes on with it; /new begins another session",
+                }))
             }
             Err(error) => Err(error.into()),
         }
