@@ -267,7 +267,7 @@ impl Config {
     ///
     /// A [`ConfigError`] that names the place of a name that is most likely a slip, with the tool that was meant.
     pub fn check_tools(&self, tools: &[ToolName]) -> Result<Vec<String>, ConfigError> {
-        named::check_tools(&self.policy, &self.layers, tools)
+        named::check_tools(&self.policy, &self.layers, &self.mcp, tools)
     }
 
     /// Checks that no agent which others may call is hidden behind one of these tools, which are to be none that start agents.
@@ -282,7 +282,7 @@ impl Config {
     /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
     #[must_use]
     pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
-        named::absent_tools(&self.policy, &self.layers, tools)
+        named::absent_tools(&self.policy, &self.layers, &self.mcp, tools)
     }
 
     /// Returns what a user should know about where the configuration comes from, a sentence each.

@@ -177,6 +177,8 @@ export class Chat {
         this.sessionId = (await post("/sessions", {})).id;
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
+      } else {
+        await this.checkThere();
       }
       view.sessionId = this.sessionId;
       const turn = { message: text, ...this.composer.choices.chosen };
@@ -189,6 +191,18 @@ export class Chat {
       this.composer.restore(text, files);
     }
     return undefined;
+  }
+
+  /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */
+  async checkThere() {
+    const known = this.views.findLast((view) => view.runId);
+    if (!known) return;
+    try {
+      await get(path`/runs/${known.runId}`);
+    } catch (problem) {
+      if (problem.status !== 404) throw problem;
+      throw new Problem(404, { title: "This session is gone", detail: "It was deleted elsewhere. Begin a new one to go on." });
+    }
   }
 
   async steer(text, files) {

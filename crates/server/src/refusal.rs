@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use neuraxis::SessionId;
 use neuraxis::brainstem::RequestError as PolicyRefusal;
-use neuraxis::engine::{BroughtError, RequestError, ResumeError};
+use neuraxis::engine::{BroughtError, DecideError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
 
@@ -118,6 +118,19 @@ impl From<ResumeError> for Problem {
             | ResumeError::Imported(_)
             | ResumeError::Closed { .. }
             | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
+            other => internal(&with_causes(&other)),
+        }
+    }
+}
+
+impl From<DecideError> for Problem {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::Arguments(error) => {
+                Self::new(&INVALID_FIELD, format!("arguments: {error}")).with("field", "arguments")
+            }
+            DecideError::Resume(error) | DecideError::KeptOnly(error) => error.into(),
+            DecideError::NotKept(error) => error.into(),
             other => internal(&with_causes(&other)),
         }
     }

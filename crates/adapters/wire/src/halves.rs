@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// What stands for half a character whose other half never comes.
 const MISSING: &str = "\\ufffd";
 
@@ -22,7 +24,8 @@ pub(crate) struct Halves {
 impl Halves {
     /// Returns the text with no half in it, which is the text itself for all but a few.
     pub(crate) fn joined<'a>(&mut self, json: &'a str) -> Cow<'a, str> {
-        if !json.contains("\\ud") && !json.contains("\\uD") {
+        let has_escapes = memchr(b'\\', json.as_bytes()).is_some();
+        if !has_escapes || !(json.contains("\\ud") || json.contains("\\uD")) {
             return Cow::Borrowed(json);
         }
         let mut whole = String::with_capacity(json.len() + ESCAPE);

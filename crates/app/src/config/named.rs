@@ -7,6 +7,7 @@ use neuraxis_engine::RESERVED_TOOL_NAMES;
 
 use super::Layers;
 use super::error::{ConfigError, Fault};
+use super::mcp::McpConfig;
 use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::commands::RUN_COMMAND;
@@ -134,7 +135,12 @@ pub struct AbsentTools {
 }
 
 /// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
-pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName]) -> AbsentTools {
+pub(super) fn absent_tools(
+    policy: &Policy,
+    layers: &Layers,
+    mcp: &McpConfig,
+    tools: &[ToolName],
+) -> AbsentTools {
     let started = policy.agent_tools().into_iter().map(|tool| tool.name);
     let tools: Vec<ToolName> = tools.iter().cloned().chain(started).collect();
     // A pattern that matches one of these names no slip, also where there is no service to search, and no sandbox.
@@ -153,8 +159,13 @@ pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName])
         let Some((key, pattern)) = named_by(&fault) else {
             continue;
         };
-        let why = if pattern.contains(SERVER_SEPARATOR) {
-            format!("{key}: no server is configured that has \"{pattern}\"")
+        let why = if let Some((server, _)) = pattern.split_once(SERVER_SEPARATOR) {
+            match mcp.servers.get(server) {
+                Some(section) if section.enabled => {
+                    format!("{key}: MCP server {server} offers no tool \"{pattern}\" now")
+                }
+                _ => format!("{key}: no server is configured that has \"{pattern}\""),
+            }
         } else if !is_among(&without_search, &fault) {
             format!("{key}: there is no tool {pattern} unless [web.search] names a service")
         } else if !is_among(&without_commands, &fault) {
@@ -185,9 +196,10 @@ fn named_by(fault: &PolicyError) -> Option<(&str, &str)> {
 pub(super) fn check_tools(
     policy: &Policy,
     layers: &Layers,
+    mcp: &McpConfig,
     tools: &[ToolName],
 ) -> Result<Vec<String>, ConfigError> {
-    let AbsentTools { notices, faults } = absent_tools(policy, layers, tools);
+    let AbsentTools { notices, faults } = absent_tools(policy, layers, mcp, tools);
     if let Some(fault) = faults.into_iter().next() {
         let at = layers.origin_around(fault.key());
         let source = Box::new(fault);

@@ -1,6 +1,8 @@
 //! `neuraxis mcp`, and what MCP servers cost and bring a command.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use neuraxis_testkit::mcp_script;
@@ -130,6 +132,29 @@ fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone()
             .contains("MCP server silent is not connected after 200ms"),
         "{done:?}"
     );
+}
+
+#[test]
+fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
+    let silent = "[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\nstart_timeout = '200ms'\n\
+                  [trust.silent]\ntools = ['silent__*']\n";
+    let machine = machine(silent);
+    let mut command = machine.command(["mcp", "test", "silent"]);
+    let mut looking = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(looking.stderr.take().unwrap()).lines();
+    let told = lines.find(|line| {
+        line.as_ref()
+            .unwrap()
+            .contains("silent has not answered for 200ms")
+    });
+    looking.kill().unwrap();
+    looking.wait().unwrap();
+    assert!(told.is_some());
+
+    let asked = machine.run(["ask", "What time is it?"]);
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let absent = "MCP server silent offers no tool \"silent__*\" now";
+    assert!(asked.stderr.contains(absent), "{asked:?}");
 }
 
 #[test]

@@ -125,14 +125,39 @@ impl Approvals {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> Result<Decided, DecideError> {
-        self.check_arguments(waiting, &decision)?;
-        let run = waiting.run_id;
-        let decided = self.decided(waiting, decision, by);
-        let answer = Answer::Approval(decided.clone());
-        match self.runs().resume(run, vec![answer]).await {
+        self.decide_all_and_resume(vec![(waiting, decision)], by)
+            .await
+    }
+
+    /// As [`decide_and_resume`](Self::decide_and_resume), about several calls of one run at once: it goes on with all of the
+    /// decisions.
+    ///
+    /// # Errors
+    ///
+    /// As [`decide_and_resume`](Self::decide_and_resume), of the first that is refused; [`ResumeError::NothingToDo`] without
+    /// decisions.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`decide_and_resume`](Self::decide_and_resume).
+    pub async fn decide_all_and_resume(
+        &self,
+        decisions: Vec<(&WaitingApproval, ApprovalDecision)>,
+        by: Option<String>,
+    ) -> Result<Decided, DecideError> {
+        let Some(run) = decisions.first().map(|(waiting, _)| waiting.run_id) else {
+            return Err(DecideError::Resume(ResumeError::NothingToDo));
+        };
+        let mut decided = Vec::with_capacity(decisions.len());
+        for (waiting, decision) in decisions {
+            self.check_arguments(waiting, &decision)?;
+            decided.push((waiting, self.decided(waiting, decision, by.clone())));
+        }
+        let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
+        match self.runs().resume(run, answers.collect()).await {
             Ok(handle) => Ok(Decided::GoesOn(handle)),
             Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                self.leave_to_holder(waiting, decided).await
+                self.leave_to_holder(run, &decided).await
             }
             Err(error) => Err(DecideError::Resume(error)),
         }
@@ -147,24 +172,28 @@ impl Approvals {
         decided
     }
 
-    /// Leaves a decision to the process that has the run. If none has it by now, the run goes on here.
+    /// Leaves decisions to the process that has the run. If none has it by now, the run goes on here.
     async fn leave_to_holder(
         &self,
-        waiting: &WaitingApproval,
-        decided: ApprovalDecided,
+        run: RunId,
+        decided: &[(&WaitingApproval, ApprovalDecided)],
     ) -> Result<Decided, DecideError> {
-        let run = waiting.run_id;
+        let not_asked =
+            |decided: &ApprovalDecided| ResumeError::NotAsked(decided.tool_call_id.clone());
         let of_owner = self.runs().check_owner_of(run).await;
         of_owner.map_err(DecideError::Resume)?;
-        let decided = self.sign(run, decided);
-        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided.clone()));
-        let not_asked = || ResumeError::NotAsked(decided.tool_call_id.clone());
-        match self.store().post(run, &entry).await {
-            Ok(()) => {}
-            Err(StoreError::InputReused { .. }) => return Err(DecideError::Resume(not_asked())),
-            Err(error) => return Err(DecideError::NotKept(error)),
+        let mut is_first = Vec::with_capacity(decided.len());
+        for (_, decided) in decided {
+            let signed = self.sign(run, decided.clone());
+            let entry = InboxEntry::new(InboxInput::ApprovalDecided(signed));
+            is_first.push(match self.store().post(run, &entry).await {
+                Ok(()) => true,
+                // Another answer is there, which need not be the one that counts either.
+                Err(StoreError::InputReused { .. }) => false,
+                Err(error) => return Err(DecideError::NotKept(error)),
+            });
         }
-        // A lease that ran out meanwhile leaves nobody who would look for it.
+        // A lease that ran out meanwhile leaves nobody who would look for them.
         match self.runs().resume(run, Vec::new()).await {
             Ok(handle) => return Ok(Decided::GoesOn(handle)),
             Err(
@@ -176,11 +205,18 @@ impl Approvals {
             Err(error) => return Err(DecideError::KeptOnly(error)),
         }
         // Whoever has the run may have had an answer already that was not on record yet, or may have ended it.
-        match self.answer_on_record(waiting).await {
-            Ok(Some(answer)) if answer != decided.decision => Err(DecideError::Resume(not_asked())),
-            Ok(_) => Ok(Decided::LeftToHolder),
-            Err(error) => Err(DecideError::KeptOnly(error)),
+        let until = Instant::now() + TAKEN_WITHIN;
+        for ((waiting, decided), is_first) in decided.iter().zip(is_first) {
+            let counts = match self.answer_on_record(waiting, until).await {
+                Ok(Some(answer)) => answer == decided.decision,
+                Ok(None) => is_first,
+                Err(error) => return Err(DecideError::KeptOnly(error)),
+            };
+            if !counts {
+                return Err(DecideError::Resume(not_asked(decided)));
+            }
         }
+        Ok(Decided::LeftToHolder)
     }
 
     /// Waits a little for the answer to a question that is to be on record soon; `None` if none is.
@@ -191,9 +227,9 @@ impl Approvals {
     async fn answer_on_record(
         &self,
         waiting: &WaitingApproval,
+        until: Instant,
     ) -> Result<Option<ApprovalDecision>, ResumeError> {
         let run = waiting.run_id;
-        let until = Instant::now() + TAKEN_WITHIN;
         loop {
             let records = self.store().records(run, Seq(0)).await?;
             if let Some(decided) = answer_to(&waiting.request, &records) {

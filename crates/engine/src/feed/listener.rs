@@ -1,6 +1,6 @@
 //! One listener: its place among the records and in each call's buffer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,6 +11,7 @@ use neuraxis_core::{
     BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, ReplyPart, Seq,
 };
 
+use smallvec::SmallVec;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::driver::stands;
@@ -33,8 +34,9 @@ pub(super) struct Listener {
     feed: Arc<Feed>,
     next_record: usize,
     after: Seq,
-    /// The calls it reads along with. A buffer stays here until its call's record was heard, so that the text is whole.
-    reading: HashMap<EffectId, (Arc<CallBuffer>, Position)>,
+    /// The calls it reads along with, few at a time. A buffer stays here until its call's record was heard, so that the text
+    /// is whole.
+    reading: Vec<(Arc<CallBuffer>, Position)>,
     ready: VecDeque<Event>,
     /// Until when its looks for more text last, at one every [`LOOK_EVERY`].
     looks_until: Option<Instant>,
@@ -60,7 +62,7 @@ impl Listener {
             feed,
             next_record: 0,
             after: Seq(0),
-            reading: HashMap::new(),
+            reading: Vec::new(),
             ready: VecDeque::new(),
             looks_until: None,
             pause: None,
@@ -94,6 +96,9 @@ impl Listener {
     fn read(&mut self, waker: &Waker) -> bool {
         let (records, open, ended, replaced) = {
             let mut state = self.feed.lock();
+            if !state.ended && state.waiting.still_waits(self.place, waker) {
+                return false;
+            }
             let replaced = state
                 .waiting
                 .wait(&mut self.place, Awaited::Anything, waker);
@@ -103,7 +108,8 @@ impl Listener {
                 .unwrap_or_default()
                 .to_vec();
             let open = state.open.iter().filter_map(|call| call.buffer.clone());
-            (records, open.collect::<Vec<_>>(), state.ended, replaced)
+            let open: SmallVec<[_; 2]> = open.collect();
+            (records, open, state.ended, replaced)
         };
         drop(replaced);
         for buffer in open.iter().filter(|buffer| buffer.is_void()) {
@@ -128,12 +134,17 @@ impl Listener {
     }
 
     fn read_along(&mut self, buffer: &Arc<CallBuffer>) {
-        let (_, place) = self
+        let known = self
             .reading
-            .entry(buffer.call.effect_id)
-            .or_insert_with(|| (Arc::clone(buffer), Position::default()));
-        let new = buffer.read(place, self.after);
-        self.ready.extend(new.into_iter().map(Event::Live));
+            .iter()
+            .position(|(known, _)| known.call.effect_id == buffer.call.effect_id);
+        let known = known.unwrap_or_else(|| {
+            self.reading.push((Arc::clone(buffer), Position::default()));
+            self.reading.len() - 1
+        });
+        if let Some((_, place)) = self.reading.get_mut(known) {
+            read_on(buffer, place, self.after, &mut self.ready);
+        }
     }
 
     /// Returns when it looks for more text next, if that is not now.
@@ -146,13 +157,10 @@ impl Listener {
         let Some(call) = closed_call(record) else {
             return;
         };
-        if let Some((buffer, mut place)) = self.reading.remove(&call) {
-            self.ready.extend(
-                buffer
-                    .read(&mut place, self.after)
-                    .into_iter()
-                    .map(Event::Live),
-            );
+        let mut reading = self.reading.iter();
+        if let Some(known) = reading.position(|(known, _)| known.call.effect_id == call) {
+            let (buffer, mut place) = self.reading.swap_remove(known);
+            read_on(&buffer, &mut place, self.after, &mut self.ready);
         } else if let RecordBody::LlmCall(call) = &record.body {
             self.ready
                 .extend(whole_text(record, call, self.after).map(Event::Live));
@@ -189,6 +197,11 @@ impl Drop for Listener {
             drop(left);
         }
     }
+}
+
+/// Takes over what a buffer shows from a place on, and moves the place on.
+fn read_on(buffer: &CallBuffer, place: &mut Position, after: Seq, ready: &mut VecDeque<Event>) {
+    buffer.read_items(place, after, |_, event| ready.push_back(Event::Live(event)));
 }
 
 /// The thoughts and the text of a call whose buffer this listener never saw, so that whoever puts deltas together has them all

@@ -62,6 +62,14 @@ impl Waitings {
         before.map(|before| before.waker)
     }
 
+    /// Tells whether a listener waits for text with this very waker, and nothing came since it looked last.
+    pub(super) fn still_waits(&self, place: Option<usize>, waker: &Waker) -> bool {
+        let waiting = place.and_then(|place| self.0.get(place)?.as_ref());
+        waiting.is_some_and(|waiting| {
+            waiting.awaited == Awaited::Anything && waiting.waker.will_wake(waker)
+        })
+    }
+
     fn free_place(&mut self) -> usize {
         let free = self.0.iter().position(Option::is_none);
         free.unwrap_or_else(|| {

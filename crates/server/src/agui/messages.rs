@@ -147,7 +147,7 @@ impl Conversation {
                 let media = parts.iter().filter(|part| !matches!(part, Part::Text(_)));
                 (texts(parts), media.cloned().collect())
             }
-            Some(Message::Tool(_)) => {
+            Some(Message::Tool(result)) if is_called(&result.tool_call_id, kept, &new) => {
                 new.extend(last);
                 (String::new(), Vec::new())
             }
@@ -207,6 +207,13 @@ impl Conversation {
         }
         said
     }
+}
+
+/// Tells whether a call stands in one of these conversations. A result without its call would be told to no model.
+fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
+    let messages = kept.iter().chain(new);
+    let mut calls = messages.flat_map(|message| message.tool_calls());
+    calls.any(|call| call.id == *id)
 }
 
 impl WireCall {

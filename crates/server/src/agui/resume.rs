@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
-use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
-    Seq,
-};
-use neuraxis::engine::{Answer, ResumeError, ToolCallError, WaitingApproval};
-use neuraxis::ports::StoreError;
-use neuraxis::{Events, Message, Orchestrator, RunHandle, Runs, SessionId};
+use neuraxis::core::{ApprovalDecision, JsonText, Record, RecordBody, RunId, Seq};
+use neuraxis::engine::{Decided, ToolCallError, WaitingApproval};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
 
 use super::answer::EndIfLeft;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::problem::{INVALID_FIELD, NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED};
+use crate::problem::{
+    INVALID_FIELD, NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED, RUN_ENDED,
+};
 use crate::refusal::{internal, with_causes};
 
 /// What the model is told where the person left the question alone.
@@ -49,6 +47,16 @@ pub(super) async fn resume(
     caller: &Caller,
     input: &Input,
 ) -> Result<GoesOn, Problem> {
+    match answer(limited, caller, input).await {
+        // Somebody may have answered since it was looked at: by now it stands on record in which way.
+        Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
+            answer(limited, caller, input).await
+        }
+        answered => answered,
+    }
+}
+
+async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<GoesOn, Problem> {
     caller.decides(limited)?;
     let (session, answers) = (&input.session, &input.resume);
     let orchestrator = limited.orchestrator();
@@ -64,11 +72,12 @@ pub(super) async fn resume(
     // The first of the decisions that were taken before.
     let mut earlier: Option<Seq> = None;
     for (at, answer) in answers.iter().enumerate() {
+        check_once(answers, at)?;
         let decision = decision(answer, at)?;
         let is_it = |waiting: &&WaitingApproval| waiting.question() == answer.interrupt_id;
         if let Some(waiting) = open.iter().find(is_it) {
             check(orchestrator, waiting, &decision, at)?;
-            decided.push(decide(waiting, decision));
+            decided.push((waiting.clone(), decision));
         } else {
             let before = decided_before(&records, run, &answer.interrupt_id, &decision)?;
             earlier = Some(earlier.map_or(before, |known| known.min(before)));
@@ -89,10 +98,11 @@ pub(super) async fn resume(
     let last = earlier.map_or(last, |first| Seq(first.0.saturating_sub(1)));
     let past = records.into_iter().filter(|record| record.seq <= last);
     let past = past.collect();
-    let (handle, end) = match decided.is_empty() {
-        true => (None, EndIfLeft::new(orchestrator.runs(), run)),
-        false => go_on(orchestrator.runs(), run, decided).await?,
+    let handle = match decided.is_empty() {
+        true => None,
+        false => go_on(orchestrator, caller, decided).await?,
     };
+    let end = EndIfLeft::new(orchestrator.runs(), run);
     let events = match &handle {
         Some(handle) => handle.events_after(last),
         None => orchestrator.runs().attach(run, last).await?,
@@ -131,6 +141,19 @@ fn check_message(said: Option<String>, records: &[Arc<Record>]) -> Result<(), Pr
             Err(invalid("messages", complaint))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses to answer an interrupt twice: which of the two counts would be anybody's guess.
+fn check_once(answers: &[Resume], at: usize) -> Result<(), Problem> {
+    let mut before = answers.iter().take(at);
+    let answer = answers.get(at).map(|answer| &answer.interrupt_id);
+    match before.any(|before| Some(&before.interrupt_id) == answer) {
+        true => Err(invalid(
+            &format!("resume[{at}].interruptId"),
+            "the interrupt is answered twice",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -184,18 +207,6 @@ fn check(
     }
 }
 
-/// Binds a decision to its question. Its id is made of that: sent twice, it is kept once.
-fn decide(waiting: &WaitingApproval, decision: ApprovalDecision) -> ApprovalDecided {
-    ApprovalDecided {
-        id: InputId::new(format!("agui-{}", waiting.question())),
-        tool_call_id: waiting.request.tool_call_id.clone(),
-        arguments_hash: waiting.request.arguments_hash,
-        decision,
-        by: None,
-        code: None,
-    }
-}
-
 /// Returns the record of the decision about a question that was decided, if it was decided so.
 fn decided_before(
     records: &[Arc<Record>],
@@ -232,25 +243,24 @@ fn decided_before(
 /// Lets the run go on with the decisions, here or where it is. In a task of its own: a client that leaves in the middle must
 /// not leave a run that nobody drives.
 async fn go_on(
-    runs: Runs,
-    run: RunId,
-    decided: Vec<ApprovalDecided>,
-) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
+    orchestrator: &Orchestrator,
+    caller: &Caller,
+    decided: Vec<(WaitingApproval, ApprovalDecision)>,
+) -> Result<Option<RunHandle>, Problem> {
+    let approvals = orchestrator.approvals().with_context(caller.seeing());
     let gone_on = tokio::spawn(async move {
-        let answers = decided.iter().cloned().map(Answer::Approval).collect();
-        match runs.resume(run, answers).await {
-            Ok(handle) => return Ok((Some(handle), EndIfLeft::new(runs, run))),
-            // Whoever has it takes them.
-            Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {}
-            Err(error) => return Err(error),
-        }
-        for decided in decided {
-            runs.post(run, InboxInput::ApprovalDecided(decided)).await?;
-        }
-        Ok((None, EndIfLeft::new(runs, run)))
+        let decisions = decided.iter();
+        let decisions = decisions.map(|(waiting, decision)| (waiting, decision.clone()));
+        approvals
+            .decide_all_and_resume(decisions.collect(), None)
+            .await
     });
     let gone_on = gone_on
         .await
         .map_err(|error| internal(&with_causes(&error)))?;
-    Ok(gone_on?)
+    Ok(match gone_on? {
+        Decided::GoesOn(handle) => Some(handle),
+        // Whoever has it takes them.
+        Decided::LeftToHolder => None,
+    })
 }

@@ -6,7 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
-use neuraxis::engine::{DecideError, Decided, WaitingApproval};
+use neuraxis::engine::{Decided, WaitingApproval};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ pub(crate) async fn decide(
             let run_id = run;
             Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
         }
-        Err(error) => Err(not_decided(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -209,16 +209,5 @@ impl Decision {
             arguments,
             remember,
         })
-    }
-}
-
-fn not_decided(error: DecideError) -> Problem {
-    match error {
-        DecideError::Arguments(error) => {
-            Problem::new(&INVALID_FIELD, format!("arguments: {error}")).with("field", "arguments")
-        }
-        DecideError::Resume(error) | DecideError::KeptOnly(error) => error.into(),
-        DecideError::NotKept(error) => error.into(),
-        other => internal(&with_causes(&other)),
     }
 }

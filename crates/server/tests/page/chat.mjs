@@ -203,6 +203,17 @@ export async function finds_and_deletes_sessions(world) {
   assert.equal((await world.api("/sessions/many-03")).status, 404);
 }
 
+export async function does_not_begin_a_deleted_session_anew(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  const [session] = (await world.api("/sessions")).sessions;
+  await fetch(`${world.server}/api/v1/sessions/${session.id}`, { method: "DELETE" });
+  await say(page, "plan it");
+  await sees(page, ".failure", "deleted elsewhere");
+  assert.equal(await page.inputValue("#message"), "plan it", "what was said is not lost");
+  assert.equal((await world.api("/sessions")).sessions.length, 0);
+}
+
 export async function goes_on_in_a_new_session(world) {
   const page = await world.open();
   await ask(page, "markdown please");

@@ -187,6 +187,7 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
         more[field] = value;
         hello(more)
     };
+    let orphan = json!({"id": "t", "role": "tool", "toolCallId": "c", "content": "42"});
     refuses(vec![
         ("{".to_owned(), 400, "invalid-json", None),
         ("[]".to_owned(), 400, invalid, Some("threadId")),
@@ -199,6 +200,12 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
         ),
         (run("runId", json!("")), 400, invalid, Some("runId")),
         (run("messages", json!([])), 400, invalid, Some("messages")),
+        (
+            run("messages", json!([orphan])),
+            400,
+            invalid,
+            Some("messages"),
+        ),
         (
             run("messages", json!([{"role": 5}])),
             400,

@@ -1,10 +1,13 @@
 //! Starts a server to look at it, and says what it is.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use neuraxis::core::ToolSpec;
 use neuraxis_app::{Config, McpServer, ReportedTool, ServerReport, Standing, start_mcp_server};
+use tokio::time::timeout;
 
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
@@ -35,7 +38,9 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
         started.map_err(|fault| CommandError::configuration(anyhow!("{at:#}: {fault}")))?;
     let mut progress = Progress::new();
     progress.activity(&format!("connecting to {name}"));
-    let ready = server.ready().await;
+    let section = loaded.config.mcp().servers.get(name);
+    let usual = section.map_or(Duration::ZERO, |section| section.start_timeout);
+    let ready = ready(&server, name, usual, &progress).await;
     progress.hide();
     match ready {
         Ok(()) => Ok(server),
@@ -47,6 +52,25 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
             )))
         }
     }
+}
+
+/// Waits until a server is connected. Whoever looks at it alone may wait longer than a run would, since a program that is
+/// fetched first takes its time, and is told so.
+async fn ready(
+    server: &McpServer,
+    name: &str,
+    usual: Duration,
+    progress: &Progress,
+) -> Result<(), String> {
+    let mut connecting = pin!(server.ready());
+    if let Ok(ready) = timeout(usual, &mut connecting).await {
+        return ready;
+    }
+    progress.notice(&format!(
+        "MCP server {name} has not answered for {usual:?}, after which a run does without it \
+         (mcp.servers.{name}.start_timeout); still waiting for it, Ctrl-C ends that"
+    ));
+    connecting.await
 }
 
 /// Says what a server is, and how its tools count.

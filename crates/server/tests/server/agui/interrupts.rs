@@ -100,6 +100,49 @@ async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_not_count_are_refused()
+ {
+    for round in 0..10 {
+        let (order, other) = (r#"{"order":17}"#, r#"{"order":18}"#);
+        let calls = [("refund", order), ("refund", other)];
+        let model = ScriptedModel::new()
+            .then(reply::text_and_calls("I refund both.", calls))
+            .then(reply::text("Refunded."));
+        let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let (server, _) = serve(model, &tool).await;
+        let client = server.client();
+        let asked = input("r1", json!([user("Refund order 17.")]), json!({}));
+        let first = told(&client, &asked).await;
+        let interrupts = first.last().unwrap()["outcome"]["interrupts"].clone();
+        let answers = (0..6).map(|at| {
+            let approved = (at + round) % 2 == 0;
+            let answers = interrupts.as_array().unwrap().iter();
+            let answers: Vec<Value> = answers
+                .map(|it| json!({"interruptId": it["id"], "status": "resolved", "payload": {"approved": approved}}))
+                .collect();
+            let body = input("r2", json!([]), json!({"resume": answers}));
+            let client = client.clone();
+            tokio::spawn(async move { (approved, told_with(&client, &body, Some(TOKEN)).await) })
+        });
+        let answers: Vec<_> = answers.collect();
+        let mut all_told = Vec::new();
+        for answer in answers {
+            all_told.push(answer.await.unwrap());
+        }
+        let counts = tool.count() == 2;
+        for (approved, told) in all_told {
+            let last = told.last().unwrap();
+            if approved == counts {
+                assert_eq!(last["outcome"]["type"], "success", "{told:?}");
+            } else {
+                assert_eq!(last["code"], "not-asked", "{told:?}");
+            }
+        }
+        server.stop().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
     let (model, tool) = refunds();
@@ -115,7 +158,12 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
     let late = json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And?")]);
     let mut with_message = resume("r2", interrupt, json!({"approved": true}));
     with_message["messages"] = late;
+    let mut twice = resume("r2", interrupt, json!({"approved": true}));
+    let mut other = twice["resume"][0].clone();
+    other["payload"] = json!({"approved": false});
+    twice["resume"].as_array_mut().unwrap().push(other);
     for (body, code) in [
+        (twice, "invalid-field"),
         (
             resume("r2", &unknown, json!({"approved": true})),
             "not-asked",
