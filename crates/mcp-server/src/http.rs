@@ -3,19 +3,22 @@
 //! Requests of 2026-07-28 stand alone. Those of earlier versions belong to a session of the protocol, which has nothing to do
 //! with the sessions of the engine, and is forgotten after an hour without a message.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use neuraxis_ports::CancellationToken;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::server::McpServer;
 
@@ -25,6 +28,9 @@ const IDLE: Duration = Duration::from_secs(3_600);
 /// The most sessions of the protocol at the same time.
 const MAX_SESSIONS: usize = 1_000;
 
+/// The header that names a session of the protocol.
+const SESSION: &str = "mcp-session-id";
+
 /// The most bytes of a request.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
@@ -33,6 +39,7 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 pub struct HttpService {
     service: StreamableHttpService<McpServer, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
+    under_way: UnderWay,
 }
 
 /// What is looked at of a message before it is given on.
@@ -40,6 +47,40 @@ pub struct HttpService {
 struct Peek<'a> {
     #[serde(borrow, default)]
     method: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default)]
+    id: Option<Value>,
+}
+
+/// The ids of requests that are not answered yet: a session of the protocol, and what its client calls the request. The
+/// protocol tells answers apart by them alone, so that two of one id could get each other's.
+#[derive(Clone, Default)]
+struct UnderWay(Arc<Mutex<HashSet<(String, String)>>>);
+
+/// An id that is taken until this is dropped.
+struct TakenId {
+    under_way: UnderWay,
+    id: (String, String),
+}
+
+impl UnderWay {
+    /// Takes the id of a request of a session; `None` if another has it.
+    fn take(&self, session: &str, id: &Value) -> Option<TakenId> {
+        // As JSON, in which a number is not the text of its digits.
+        let id = (session.to_owned(), id.to_string());
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.insert(id.clone()).then(|| TakenId {
+            under_way: self.clone(),
+            id,
+        })
+    }
+}
+
+impl Drop for TakenId {
+    fn drop(&mut self) {
+        let taken = &self.under_way.0;
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.remove(&self.id);
+    }
 }
 
 impl HttpService {
@@ -78,7 +119,11 @@ impl HttpService {
             Arc::clone(&sessions),
             config,
         );
-        Self { service, sessions }
+        Self {
+            service,
+            sessions,
+            under_way: UnderWay::default(),
+        }
     }
 
     /// Answers one request, whose body was read.
@@ -89,7 +134,7 @@ impl HttpService {
     /// goes on in its session.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<BoxBody<Bytes, Infallible>> {
         let peek: Option<Peek<'_>> = serde_json::from_slice(request.body()).ok();
-        let method = peek.and_then(|peek| peek.method);
+        let (method, id) = peek.map_or((None, None), |peek| (peek.method, peek.id));
         if method.as_deref() == Some("initialize") {
             // Counted in passing: whoever comes at the same moment may be one too many.
             let there_are = self.sessions.sessions.read().await.len();
@@ -97,8 +142,34 @@ impl HttpService {
                 return refused();
             }
         }
-        self.service.handle(request.map(Full::new)).await
+        let session = request.headers().get(SESSION);
+        let session = session.and_then(|session| session.to_str().ok());
+        // What has no method answers a request of ours.
+        let (Some(session), Some(id), Some(_)) = (session, id, method) else {
+            return self.service.handle(request.map(Full::new)).await;
+        };
+        let Some(taken) = self.under_way.take(session, &id) else {
+            return taken_twice(&id);
+        };
+        let response = self.service.handle(request.map(Full::new)).await;
+        // It is taken until all of the answer was sent, or its client left.
+        let held = move |frame| {
+            let _ = &taken;
+            frame
+        };
+        response.map(|body| body.map_frame(held).boxed())
     }
+}
+
+/// Refuses a request that has the id of one that is not answered yet (JSON-RPC 2.0, section 5.1: an invalid request).
+fn taken_twice(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
+    let message = "a request of this id is not answered yet: give each an id of its own";
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}});
+    let mut response = Response::new(Full::new(Bytes::from(error.to_string())).boxed());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }
 
 fn refused() -> Response<BoxBody<Bytes, Infallible>> {

@@ -192,6 +192,64 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
 }
 
 #[tokio::test]
+async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
+    let model = ScriptedModel::always(Script::hanging());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let client = server.client();
+    let send = async |session: Option<&str>, message: Value| {
+        let mut post = client
+            .post("/mcp")
+            .header(ACCEPT, BOTH)
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(session) = session {
+            post = post.header("mcp-session-id", session);
+        }
+        post.body(message.to_string()).send().await.unwrap()
+    };
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    }});
+    let begun = send(None, initialize).await;
+    let session = begun.headers()["mcp-session-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    begun.text().await.unwrap();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(send(Some(&session), initialized).await.status(), 202);
+    let call = |id: Value| {
+        let arguments = json!({"message": "x"});
+        let params = json!({"name": "ask", "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let first = send(Some(&session), call(json!(10))).await;
+    assert_eq!(first.status(), 200);
+    let refused = send(Some(&session), call(json!(10))).await;
+    assert_eq!(refused.status(), 400);
+    let error: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+    assert_eq!(
+        (&error["id"], &error["error"]["code"]),
+        (&json!(10), &json!(-32600))
+    );
+    for other in [json!(11), json!("10")] {
+        assert_eq!(send(Some(&session), call(other)).await.status(), 200);
+    }
+    // Who left asks again under the same id, perhaps.
+    drop(first);
+    while send(Some(&session), call(json!(10))).await.status() != 200 {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn clients_may_choose_the_modes_of_the_server_alone() {
     let program = Program::start().await;
     for era in eras() {
