@@ -6,6 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use neuraxis::core::jiff::Timestamp;
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::{Session, SessionFilter};
 use neuraxis::{Orchestrator, SessionId};
@@ -31,8 +32,47 @@ pub(crate) struct Shown {
     /// Only those whose ids begin with this.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     prefix: Option<String>,
-    /// Only those behind this one, the last of the page before.
-    after: Option<SessionId>,
+    /// Only those behind this place, the `next` of the page before, or behind the session of this id.
+    after: Option<After>,
+}
+
+/// Where a page of sessions begins.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("pattern" = "^([0-9]{1,16}~)?[A-Za-z0-9._:-]{1,128}$"))]
+enum After {
+    /// Behind a session that there is.
+    Session(SessionId),
+    /// Behind the place of one that may be gone by now.
+    Place(Session),
+}
+
+impl After {
+    /// What stands between the time at which a session was made, in microseconds, and its id: no sign of either.
+    const SEPARATOR: char = '~';
+
+    /// Names the place of a session.
+    fn place_of(session: &Session) -> String {
+        let made = session.created_at.as_microsecond();
+        format!("{made}{}{}", Self::SEPARATOR, session.id)
+    }
+}
+
+impl TryFrom<String> for After {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let Some((made, id)) = text.split_once(Self::SEPARATOR) else {
+            let id = text.parse::<SessionId>();
+            return id.map(Self::Session).map_err(|error| error.to_string());
+        };
+        let made = made.parse().ok();
+        let made = made.and_then(|made| Timestamp::from_microsecond(made).ok());
+        match (made, id.parse::<SessionId>()) {
+            (Some(made), Ok(id)) => Ok(Self::Place(Session::new(id, made))),
+            _ => Err("expected the next of a page, or the id of a session".to_owned()),
+        }
+    }
 }
 
 /// A page of sessions, the newest first.
@@ -43,7 +83,7 @@ pub(crate) struct Page {
     sessions: Vec<Session>,
     /// What `after` has to name for the next page; left out on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<SessionId>,
+    next: Option<String>,
 }
 
 /// `GET /api/v1/sessions`
@@ -64,9 +104,11 @@ pub(crate) async fn list(
         }
         filter = filter.beginning_with(prefix);
     }
-    if let Some(after) = &shown.after {
-        filter = filter.after(&caller.session(&orchestrator, after).await?);
-    }
+    filter = match &shown.after {
+        Some(After::Session(id)) => filter.after(&caller.session(&orchestrator, id).await?),
+        Some(After::Place(session)) => filter.after(session),
+        None => filter,
+    };
     let mut each = sessions.each(filter);
     let mut page = Vec::new();
     while page.len() <= most
@@ -78,7 +120,7 @@ pub(crate) async fn list(
     page.truncate(most);
     let last = page.last().filter(|_| is_more);
     Ok(Json(Page {
-        next: last.map(|session| session.id.clone()),
+        next: last.map(After::place_of),
         sessions: page,
     }))
 }

@@ -118,6 +118,42 @@ async fn sessions_are_made_listed_in_pages_shown_and_deleted() {
 }
 
 #[tokio::test]
+async fn the_next_page_of_sessions_is_there_when_the_last_of_the_page_before_was_deleted() {
+    let program = Program::start().await;
+    let client = program.client();
+    for id in ["a", "b", "c"] {
+        let (status, made) = post(&client, "/api/v1/sessions", json!({"id": id})).await;
+        assert_eq!(status, 201);
+        let (_, kept) = get(&client, &format!("/api/v1/sessions/{id}")).await;
+        assert_eq!(made["created_at"], kept["session"]["created_at"]);
+    }
+    let (_, page) = get(&client, "/api/v1/sessions?limit=1").await;
+    assert_eq!(page["sessions"][0]["id"], "c");
+    let next = page["next"].as_str().unwrap();
+    client.delete("/api/v1/sessions/c").send().await.unwrap();
+    let shown = async |after: &str| {
+        let path = format!("/api/v1/sessions?limit=1&after={after}");
+        let (status, page) = get(&client, &path).await;
+        let first = page["sessions"][0]["id"].as_str().map(str::to_owned);
+        (status, first)
+    };
+    assert_eq!(shown(next).await, (200, Some("b".to_owned())));
+    assert_eq!(shown("b").await, (200, Some("a".to_owned())));
+    assert_eq!(shown("c").await, (404, None));
+    for nowhere in [
+        "2026-11-28~a",
+        "x~a",
+        "1~b~c",
+        "1~",
+        "99999999999999999999~a",
+        "a%20b",
+        "",
+    ] {
+        assert_eq!(shown(nowhere).await, (400, None), "{nowhere}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() {
     let program = Program::start().await;
     let client = program.client();
