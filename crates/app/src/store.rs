@@ -118,7 +118,8 @@ impl OpenStore {
         Arc::clone(&self.store)
     }
 
-    /// Looks whether a database is whole, can be read and takes records; `None` for a store in memory, which has nothing to look at.
+    /// Looks whether a database is whole, can be read and takes records; `None` for a store in memory, which has nothing to
+    /// look at.
     ///
     /// # Errors
     ///

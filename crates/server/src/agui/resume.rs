@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{ApprovalDecision, JsonText, Record, RecordBody, RunId, Seq};
-use neuraxis::engine::{Decided, ToolCallError, WaitingApproval};
+use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
 
@@ -98,11 +98,10 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
     let last = earlier.map_or(last, |first| Seq(first.0.saturating_sub(1)));
     let past = records.into_iter().filter(|record| record.seq <= last);
     let past = past.collect();
-    let handle = match decided.is_empty() {
-        true => None,
-        false => go_on(orchestrator, caller, decided).await?,
+    let (handle, end) = match decided.is_empty() {
+        true => (None, EndIfLeft::new(orchestrator.runs(), run)),
+        false => go_on(orchestrator, caller, run, decided).await?,
     };
-    let end = EndIfLeft::new(orchestrator.runs(), run);
     let events = match &handle {
         Some(handle) => handle.events_after(last),
         None => orchestrator.runs().attach(run, last).await?,
@@ -245,22 +244,24 @@ fn decided_before(
 async fn go_on(
     orchestrator: &Orchestrator,
     caller: &Caller,
+    run: RunId,
     decided: Vec<(WaitingApproval, ApprovalDecision)>,
-) -> Result<Option<RunHandle>, Problem> {
+) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
     let approvals = orchestrator.approvals().with_context(caller.seeing());
+    let runs = orchestrator.runs();
     let gone_on = tokio::spawn(async move {
         let decisions = decided.iter();
         let decisions = decisions.map(|(waiting, decision)| (waiting, decision.clone()));
-        approvals
-            .decide_all_and_resume(decisions.collect(), None)
-            .await
+        let decided = approvals.decide_all_and_resume(decisions.collect(), None);
+        let handle = match decided.await? {
+            Decided::GoesOn(handle) => Some(handle),
+            // Whoever has it takes them.
+            Decided::LeftToHolder => None,
+        };
+        Ok::<_, DecideError>((handle, EndIfLeft::new(runs, run)))
     });
     let gone_on = gone_on
         .await
         .map_err(|error| internal(&with_causes(&error)))?;
-    Ok(match gone_on? {
-        Decided::GoesOn(handle) => Some(handle),
-        // Whoever has it takes them.
-        Decided::LeftToHolder => None,
-    })
+    Ok(gone_on?)
 }
