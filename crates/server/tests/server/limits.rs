@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::Program;
+use crate::support::client::answer;
 
 #[tokio::test]
 async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
@@ -73,11 +74,16 @@ async fn the_configuration_says_which_modes_clients_may_choose() {
     let client = program.client();
     let asked = |mode: &str| json!({"message": "hello", "mode": mode});
     assert_eq!(client.ask("s", &asked("conservative")).await.0, 200);
-    for body in [asked("moderate"), json!({"message": "hello"})] {
-        let (status, problem) = client.ask("s", &body).await;
-        assert_eq!(status, 403, "{problem}");
-        assert_eq!(problem["allowed"], json!(["conservative"]));
-    }
+    let (status, problem) = client.ask("s", &asked("moderate")).await;
+    assert_eq!(status, 403, "{problem}");
+    assert_eq!(problem["allowed"], json!(["conservative"]));
+    // Who names none is in one that there is.
+    let (status, answered) = client.ask("s", &json!({"message": "hello"})).await;
+    assert_eq!(status, 200, "{answered}");
+    let explain = client.post("/api/v1/policy/explain");
+    let explain = explain.header("content-type", "application/json");
+    let (_, decided) = answer(explain.body(r#"{"message": "hello"}"#)).await;
+    assert_eq!(decided["mode"], "conservative", "{decided}");
     let (status, _) = client.ask("s", &asked("modest")).await;
     assert_eq!(status, 400, "there is no such mode");
 }
@@ -144,7 +150,6 @@ async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over(
 #[tokio::test]
 async fn turns_of_an_owner_beyond_those_that_a_key_allows_are_refused_until_one_is_over() {
     use crate::support::Client;
-    use crate::support::client::answer;
     use crate::support::gate::{gated_program_with, waiting_turn};
     use crate::support::program::make_key;
 
