@@ -182,6 +182,14 @@ mod tests {
     use super::*;
     use crate::interrupt::Signal;
 
+    #[test]
+    fn a_run_that_has_ended_since_it_was_in_the_way_was_not_left_behind() {
+        let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
+        assert!(what_it_does(&run).ends_with("left behind when its process died"));
+        run.log.status = RunStatus::Done;
+        assert!(what_it_does(&run).ends_with("has ended meanwhile"));
+    }
+
     #[tokio::test]
     async fn a_signal_that_comes_between_two_looks_is_heard() {
         let held = HeldRun::new(RunId(UuidV7.new_id()), WaitedFor::Lease);
