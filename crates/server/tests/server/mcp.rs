@@ -75,6 +75,16 @@ fn ask(arguments: Value) -> CallToolRequestParams {
     CallToolRequestParams::new("ask").with_arguments(arguments)
 }
 
+/// An engine whose model never answers.
+fn hanging() -> Orchestrator {
+    let model = ScriptedModel::always(Script::hanging());
+    Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap()
+}
+
 fn text(result: &CallToolResult) -> &str {
     &result.content.first().unwrap().as_text().unwrap().text
 }
@@ -193,13 +203,7 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
 
 #[tokio::test]
 async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
-    let model = ScriptedModel::always(Script::hanging());
-    let orchestrator = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .store(Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
-    let server = InProcess::serve(orchestrator).await;
+    let server = InProcess::serve(hanging()).await;
     let client = server.client();
     let send = async |session: Option<&str>, message: Value| {
         let mut post = client
@@ -265,12 +269,7 @@ async fn clients_may_choose_the_modes_of_the_server_alone() {
 #[tokio::test]
 async fn a_stopping_server_ends_calls_and_open_streams() {
     for era in eras() {
-        let model = ScriptedModel::always(Script::hanging());
-        let orchestrator = Orchestrator::builder()
-            .model(Role::REASONING, Arc::new(model))
-            .store(Arc::new(MemoryStore::new()))
-            .build()
-            .unwrap();
+        let orchestrator = hanging();
         let server = InProcess::serve(orchestrator.clone()).await;
         let client = connect(&server.url, era, Some(TOKEN)).await;
         let peer = client.peer().clone();
@@ -297,12 +296,7 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
 
 #[tokio::test]
 async fn who_hangs_up_without_a_session_ends_the_run() {
-    let model = ScriptedModel::always(Script::hanging());
-    let orchestrator = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .store(Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
+    let orchestrator = hanging();
     let server = InProcess::serve(orchestrator.clone()).await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "ask",
