@@ -167,6 +167,20 @@ impl Policy {
         modes.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Returns the mode of a request that names none, among those that it may be in: `moderate`, or the freest that is no freer.
+    /// `None` if all of them are freer.
+    #[must_use]
+    pub fn usual_mode(&self, usable: &[Mode]) -> Option<Mode> {
+        if usable.contains(&Mode::MODERATE) {
+            return Some(Mode::MODERATE);
+        }
+        let mut tamer = self.modes_no_freer_than(&Mode::MODERATE);
+        tamer.retain(|mode| usable.contains(mode));
+        tamer
+            .into_iter()
+            .max_by_key(|mode| self.modes_no_freer_than(mode).len())
+    }
+
     /// Returns the channels there are, in alphabetical order.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.keys()

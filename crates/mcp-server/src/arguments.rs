@@ -6,7 +6,7 @@ use neuraxis_ports::Ids;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable};
+use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable, usual_mode};
 use crate::server::McpServer;
 use crate::shown::words;
 
@@ -51,7 +51,11 @@ pub(crate) fn request(
     };
     let mode = match text(arguments, "mode")? {
         Some(mode) => Mode::new(mode.to_owned()),
-        None => offer.mode.clone(),
+        None if channel == offer.channel => offer.mode.clone(),
+        None => {
+            let usual = usual_mode(server.policy(), &server.modes, &channel);
+            usual.unwrap_or_else(|| offer.mode.clone())
+        }
     };
     check_mode(server, &channel, &mode)?;
     let mut request = UserRequest::new(session, message)

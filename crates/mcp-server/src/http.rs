@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use neuraxis_ports::CancellationToken;
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -57,7 +60,7 @@ struct Peek<'a> {
 struct UnderWay(Arc<Mutex<HashSet<(String, String)>>>);
 
 /// An id that is taken until this is dropped.
-struct TakenId {
+pub(crate) struct TakenId {
     under_way: UnderWay,
     id: (String, String),
 }
@@ -81,6 +84,12 @@ impl Drop for TakenId {
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.remove(&self.id);
     }
+}
+
+/// Returns the id that a request took, to be held until it is answered; `None` of one that took none.
+pub(crate) fn id_of(context: &RequestContext<RoleServer>) -> Option<Arc<TakenId>> {
+    let parts = context.extensions.get::<Parts>()?;
+    parts.extensions.get().cloned()
 }
 
 impl HttpService {
@@ -151,8 +160,12 @@ impl HttpService {
         let Some(taken) = self.under_way.take(session, &id) else {
             return taken_twice(&id);
         };
-        let response = self.service.handle(request.map(Full::new)).await;
-        // It is taken until all of the answer was sent, or its client left.
+        let taken = Arc::new(taken);
+        let mut request = request.map(Full::new);
+        // The call, which goes on when its client has left, holds it as well.
+        request.extensions_mut().insert(Arc::clone(&taken));
+        let response = self.service.handle(request).await;
+        // And until all of the answer was sent.
         let held = move |frame| {
             let _ = &taken;
             frame

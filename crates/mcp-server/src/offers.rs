@@ -89,24 +89,31 @@ fn description(name: &AgentName, config: Option<&AgentConfig>) -> String {
     }
 }
 
-/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, and the
-/// default mode where they may choose it there.
+/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, and `chat`
+/// otherwise.
 fn usual(policy: &Policy, modes: &[Mode], agent: Option<&AgentName>) -> (Channel, Mode) {
     let own = policy.channels().find(|channel| {
         let answers = policy.config().channels.get(*channel);
         agent.is_some() && answers.and_then(|config| config.agent.as_ref()) == agent
     });
-    let mode_on = |channel: &Channel| {
-        let usable = usable(policy, modes, channel);
-        let is_default = |mode: &&Mode| **mode == Mode::MODERATE;
-        let default = usable.iter().copied().find(is_default);
-        default.or_else(|| usable.first().copied()).cloned()
-    };
-    let of_own = own.and_then(|channel| Some((channel.clone(), mode_on(channel)?)));
+    let of_own =
+        own.and_then(|channel| Some((channel.clone(), usual_mode(policy, modes, channel)?)));
     of_own.unwrap_or_else(|| {
-        let mode = mode_on(&Channel::CHAT);
+        let mode = usual_mode(policy, modes, &Channel::CHAT);
         (Channel::CHAT, mode.unwrap_or(Mode::MODERATE))
     })
+}
+
+/// Returns the mode of a call on a channel that names none: as everywhere, or the tamest if all that clients may choose there
+/// are freer. `None` if they may choose none.
+pub(crate) fn usual_mode(policy: &Policy, modes: &[Mode], channel: &Channel) -> Option<Mode> {
+    let usable: Vec<Mode> = usable(policy, modes, channel)
+        .into_iter()
+        .cloned()
+        .collect();
+    let usual = policy.usual_mode(&usable);
+    let freedom = |mode: &Mode| policy.modes_no_freer_than(mode).len();
+    usual.or_else(|| usable.into_iter().min_by_key(freedom))
 }
 
 /// Returns the modes that clients may choose on a channel.
@@ -180,6 +187,19 @@ mod tests {
         let description = researcher.tool.description.as_deref().unwrap();
         assert!(description.starts_with("Has topics researched"));
         assert_eq!(researcher.channel, Channel::CHAT);
+    }
+
+    #[test]
+    fn a_call_that_names_no_mode_is_in_the_usual_one_or_the_tamest_there_is() {
+        let usual = |modes: &[Mode]| offers(modes).find(ASK).unwrap().mode.clone();
+        assert_eq!(usual(&[Mode::EXPLORATORY]), Mode::EXPLORATORY);
+        assert_eq!(usual(&[]), Mode::MODERATE, "refused");
+        let two = [Mode::CONSERVATIVE, Mode::EXPLORATORY];
+        assert_eq!(usual(&two), Mode::CONSERVATIVE);
+        assert_eq!(
+            usual(&[two.as_slice(), &[Mode::MODERATE]].concat()),
+            Mode::MODERATE
+        );
     }
 
     #[test]

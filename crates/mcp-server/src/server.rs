@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::call::Call;
+use crate::http::id_of;
 use crate::log_messages::WantedLevel;
 use crate::offers::Offers;
 use crate::request_state::RequestStates;
@@ -175,7 +176,7 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let under_way = self.tasks.token();
+        let under_way = (self.tasks.token(), id_of(&context));
         let answer = Call::new(self, context).answer(request).await;
         drop(under_way);
         answer

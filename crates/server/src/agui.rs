@@ -17,6 +17,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use neuraxis::core::Seq;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
 
@@ -94,6 +95,7 @@ pub(crate) async fn run(
                 run,
                 handle: Some(handle),
                 events,
+                known: Seq(0),
                 end,
             };
             Ok(telling.answer(&streams))
@@ -131,6 +133,7 @@ async fn go_on(limited: &Limited, caller: &Caller, input: &Input) -> Result<Tell
         handle,
         events,
         past,
+        known,
         end,
     } = resume::resume(limited, caller, input).await?;
     let (state, messages) = (input.state.clone(), input.messages.clone());
@@ -142,6 +145,7 @@ async fn go_on(limited: &Limited, caller: &Caller, input: &Input) -> Result<Tell
         run,
         handle,
         events,
+        known,
         end,
     })
 }

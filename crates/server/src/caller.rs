@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, RunId};
 use neuraxis::ports::{
     RequestContext, RunFilter, RunSummary, Session, SessionFilter, StatsFilter, StoreError,
@@ -242,6 +243,31 @@ impl Caller {
         Ok(request)
     }
 
+    /// Refuses to bring anything into a run that the caller could not have begun: what it says would be done in a mode, a channel
+    /// or by an agent that its key does not allow.
+    pub(crate) async fn joins(&self, limited: &Limited, run: RunId) -> Result<(), Problem> {
+        let is_narrow = |key: &ServerKey| {
+            key.modes.is_some()
+                || key.max_mode.is_some()
+                || key.channels.is_some()
+                || key.agents.is_some()
+        };
+        if !self.key().is_some_and(is_narrow) {
+            return Ok(());
+        }
+        let records = limited.orchestrator().sessions().records(run).await?;
+        let view = RunView::of(&records);
+        let (Some(session), Some(decision)) = (view.session(), view.decision()) else {
+            let detail = "nothing on record says in which mode the run is";
+            return Err(Problem::new(&MODE_NOT_ALLOWED, detail));
+        };
+        let mut request = UserRequest::new(session.clone(), "");
+        request.mode = decision.mode.clone();
+        request.channel = decision.channel.clone();
+        request.agent.clone_from(&decision.agent);
+        self.apply(limited, request).map(drop)
+    }
+
     /// Returns the modes that the caller may choose.
     pub(crate) fn modes(&self, limited: &Limited) -> Vec<Mode> {
         let mut modes = limited.modes().to_vec();
@@ -259,22 +285,13 @@ impl Caller {
         modes
     }
 
-    /// Returns the mode of a request that names none: `moderate`, or where the caller may not choose it on the channel, the
-    /// freest of those that it may choose there and that are no freer.
+    /// Returns the mode of a request that names none, of those that the caller may choose on the channel.
     pub(crate) fn usual_mode(&self, limited: &Limited, channel: &Channel) -> Mode {
         let mut usable = self.modes(limited);
         usable.retain(|mode| limited.takes(channel, mode));
-        if usable.contains(&Mode::MODERATE) {
-            return Mode::MODERATE;
-        }
-        let policy = limited.orchestrator().policy();
-        let mut tamer = policy.modes_no_freer_than(&Mode::MODERATE);
-        tamer.retain(|mode| usable.contains(mode));
-        let freest = tamer
-            .into_iter()
-            .max_by_key(|mode| policy.modes_no_freer_than(mode).len());
+        let usual = limited.orchestrator().policy().usual_mode(&usable);
         // What is refused then says which modes there are.
-        freest.unwrap_or(Mode::MODERATE)
+        usual.unwrap_or(Mode::MODERATE)
     }
 
     /// Returns the channels that the caller may use.

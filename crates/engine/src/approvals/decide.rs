@@ -156,9 +156,11 @@ impl Approvals {
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
         match self.runs().resume(run, answers.collect()).await {
             Ok(handle) => Ok(Decided::GoesOn(handle)),
-            Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                self.leave_to_holder(run, &decided).await
-            }
+            // Somebody has it, or took it while this one did.
+            Err(
+                ResumeError::AtWork(_)
+                | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),
+            ) => self.leave_to_holder(run, &decided).await,
             Err(error) => Err(DecideError::Resume(error)),
         }
     }
@@ -200,7 +202,7 @@ impl Approvals {
                 ResumeError::AtWork(_)
                 | ResumeError::Ended(_)
                 | ResumeError::NothingToDo
-                | ResumeError::Store(StoreError::SessionBusy { .. }),
+                | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),
             ) => {}
             Err(error) => return Err(DecideError::KeptOnly(error)),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use futures_util::Stream;
-use neuraxis::core::RunId;
+use neuraxis::core::{RunId, Seq};
 use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus, Runs};
 use tokio::runtime::Handle;
 
@@ -28,6 +28,8 @@ pub(super) struct Telling {
     pub(super) run: RunId,
     pub(super) handle: Option<RunHandle>,
     pub(super) events: Events,
+    /// A record that is still to be heard: where the run waited before it, it went on. 0 for none.
+    pub(super) known: Seq,
     pub(super) end: EndIfLeft,
 }
 
@@ -74,10 +76,16 @@ impl Telling {
     /// Returns the next event, or `None` at the end or where nothing more is told.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         // Elsewhere a run that waits is followed on: the client has to decide first.
-        if self.handle.is_none() && self.mapping.waits() {
+        if self.handle.is_none() && self.mapping.waits() && self.known == Seq(0) {
             return Poll::Ready(None);
         }
-        Pin::new(&mut self.events).poll_next(cx)
+        let event = ready!(Pin::new(&mut self.events).poll_next(cx));
+        if let Some(Event::Record(record)) = &event
+            && record.seq >= self.known
+        {
+            self.known = Seq(0);
+        }
+        Poll::Ready(event)
     }
 
     /// Tells how the run ended, or that it waits.

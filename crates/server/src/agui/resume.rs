@@ -29,6 +29,8 @@ pub(super) struct GoesOn {
     pub(super) events: Events,
     /// What the client was told before.
     pub(super) past: Vec<Arc<Record>>,
+    /// The last record that is known of and that the client is to be told; 0 for none.
+    pub(super) known: Seq,
     pub(super) end: EndIfLeft,
 }
 
@@ -94,8 +96,9 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
         );
         return Err(Problem::new(&INVALID_FIELD, detail).with("field", "resume"));
     }
-    let last = records.last().map_or(Seq(0), |record| record.seq);
-    let last = earlier.map_or(last, |first| Seq(first.0.saturating_sub(1)));
+    let known = records.last().map_or(Seq(0), |record| record.seq);
+    let last = earlier.map_or(known, |first| Seq(first.0.saturating_sub(1)));
+    let known = if last < known { known } else { Seq(0) };
     let past = records.into_iter().filter(|record| record.seq <= last);
     let past = past.collect();
     let (handle, end) = match decided.is_empty() {
@@ -111,6 +114,7 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
         handle,
         events,
         past,
+        known,
         end,
     })
 }

@@ -32,6 +32,9 @@ pub(crate) const OF_POLICY: Problems = &[
     &NO_MODEL,
 ];
 
+/// What a key may not bring anything into.
+const OF_JOINING: Problems = &[&MODE_NOT_ALLOWED, &CHANNEL_NOT_ALLOWED, &AGENT_NOT_ALLOWED];
+
 /// Why a run may not go on.
 const OF_RESUMING: Problems = &[
     &RUN_ENDED,
@@ -181,6 +184,7 @@ fn of_runs() -> Described<Limited> {
         .body::<runs::Steer>(r#"{ "message": "In UTC, please." }"#)
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
+        .problems(OF_JOINING)
         .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
     let fork = of_run(
         "fork_run",
@@ -208,6 +212,7 @@ fn of_runs() -> Described<Limited> {
     .body::<runs::Brought>(r#"{ "result": { "celsius": 21 }, "duration_ms": 40 }"#)
     .answers::<runs::Taken>("It is kept, and the run goes on.")
     .status(StatusCode::ACCEPTED)
+    .problems(OF_JOINING)
     .problems(OF_RESUMING)
     .problems(&[&TOO_MANY_RUNS]);
     Described::new()

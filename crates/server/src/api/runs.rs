@@ -28,6 +28,7 @@ use super::{call_of, questions, run_id};
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
+use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
 
@@ -240,6 +241,7 @@ impl Said for Steer {
 /// `POST /api/v1/runs/{id}/steer`
 pub(crate) async fn steer(
     State(orchestrator): State<Orchestrator>,
+    State(limited): State<Limited>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
@@ -253,6 +255,7 @@ pub(crate) async fn steer(
         return Err(Problem::new(&INVALID_FIELD, detail).with("field", "message"));
     }
     at_work(&orchestrator, &caller, id).await?;
+    caller.joins(&limited, id).await?;
     orchestrator.runs().steer(id, said.message).await?;
     Ok(taken(id))
 }
@@ -306,6 +309,7 @@ impl Brought {
 /// `POST /api/v1/runs/{id}/tools/{call_id}`
 pub(crate) async fn bring(
     State(orchestrator): State<Orchestrator>,
+    State(limited): State<Limited>,
     caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
@@ -315,6 +319,7 @@ pub(crate) async fn bring(
     let bytes = body::json(&headers, body).await?;
     let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
     at_work(&orchestrator, &caller, id).await?;
+    caller.joins(&limited, id).await?;
     orchestrator.runs().bring(id, &call, outcome, took).await?;
     Ok(taken(id))
 }

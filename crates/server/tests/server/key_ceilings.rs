@@ -92,6 +92,46 @@ async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_fr
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_key_brings_nothing_into_a_run_that_it_could_not_have_begun() {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let (program, mut gate) = gated_program_with(&[]).await;
+    let mut clients = Vec::new();
+    for narrower in [
+        &[][..],
+        &["--max-mode", "conservative"],
+        &["--channels", "chat"],
+        &["--agents", "researcher"],
+    ] {
+        let arguments = [&["--owner", "ada"], narrower].concat();
+        let key = make_key(program.folder(), &arguments).await;
+        clients.push(Client::with_key(program.url(), &key));
+    }
+    while status(&program.client(), "/api/v1/sessions").await != 401 {}
+    drop(clients[0].listen("s", &waiting_turn()).await);
+    gate.reached().await;
+    let (_, shown) = answer(clients[0].get("/api/v1/sessions/s")).await;
+    let run = shown["runs"][0]["run_id"].as_str().unwrap();
+    let bring = async |client: &Client, what: &str, body: Value| {
+        let post = client.post(&format!("/api/v1/runs/{run}/{what}"));
+        let post = post.header("content-type", "application/json");
+        answer(post.body(body.to_string())).await
+    };
+    for (client, kind) in clients.iter().skip(1).zip(["mode", "channel", "agent"]) {
+        let steered = bring(client, "steer", json!({"message": "x"})).await;
+        let brought = bring(client, "tools/call_1", json!({"result": 1})).await;
+        for (code, problem) in [steered, brought] {
+            let expected = json!(format!("/errors/{kind}-not-allowed"));
+            assert_eq!((code, &problem["type"]), (403, &expected), "{problem}");
+        }
+    }
+    let (code, taken) = bring(&clients[0], "steer", json!({"message": "x"})).await;
+    assert_eq!(code, 202, "{taken}");
+    gate.open().await;
+}
+
 #[tokio::test]
 async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
     let folder = tempfile::tempdir().unwrap();

@@ -245,8 +245,12 @@ async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
     for other in [json!(11), json!("10")] {
         assert_eq!(send(Some(&session), call(other)).await.status(), 200);
     }
-    // Who left asks again under the same id, perhaps.
+    // The call goes on though its client left, and would be told to whoever asks under its id.
     drop(first);
+    assert_eq!(send(Some(&session), call(json!(10))).await.status(), 400);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10}});
+    assert_eq!(send(Some(&session), cancelled).await.status(), 202);
     while send(Some(&session), call(json!(10))).await.status() != 200 {
         tokio::task::yield_now().await;
     }

@@ -234,3 +234,43 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
     assert!(result_of(1).contains("denied"), "{}", result_of(1));
     server.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
+    let calls = [("refund", r#"{"order":17}"#), ("refund", r#"{"order":18}"#)];
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls("Both.", calls))
+        .then(reply::text("Refunded."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund both.")]);
+    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let run = first[0]["metadata"]["neuraxisRunId"].as_str().unwrap();
+    let interrupts = first.last().unwrap()["outcome"]["interrupts"].clone();
+    let interrupts = interrupts.as_array().unwrap();
+    let call = interrupts[0]["toolCallId"].as_str().unwrap();
+    let elsewhere = client
+        .post(&format!("/api/v1/runs/{run}/approvals/{call}"))
+        .header("content-type", "application/json")
+        .header("authorization", format!("Bearer {TOKEN}"))
+        .body(json!({"decision": "approve", "question": interrupts[0]["id"]}).to_string());
+    assert_eq!(elsewhere.send().await.unwrap().status(), 202);
+    let answers = interrupts.iter().map(
+        |it| json!({"interruptId": it["id"], "status": "resolved", "payload": {"approved": true}}),
+    );
+    let both = json!({"resume": answers.collect::<Vec<_>>()});
+    for _ in 0..3 {
+        let body = input("r2", said.clone(), both.clone());
+        let told = told_with(&client, &body, Some(TOKEN)).await;
+        assert_eq!(
+            told.last().unwrap()["outcome"]["type"],
+            "success",
+            "{told:?}"
+        );
+        assert_eq!(named(&told, "TOOL_CALL_RESULT").len(), 2, "{told:?}");
+        assert_eq!(text(&told), "Refunded.");
+    }
+    assert_eq!(tool.count(), 2);
+    server.stop().await.unwrap();
+}
