@@ -184,7 +184,7 @@ async fn decide_in(
     let decision = decision(&waiting)?;
     let approvals = app.orchestrator.approvals();
     let decided = approvals.decide_and_resume(&waiting, decision, Some(user_name()));
-    let handle = match decided.await.map_err(stuck)? {
+    let handle = match decided.await.map_err(|error| stuck(error, &waiting))? {
         Decided::GoesOn(handle) => handle,
         Decided::LeftToHolder => {
             let run = waiting.run_id;
@@ -218,7 +218,7 @@ async fn decide_in(
 }
 
 /// Says why a run does not go on with a decision.
-fn stuck(error: DecideError) -> CommandError {
+fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
     match error {
         DecideError::Arguments(error) => CommandError::usage(error).hint("the call still waits"),
         DecideError::Resume(
@@ -226,6 +226,12 @@ fn stuck(error: DecideError) -> CommandError {
             | ResumeError::Imported(_)
             | ResumeError::NoFolder(_)),
         ) => error.into(),
+        DecideError::Resume(ResumeError::NotAsked(_)) => {
+            let run = waiting.run_id;
+            let error = anyhow!("somebody else answered first, and that answer counts");
+            CommandError::failed(error)
+                .hint(format!("`neuraxis runs show {run}` shows which it was"))
+        }
         error => CommandError::failed(error),
     }
 }
