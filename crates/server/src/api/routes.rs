@@ -185,7 +185,7 @@ fn of_runs() -> Described<Limited> {
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
-        .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
+        .problems(&[&RUN_ENDED]);
     let fork = of_run(
         "fork_run",
         "Begins a session with the conversation up to a turn of a run, which goes on differently.",
@@ -213,8 +213,7 @@ fn of_runs() -> Described<Limited> {
     .answers::<runs::Taken>("It is kept, and the run goes on.")
     .status(StatusCode::ACCEPTED)
     .problems(OF_JOINING)
-    .problems(OF_RESUMING)
-    .problems(&[&TOO_MANY_RUNS]);
+    .problems(OF_RESUMING);
     Described::new()
         .get("/api/v1/runs", runs::list, list)
         .get("/api/v1/stats", runs::stats, stats)
