@@ -32,8 +32,13 @@ pub(crate) const OF_POLICY: Problems = &[
     &NO_MODEL,
 ];
 
-/// What a key may not bring anything into.
-const OF_JOINING: Problems = &[&MODE_NOT_ALLOWED, &CHANNEL_NOT_ALLOWED, &AGENT_NOT_ALLOWED];
+/// Why nothing may be brought into a run.
+const OF_JOINING: Problems = &[
+    &MODE_NOT_ALLOWED,
+    &CHANNEL_NOT_ALLOWED,
+    &AGENT_NOT_ALLOWED,
+    &TOO_MANY_RUNS,
+];
 
 /// Why a run may not go on.
 const OF_RESUMING: Problems = &[

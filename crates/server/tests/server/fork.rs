@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
-use crate::support::program::make_key;
+use crate::support::program::make_keys_of_ada;
 use crate::support::{Client, Program};
 
 async fn fork(client: &Client, run: &str, body: Value) -> (u16, Value) {
@@ -75,16 +75,13 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
 #[tokio::test]
 async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
     let folder = tempfile::tempdir().unwrap();
-    let mut keys = Vec::new();
-    for narrower in [
-        &[][..],
+    let narrower: [&[&str]; 4] = [
+        &[],
         &["--max-mode", "conservative"],
         &["--channels", "system_health"],
         &["--agents", "researcher"],
-    ] {
-        let arguments = [&["--owner", "ada"], narrower].concat();
-        keys.push(make_key(folder.path(), &arguments).await);
-    }
+    ];
+    let keys = make_keys_of_ada(folder.path(), &narrower).await;
     let program = Program::start_in(folder, |_| {}).await;
     let ada = Client::with_key(program.url(), &keys[0]);
     let (_, first) = ada.ask("s", &json!({"message": "What time is it?"})).await;

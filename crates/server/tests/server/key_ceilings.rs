@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
-use crate::support::program::make_key;
+use crate::support::program::{make_key, make_keys_of_ada};
 use crate::support::{Client, Program};
 
 async fn status(client: &Client, path: &str) -> u16 {
@@ -46,16 +46,13 @@ async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_fr
     let folder = tempfile::tempdir().unwrap();
     let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n";
     fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
-    let mut keys = Vec::new();
-    for narrower in [
-        &[][..],
+    let narrower: [&[&str]; 4] = [
+        &[],
         &["--max-mode", "conservative"],
         &["--modes", "exploratory,conservative"],
         &["--modes", "exploratory"],
-    ] {
-        let arguments = [&["--owner", "ada"], narrower].concat();
-        keys.push(make_key(folder.path(), &arguments).await);
-    }
+    ];
+    let keys = make_keys_of_ada(folder.path(), &narrower).await;
     let program = Program::start_in(folder, |_| {}).await;
     for (at, mode) in [
         Some("moderate"),
@@ -98,17 +95,17 @@ async fn a_key_brings_nothing_into_a_run_that_it_could_not_have_begun() {
     use crate::support::gate::{gated_program_with, waiting_turn};
 
     let (program, mut gate) = gated_program_with(&[]).await;
-    let mut clients = Vec::new();
-    for narrower in [
-        &[][..],
+    let narrower: [&[&str]; 4] = [
+        &[],
         &["--max-mode", "conservative"],
         &["--channels", "chat"],
         &["--agents", "researcher"],
-    ] {
-        let arguments = [&["--owner", "ada"], narrower].concat();
-        let key = make_key(program.folder(), &arguments).await;
-        clients.push(Client::with_key(program.url(), &key));
-    }
+    ];
+    let keys = make_keys_of_ada(program.folder(), &narrower).await;
+    let clients: Vec<Client> = keys
+        .iter()
+        .map(|key| Client::with_key(program.url(), key))
+        .collect();
     while status(&program.client(), "/api/v1/sessions").await != 401 {}
     drop(clients[0].listen("s", &waiting_turn()).await);
     gate.reached().await;

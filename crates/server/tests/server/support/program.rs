@@ -51,6 +51,16 @@ pub(crate) async fn make_key(folder: &Path, arguments: &[&str]) -> String {
     key.trim().to_owned()
 }
 
+/// Makes keys of one owner, each with what narrows it.
+pub(crate) async fn make_keys_of_ada(folder: &Path, narrower: &[&[&str]]) -> Vec<String> {
+    let mut keys = Vec::new();
+    for narrower in narrower {
+        let arguments = [&["--owner", "ada"], *narrower].concat();
+        keys.push(make_key(folder, &arguments).await);
+    }
+    keys
+}
+
 /// Returns the id of a key, which is no secret.
 pub(crate) fn id_of(key: &str) -> &str {
     key.split('_').nth(1).unwrap()
