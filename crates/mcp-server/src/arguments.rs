@@ -53,7 +53,7 @@ pub(crate) fn request(
         Some(mode) => Mode::new(mode.to_owned()),
         None if channel == offer.channel => offer.mode.clone(),
         None => {
-            let usual = usual_mode(server.policy(), &server.modes, &channel);
+            let usual = usual_mode(server.policy(), &server.choice, &channel);
             usual.unwrap_or_else(|| offer.mode.clone())
         }
     };
@@ -86,7 +86,7 @@ fn check_mode(server: &McpServer, channel: &Channel, mode: &Mode) -> Result<(), 
     if !policy.channels().any(|known| known == channel) {
         return Ok(());
     }
-    let usable = usable(policy, &server.modes, channel);
+    let usable = usable(policy, &server.choice, channel);
     if usable.contains(&mode) {
         return Ok(());
     }

@@ -15,6 +15,26 @@ const ASK: &str = "ask";
 /// The most characters of a message.
 pub(crate) const MAX_MESSAGE_CHARS: usize = 1024 * 1024;
 
+/// What clients may choose.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) modes: Vec<Mode>,
+    /// All that there are if `None`.
+    pub(crate) channels: Option<Vec<Channel>>,
+    /// All that there are if `None`.
+    pub(crate) agents: Option<Vec<AgentName>>,
+}
+
+impl Choice {
+    pub(crate) const fn of_modes(modes: Vec<Mode>) -> Self {
+        Self {
+            modes,
+            channels: None,
+            agents: None,
+        }
+    }
+}
+
 /// The tools, by their names.
 #[derive(Debug)]
 pub(crate) struct Offers(BTreeMap<String, Offer>);
@@ -30,14 +50,14 @@ pub(crate) struct Offer {
 }
 
 impl Offers {
-    /// Makes the tools of a policy, for clients that may choose some of its modes. The agent that talks with users is the one
-    /// that answers a plain question, and no tool besides.
-    pub(crate) fn of(policy: &Policy, modes: &[Mode]) -> Self {
+    /// Makes the tools of a policy, for clients that may choose some of what there is. The agent that talks with users is the
+    /// one that answers a plain question, and no tool besides.
+    pub(crate) fn of(policy: &Policy, choice: &Choice) -> Self {
         let mut offers = BTreeMap::new();
         let ask = "Asks the assistant of this installation, which may use its tools, and returns the answer.";
         let mut add = |name: &str, description: &str, agent: Option<&AgentName>| {
-            let (channel, mode) = usual(policy, modes, agent);
-            let schema = input_schema(policy, modes, &channel, &mode);
+            let (channel, mode) = usual(policy, choice, agent);
+            let schema = input_schema(policy, choice, &channel, &mode);
             let annotations = ToolAnnotations::new()
                 .read_only(false)
                 .destructive(true)
@@ -59,7 +79,11 @@ impl Offers {
         for name in policy.agents() {
             // What names tools takes names of tools only.
             let is_name = name.as_str().parse::<ToolName>().is_ok();
-            if *name == AgentName::MAIN_THREAD || !is_name {
+            let is_open = choice
+                .agents
+                .as_ref()
+                .is_none_or(|open| open.contains(name));
+            if *name == AgentName::MAIN_THREAD || !is_name || !is_open {
                 continue;
             }
             let description = description(name, policy.agent(name));
@@ -89,25 +113,29 @@ fn description(name: &AgentName, config: Option<&AgentConfig>) -> String {
     }
 }
 
-/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, and `chat`
-/// otherwise.
-fn usual(policy: &Policy, modes: &[Mode], agent: Option<&AgentName>) -> (Channel, Mode) {
+/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, or else the
+/// only one that they may use, or `chat`.
+fn usual(policy: &Policy, choice: &Choice, agent: Option<&AgentName>) -> (Channel, Mode) {
     let own = policy.channels().find(|channel| {
         let answers = policy.config().channels.get(*channel);
         agent.is_some() && answers.and_then(|config| config.agent.as_ref()) == agent
     });
     let of_own =
-        own.and_then(|channel| Some((channel.clone(), usual_mode(policy, modes, channel)?)));
+        own.and_then(|channel| Some((channel.clone(), usual_mode(policy, choice, channel)?)));
     of_own.unwrap_or_else(|| {
-        let mode = usual_mode(policy, modes, &Channel::CHAT);
-        (Channel::CHAT, mode.unwrap_or(Mode::MODERATE))
+        let channel = match choice.channels.as_deref() {
+            Some([only]) => only.clone(),
+            _ => Channel::CHAT,
+        };
+        let mode = usual_mode(policy, choice, &channel);
+        (channel, mode.unwrap_or(Mode::MODERATE))
     })
 }
 
 /// Returns the mode of a call on a channel that names none: as everywhere, or the tamest if all that clients may choose there
 /// are freer. `None` if they may choose none.
-pub(crate) fn usual_mode(policy: &Policy, modes: &[Mode], channel: &Channel) -> Option<Mode> {
-    let usable: Vec<Mode> = usable(policy, modes, channel)
+pub(crate) fn usual_mode(policy: &Policy, choice: &Choice, channel: &Channel) -> Option<Mode> {
+    let usable: Vec<Mode> = usable(policy, choice, channel)
         .into_iter()
         .cloned()
         .collect();
@@ -116,21 +144,25 @@ pub(crate) fn usual_mode(policy: &Policy, modes: &[Mode], channel: &Channel) -> 
     usual.or_else(|| usable.into_iter().min_by_key(freedom))
 }
 
-/// Returns the modes that clients may choose on a channel.
-pub(crate) fn usable<'a>(policy: &Policy, modes: &'a [Mode], channel: &Channel) -> Vec<&'a Mode> {
+/// Returns the modes that clients may choose on a channel: none on one that they may not.
+pub(crate) fn usable<'a>(policy: &Policy, choice: &'a Choice, channel: &Channel) -> Vec<&'a Mode> {
+    let channels = choice.channels.as_ref();
+    if channels.is_some_and(|open| !open.contains(channel)) {
+        return Vec::new();
+    }
     let config = policy.config().channels.get(channel);
     let taken = config.and_then(|config| config.allowed_modes.as_ref());
     let takes = |mode: &&Mode| taken.is_none_or(|taken| taken.contains(*mode));
-    modes.iter().filter(takes).collect()
+    choice.modes.iter().filter(takes).collect()
 }
 
-fn input_schema(policy: &Policy, modes: &[Mode], channel: &Channel, mode: &Mode) -> JsonObject {
+fn input_schema(policy: &Policy, choice: &Choice, channel: &Channel, mode: &Mode) -> JsonObject {
     let open = policy.channels();
     let open: Vec<&str> = open
-        .filter(|channel| !usable(policy, modes, channel).is_empty())
+        .filter(|channel| !usable(policy, choice, channel).is_empty())
         .map(Channel::as_str)
         .collect();
-    let modes: Vec<&str> = modes.iter().map(Mode::as_str).collect();
+    let modes: Vec<&str> = choice.modes.iter().map(Mode::as_str).collect();
     object(json!({
         "type": "object",
         "properties": {
@@ -176,7 +208,7 @@ mod tests {
     use super::*;
 
     fn offers(modes: &[Mode]) -> Offers {
-        Offers::of(&Policy::built_in(), modes)
+        Offers::of(&Policy::built_in(), &Choice::of_modes(modes.to_vec()))
     }
 
     #[test]
@@ -200,6 +232,24 @@ mod tests {
             usual(&[two.as_slice(), &[Mode::MODERATE]].concat()),
             Mode::MODERATE
         );
+    }
+
+    #[test]
+    fn only_the_channels_and_agents_that_clients_may_choose_are_offered() {
+        let policy = Policy::built_in();
+        let choice = Choice {
+            modes: vec![Mode::MODERATE, Mode::EXPLORATORY],
+            channels: Some(vec![Channel::DEEP_RESEARCH]),
+            agents: Some(vec![AgentName::new("researcher")]),
+        };
+        let offers = Offers::of(&policy, &choice);
+        assert_eq!(offers.names(), ["ask", "researcher"]);
+        let ask = offers.find(ASK).unwrap();
+        let usual = (&ask.channel, &ask.mode);
+        assert_eq!(usual, (&Channel::DEEP_RESEARCH, &Mode::EXPLORATORY));
+        let schema = &ask.tool.input_schema["properties"];
+        assert_eq!(schema["channel"]["enum"], json!(["deep_research"]));
+        assert!(usable(&policy, &choice, &Channel::CHAT).is_empty());
     }
 
     #[test]

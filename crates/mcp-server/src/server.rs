@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::Mode;
+use neuraxis_core::{AgentName, Channel, Mode};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::Call;
 use crate::http::id_of;
 use crate::log_messages::WantedLevel;
-use crate::offers::Offers;
+use crate::offers::{Choice, Offers};
 use crate::request_state::RequestStates;
 use crate::sessions;
 
@@ -45,8 +45,8 @@ type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Syn
 pub struct McpServer {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) offers: Arc<Offers>,
-    /// The modes that clients may choose.
-    pub(crate) modes: Arc<[Mode]>,
+    /// What clients may choose.
+    pub(crate) choice: Choice,
     /// Whose the sessions are; everybody's if `None`.
     pub(crate) owner: Option<Arc<str>>,
     /// How many runs there may be at a time; any number if `None`.
@@ -66,10 +66,10 @@ impl McpServer {
     /// Offers an orchestrator: its agents as they are now, in the modes that let tools do no more than `moderate` does.
     #[must_use]
     pub fn new(orchestrator: Orchestrator) -> Self {
-        let modes = orchestrator.policy().modes_no_freer_than(&Mode::MODERATE);
+        let choice = Choice::of_modes(orchestrator.policy().modes_no_freer_than(&Mode::MODERATE));
         Self {
-            offers: Arc::new(Offers::of(orchestrator.policy(), &modes)),
-            modes: modes.into(),
+            offers: Arc::new(Offers::of(orchestrator.policy(), &choice)),
+            choice,
             orchestrator,
             owner: None,
             places: None,
@@ -85,9 +85,26 @@ impl McpServer {
     /// a rule: a mode in which calls need no approval is one that this model can choose.
     #[must_use]
     pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
-        let modes: Vec<Mode> = modes.into_iter().collect();
-        self.offers = Arc::new(Offers::of(self.policy(), &modes));
-        self.modes = modes.into();
+        self.choice.modes = modes.into_iter().collect();
+        self.offering_anew()
+    }
+
+    /// Sets the channels that clients may choose, in place of all. A call that names none is on the only one, if it is one.
+    #[must_use]
+    pub fn channels(mut self, channels: impl IntoIterator<Item = Channel>) -> Self {
+        self.choice.channels = Some(channels.into_iter().collect());
+        self.offering_anew()
+    }
+
+    /// Sets the agents that are tools, in place of all. Who answers a plain question is left to its channel.
+    #[must_use]
+    pub fn agents(mut self, agents: impl IntoIterator<Item = AgentName>) -> Self {
+        self.choice.agents = Some(agents.into_iter().collect());
+        self.offering_anew()
+    }
+
+    fn offering_anew(mut self) -> Self {
+        self.offers = Arc::new(Offers::of(self.policy(), &self.choice));
         self
     }
 
@@ -140,7 +157,7 @@ impl McpServer {
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServer")
-            .field("modes", &self.modes)
+            .field("choice", &self.choice)
             .field("owner", &self.owner)
             .finish_non_exhaustive()
     }

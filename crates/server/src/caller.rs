@@ -285,8 +285,29 @@ impl Caller {
         modes
     }
 
-    /// Returns the mode of a request that names none, of those that the caller may choose on the channel.
-    pub(crate) fn usual_mode(&self, limited: &Limited, channel: &Channel) -> Mode {
+    /// Returns the channel and the mode of a request: those that it names, or else the usual ones of those that the caller may
+    /// choose.
+    pub(crate) fn chosen(
+        &self,
+        limited: &Limited,
+        channel: Option<Channel>,
+        mode: Option<Mode>,
+    ) -> (Channel, Mode) {
+        let channel = channel.unwrap_or_else(|| self.usual_channel(limited));
+        let mode = mode.unwrap_or_else(|| self.usual_mode(limited, &channel));
+        (channel, mode)
+    }
+
+    /// Returns the only channel that the caller may use, if it is one: few clients can name it.
+    fn usual_channel(&self, limited: &Limited) -> Channel {
+        match self.channels(limited).as_slice() {
+            [only] => only.clone(),
+            // What is refused then says which channels there are.
+            _ => Channel::CHAT,
+        }
+    }
+
+    fn usual_mode(&self, limited: &Limited, channel: &Channel) -> Mode {
         let mut usable = self.modes(limited);
         usable.retain(|mode| limited.takes(channel, mode));
         let usual = limited.orchestrator().policy().usual_mode(&usable);

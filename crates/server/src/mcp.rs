@@ -144,6 +144,8 @@ impl McpClients {
         let server = self.limited.for_mcp();
         let server = server
             .modes(caller.modes(&self.limited))
+            .channels(caller.channels(&self.limited))
+            .agents(caller.agents(&self.limited))
             .owner(&key.said.owner);
         let server = match caller.needs(Scope::Approve) {
             Ok(()) => server,

@@ -25,7 +25,7 @@ pub(crate) struct Turn {
     /// Files that go with it, in this order after its text: 20 at most, 7 MiB each (a text 1 MiB), 20 MiB together.
     #[serde(default)]
     attachments: Vec<Attached>,
-    /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out.
+    /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out, or the only one that the caller may use.
     #[serde(default)]
     channel: Option<Channel>,
     /// How much freedom the run has: one of the modes of `/api/v1/policy`; if left out, `moderate`, or the freest that
@@ -82,13 +82,7 @@ impl Turn {
     ) -> Result<UserRequest, Problem> {
         let mut request = UserRequest::new(session, self.message);
         request.attachments = attached::parts(&self.attachments)?;
-        if let Some(channel) = self.channel {
-            request = request.channel(channel);
-        }
-        request.mode = match self.mode {
-            Some(mode) => mode,
-            None => caller.usual_mode(limited, &request.channel),
-        };
+        (request.channel, request.mode) = caller.chosen(limited, self.channel, self.mode);
         if let Some(agent) = self.agent {
             request = request.agent(agent);
         }

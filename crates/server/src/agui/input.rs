@@ -202,13 +202,8 @@ impl Input {
         for part in new.attachments {
             request = request.attach(part);
         }
-        if let Some(channel) = &self.chosen.channel {
-            request = request.channel(channel.clone());
-        }
-        request.mode = match &self.chosen.mode {
-            Some(mode) => mode.clone(),
-            None => caller.usual_mode(limited, &request.channel),
-        };
+        let (channel, mode) = (self.chosen.channel.clone(), self.chosen.mode.clone());
+        (request.channel, request.mode) = caller.chosen(limited, channel, mode);
         if let Some(agent) = &self.chosen.agent {
             request = request.agent(agent.clone());
         }

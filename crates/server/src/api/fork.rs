@@ -39,7 +39,7 @@ pub(super) struct Fork {
     turn: Option<u64>,
     /// The id of the new session; the server makes one, if left out.
     session: Option<SessionId>,
-    /// Where the request comes from; `chat` if left out.
+    /// Where the request comes from; `chat` if left out, or the only one that the caller may use.
     channel: Option<Channel>,
     /// How much freedom it has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
     mode: Option<Mode>,
@@ -73,9 +73,8 @@ impl Fork {
 
     fn options(&self, session: SessionId, caller: &Caller, limited: &Limited) -> ForkOptions {
         let mut options = ForkOptions::new(session);
-        options.channel = self.channel.clone().unwrap_or(options.channel);
-        let usual = || caller.usual_mode(limited, &options.channel);
-        options.mode = self.mode.clone().unwrap_or_else(usual);
+        let (channel, mode) = (self.channel.clone(), self.mode.clone());
+        (options.channel, options.mode) = caller.chosen(limited, channel, mode);
         options.agent.clone_from(&self.agent);
         options.message.clone_from(&self.message);
         options

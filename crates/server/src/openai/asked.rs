@@ -23,7 +23,7 @@ pub(super) struct Own {
     session: Option<SessionId>,
     /// How much freedom the run has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
     mode: Option<Mode>,
-    /// Where the request comes from; `chat` if left out.
+    /// Where the request comes from; `chat` if left out, or the only one that the caller may use.
     channel: Option<Channel>,
 }
 
@@ -71,13 +71,7 @@ impl Asked {
         brought.max_output_tokens = self.max_output_tokens;
         let mut request = UserRequest::new(session, "");
         request.answer = self.answer;
-        if let Some(channel) = self.own.channel {
-            request = request.channel(channel);
-        }
-        request.mode = match self.own.mode {
-            Some(mode) => mode,
-            None => caller.usual_mode(limited, &request.channel),
-        };
+        (request.channel, request.mode) = caller.chosen(limited, self.own.channel, self.own.mode);
         let (request, brought) = match &self.model {
             Some(model) => models::choose(orchestrator, model, request, brought)?,
             None => (request, brought),

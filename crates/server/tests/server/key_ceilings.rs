@@ -89,6 +89,34 @@ async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_fr
     }
 }
 
+#[tokio::test]
+async fn a_request_that_names_no_channel_is_on_the_only_one_of_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        "[channels.support]\nrole = 'reasoning'\nallowed_modes = ['conservative', 'moderate']\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let narrower: [&[&str]; 3] = [
+        &["--channels", "support"],
+        &["--channels", "support,deep_research"],
+        &["--channels", "support,chat"],
+    ];
+    let keys = make_keys_of_ada(folder.path(), &narrower).await;
+    let program = Program::start_in(folder, |_| {}).await;
+    let channels = [Some("support"), None, Some("chat")];
+    for (key, channel) in keys.iter().zip(channels) {
+        let client = Client::with_key(program.url(), key);
+        let json = |path: &str, body: Value| {
+            let request = client.post(path).header("content-type", "application/json");
+            answer(request.body(body.to_string()))
+        };
+        let (_, decided) = json("/api/v1/policy/explain", json!({"message": "hello"})).await;
+        assert_eq!(decided["channel"].as_str(), channel, "{decided}");
+        let messages = json!([{"role": "user", "content": "hello"}]);
+        let (code, said) = json("/v1/chat/completions", json!({"messages": messages})).await;
+        assert_eq!(code, if channel.is_some() { 200 } else { 403 }, "{said}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_key_brings_nothing_into_a_run_that_it_could_not_have_begun() {
