@@ -312,6 +312,9 @@ impl Config {
         if let Some(file) = approval_key::file(self, environment) {
             own = own.secret(file);
         }
+        if let Some(tls) = &self.server.tls {
+            own = own.secret(environment.working_dir().join(&tls.key));
+        }
         if let Some(file) = ServerKeyFile::of(self, environment) {
             own = own.secret(file.path());
         }

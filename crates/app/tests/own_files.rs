@@ -19,23 +19,30 @@ models.coding.provider = 'openai'
 models.coding.model = 'm'
 models.coding.base_url = 'http://127.0.0.1:9'
 models.coding.api_key_file = 'key'
+server.tls.certificate = 'tls-cert'
+server.tls.key = 'tls-key'
 ";
 
-/// A project that holds all of the program's own files.
+/// A project that holds the program's own files, but for the data folder.
 async fn project() -> (App, TempDir) {
+    project_with(|environment| environment).await
+}
+
+async fn project_with(set: impl FnOnce(Environment) -> Environment) -> (App, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("logs")).unwrap();
     fs::create_dir(at("src")).unwrap();
     fs::write(at("src/a.txt"), "free").unwrap();
     fs::write(at("key"), "sk-hunter2").unwrap();
+    fs::write(at("tls-key"), "sk-hunter2").unwrap();
     fs::write(at("own.toml"), CONFIG).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let environment = Environment::new(folder.path());
+    let environment = set(Environment::new(folder.path()));
     let database = format!("sqlite://{}", at("sessions.db").display());
     let sources = Sources::default()
         .with_file("own.toml")
@@ -110,7 +117,7 @@ async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
         }
     }
     let absolute = folder.path().join("key").display().to_string();
-    for path in ["key", "src/../key", &absolute, "sessions.db"] {
+    for path in ["key", "src/../key", &absolute, "sessions.db", "tls-key"] {
         is_refused(&app, "read_file", json!({ "path": path })).await;
         is_refused(
             &app,
@@ -137,7 +144,11 @@ async fn commands_read_no_key_and_write_to_no_store() {
         return;
     }
     neuraxis_tools::use_sandbox_helper(helper);
-    let (app, folder) = project().await;
+    let data = tempfile::tempdir().unwrap();
+    for name in ["server.token", "sessions.db"] {
+        fs::write(data.path().join(name), "sk-hunter2").unwrap();
+    }
+    let (app, folder) = project_with(|it| it.with_data_dir(data.path())).await;
     let before = content(folder.path(), "sessions.db");
     let run = async |command: &str| {
         let ran = call(&app, "run_command", json!({ "command": command })).await;
@@ -151,8 +162,13 @@ async fn commands_read_no_key_and_write_to_no_store() {
         "mv key src/moved",
         "sh -c 'cat key'",
         "dd if=key",
+        "cat tls-key",
+        "cat \"$DATA\"/server.token",
+        "cat \"$DATA\"/sessions.db",
     ] {
-        let ran = run(command).await;
+        let command = command.replace("$DATA", &data.path().display().to_string());
+
+        let ran = run(&command).await;
         assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");
         assert!(!ran.to_string().contains("sk-hunter2"), "{command}");
     }

@@ -7,7 +7,7 @@
 //!
 //! - namespaces: no process of others is seen, the file system cannot be changed but in the project and the temporary
 //!   folder ([`mounts`]), shared memory is private, and the network is a loopback of its own;
-//! - Landlock: no file is opened for writing elsewhere, and this program's secrets not for reading either ([`files`]);
+//! - Landlock: no file is opened for writing elsewhere, and this program's secrets and what it keeps not for reading either ([`files`]);
 //! - the privileges of the superuser are given up but for two ([`privileges`]);
 //! - seccomp: Unix sockets and what opens other ways out are closed ([`system_calls`]).
 //!

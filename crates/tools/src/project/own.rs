@@ -31,7 +31,7 @@ struct OwnFile {
 pub(super) enum Own {
     /// It holds a secret: nobody reads or writes it.
     Secret,
-    /// It keeps sessions: nobody writes it, and the file tools do not read it.
+    /// It keeps sessions, and what else the program knows of its user: nobody reads or writes it.
     Store,
     /// It decides what may run: nobody writes it.
     Governing,
@@ -123,12 +123,12 @@ impl OwnInside {
         found.map(|own| own.kind)
     }
 
-    /// The files that hold secrets, by their absolute paths.
+    /// The files that commands must not read, wherever they are, by their absolute paths.
     #[cfg(all(feature = "commands", target_os = "linux"))]
-    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+    pub(super) fn unreadable(&self) -> Vec<PathBuf> {
         let all = self.all.0.iter();
-        let secrets = all.filter(|own| own.kind == Own::Secret);
-        secrets.map(|own| own.path.clone()).collect()
+        let kept = all.filter(|own| own.kind != Own::Governing);
+        kept.map(|own| own.path.clone()).collect()
     }
 
     /// The files in the project that commands must neither read nor change, by their paths from its top.

@@ -32,7 +32,7 @@ pub(super) struct Reach<'a> {
     /// Devices that are the command's own.
     pub(super) devices: Vec<&'static str>,
     /// Files that it must not read, absolute.
-    pub(super) secrets: Vec<PathBuf>,
+    pub(super) unreadable: Vec<PathBuf>,
     /// Files in the project that it must not write, absolute.
     pub(super) unchangeable: Vec<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
         .add_rules(path_beneath_rules(SOURCES, read))?
         .add_rules(path_beneath_rules(&reach.devices, all))?
         .add_rules(path_beneath_rules([reach.temporary], all))?;
-    let mut unreadable = reach.secrets.clone();
+    let mut unreadable = reach.unreadable.clone();
     unreadable.push(PathBuf::from(ALL_DEVICES));
     let rules = grant_but(rules, Path::new("/"), &unreadable, read)?;
     let status = grant_but(rules, reach.project, &reach.unchangeable, all)?.restrict_self()?;

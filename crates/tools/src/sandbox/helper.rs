@@ -117,7 +117,7 @@ pub(crate) struct Wanted<'a> {
     /// What it asked for and gets.
     pub(crate) access: BTreeSet<Access>,
     /// Files that it must not read, absolute.
-    pub(crate) secrets: Vec<PathBuf>,
+    pub(crate) unreadable: Vec<PathBuf>,
     /// Files in the project that it must neither read nor change, from the project's top.
     pub(crate) unreachable: Vec<PathBuf>,
     /// Files in the project that it must not change, from the project's top.
@@ -180,7 +180,7 @@ fn run(wanted: Wanted<'_>) -> io::Result<Run> {
         folder: folder.into_os_string(),
         folder_identity: identity(handle)?,
         access: wanted.access,
-        secrets: bytes(wanted.secrets),
+        unreadable: bytes(wanted.unreadable),
         unreachable: bytes(wanted.unreachable),
         governing: bytes(wanted.governing),
         protected: Vec::new(),

@@ -199,7 +199,7 @@ fn reach<'a>(
     closed: Closed,
     run: Option<&Run>,
 ) -> Reach<'a> {
-    let secrets = run.into_iter().flat_map(|run| &run.secrets);
+    let unreadable = run.into_iter().flat_map(|run| &run.unreadable);
     let unreachable = run.into_iter().flat_map(|run| &run.unreachable);
     let unreachable = unreachable.map(PathBuf::from).chain(closed.sealed);
     // Without its `./`, as paths that are come upon are written.
@@ -208,7 +208,7 @@ fn reach<'a>(
         project,
         temporary,
         devices,
-        secrets: secrets.map(PathBuf::from).collect(),
+        unreadable: unreadable.map(PathBuf::from).collect(),
         unchangeable: unreachable.map(absolute).collect(),
     }
 }

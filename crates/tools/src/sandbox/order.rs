@@ -34,7 +34,7 @@ pub(super) struct Run {
     /// What is open to it; all else is closed.
     pub(super) access: BTreeSet<Access>,
     /// Files that it must not read, by their absolute paths.
-    pub(super) secrets: Vec<OsString>,
+    pub(super) unreadable: Vec<OsString>,
     /// Files in the project that it must neither read nor change, by their paths from its top.
     pub(super) unreachable: Vec<OsString>,
     /// Files in the project that it must not change, by their paths from its top.

@@ -51,7 +51,7 @@ async fn run(
         project: &dir,
         folder: (PathBuf::new(), &dir),
         access: BTreeSet::from_iter(access.iter().copied()),
-        secrets: Vec::new(),
+        unreadable: Vec::new(),
         unreachable: Vec::new(),
         governing: vec!["neuraxis.toml".into()],
     };

@@ -66,7 +66,7 @@ fn sandboxed(
         project: root.dir(),
         folder: (folder.path.clone(), &folder.dir),
         access,
-        secrets: own.secrets(),
+        unreadable: own.unreadable(),
         unreachable: own.unchangeable().map(owned).collect(),
         governing: own.governing().map(owned).collect(),
     });
