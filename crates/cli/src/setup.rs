@@ -1,6 +1,7 @@
 //! From the command line to a configuration, and from there to an engine or a store.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use neuraxis_app::{
     App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, locked_configuration,
@@ -11,6 +12,9 @@ use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
 use crate::progress::Progress;
 use crate::secrecy;
+
+/// How often runs at work here ask whether anybody has something for them: a person who stops one does not like to wait.
+const HEAR_EVERY: Duration = Duration::from_secs(1);
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone)]
@@ -121,6 +125,13 @@ impl Setup {
             sources.with_flag("-m", key, value)
         })
     }
+}
+
+/// Has the runs of an engine hear soon of what other commands post to them.
+pub(crate) fn hear_of_other_commands(app: &App) {
+    let runs = app.orchestrator.runs();
+    // Until the engine shuts down. Nothing is asked while no run is at work.
+    tokio::spawn(async move { runs.keep_hearing(HEAR_EVERY).await });
 }
 
 impl Loaded {

@@ -77,6 +77,24 @@ impl ClientResult {
 }
 
 impl InboxInput {
+    /// Returns an input as it is left in an inbox; `None` of one that nobody outside sends.
+    #[must_use]
+    pub fn of(input: Input) -> Option<Self> {
+        Some(match input {
+            Input::ApprovalDecided(decided) => Self::ApprovalDecided(decided),
+            Input::Steered(steered) => Self::Steered(steered),
+            Input::Cancelled(cancelled) => Self::Cancelled(cancelled),
+            Input::ToolFinished(finished) => Self::ClientResult(ClientResult {
+                effect_id: finished.effect_id,
+                attempt: finished.attempt,
+                value: finished.outcome.output.value,
+                failure: finished.outcome.failure,
+                duration: finished.duration,
+            }),
+            _ => return None,
+        })
+    }
+
     /// Returns the id by which the record of this input names it.
     #[must_use]
     pub fn id(&self) -> InputId {

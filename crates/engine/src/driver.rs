@@ -227,10 +227,13 @@ impl Driver {
     /// Gives back a run that waits for somebody who is not here. True if somebody posted while it was held: who did left it to
     /// this process.
     pub(crate) async fn put_aside(mut self: Box<Self>) -> bool {
+        // Who sends by the handle from now on hears that nobody takes it here; what was taken is kept for whoever goes on.
+        self.inbox.close();
+        let is_sent_to = self.leave_what_was_sent().await;
         self.journal.release().await;
         let is_posted_to = self.read_inbox().await;
         self.conclude();
-        is_posted_to
+        is_sent_to || is_posted_to
     }
 
     /// Keeps what the last step recorded before what it asks for is begun. False if it cannot be kept: then nothing more

@@ -24,6 +24,12 @@ pub trait Approver: Debug + Send + Sync + 'static {
         true
     }
 
+    /// Tells whether it wants to be asked anew, by the process that starts next, about a call that waits. One that never answers
+    /// by itself need not hear of it twice, and its runs wait undisturbed.
+    fn is_asked_anew(&self) -> bool {
+        true
+    }
+
     /// Answers a question that a tool asks in the middle of a call, such as one of an MCP server. Declines, unless somebody
     /// says otherwise.
     async fn answer(&self, _question: &Question) -> QuestionReply {

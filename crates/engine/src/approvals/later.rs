@@ -57,4 +57,8 @@ impl Approver for DecideLater {
     async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         ApproverReply::Later
     }
+
+    fn is_asked_anew(&self) -> bool {
+        false
+    }
 }

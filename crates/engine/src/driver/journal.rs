@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::long_result::Fate;
 use crate::runs::RunSlot;
+use crate::store_retry::retried;
 
 /// Writes the log of one run.
 #[derive(Debug)]
@@ -133,6 +134,20 @@ impl Journal {
             tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
             Vec::new()
         })
+    }
+
+    /// Puts an entry into the run's inbox.
+    pub(super) async fn post(&self, entry: InboxEntry) {
+        if let Some(store) = self.store()
+            && let Err(error) = retried(|| store.post(self.run_id, &entry)).await
+        {
+            tracing::error!(run = %self.run_id, %error, "what was sent to the run was not kept");
+        }
+    }
+
+    /// Tells whether the inbox has to be read though nobody said that anything is in it.
+    pub(super) fn is_inbox_due(&self) -> bool {
+        self.slot.as_ref().is_some_and(RunSlot::is_inbox_due)
     }
 
     /// Is over once another process has posted to the run; never for one that is kept nowhere.

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{BudgetKind, Cancelled, ClientResult, Input, InputId, Step};
+use neuraxis_core::{
+    BudgetKind, Cancelled, ClientResult, InboxEntry, InboxInput, Input, InputId, Step,
+};
 use neuraxis_ports::StoreError;
 
 use crate::driver::Driver;
@@ -69,6 +71,20 @@ impl Driver {
             if !self.posted.contains(&entry.id) {
                 self.ready.push_back(entry.input.input());
                 self.posted.push(entry.id);
+            }
+        }
+        is_any
+    }
+
+    /// Keeps in the run's inbox what somebody sent by its handle and it did not come to take; true if there was anything.
+    pub(super) async fn leave_what_was_sent(&mut self) -> bool {
+        let mut is_any = false;
+        while let Ok(mut input) = self.inbox.try_recv() {
+            let key = &self.engine.approval_key;
+            key.sign_input(self.scope.run_id, &mut input);
+            if let Some(input) = InboxInput::of(*input) {
+                self.journal.post(InboxEntry::new(input)).await;
+                is_any = true;
             }
         }
         is_any

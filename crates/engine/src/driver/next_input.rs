@@ -32,6 +32,9 @@ impl Driver {
         &mut self,
         wake_at: Option<Duration>,
     ) -> Result<Input, StoreError> {
+        if self.journal.is_inbox_due() {
+            self.read_inbox().await;
+        }
         if let Some(input) = self.ready.pop_front() {
             return Ok(self.look_at_result(input));
         }

@@ -139,6 +139,12 @@ impl Followed {
             let before = self.last;
             match self.look().await {
                 Ok(Some(end)) => {
+                    if self.post_what_was_sent().await {
+                        continue;
+                    }
+                    // Who sends from now on hears that nobody takes it here.
+                    self.inbox.close();
+                    self.post_what_was_sent().await;
                     self.feed.end();
                     return self.end.send(Ok(end));
                 }
@@ -220,21 +226,20 @@ impl Followed {
         Ok(stored.await?.link.end().await.ok())
     }
 
+    /// Leaves in the run's inbox what was sent by the handle and is not taken yet; true if there was anything.
+    async fn post_what_was_sent(&mut self) -> bool {
+        let mut is_any = false;
+        while let Ok(input) = self.inbox.try_recv() {
+            self.post(*input).await;
+            is_any = true;
+        }
+        is_any
+    }
+
     /// Leaves what somebody sends by the handle in the run's inbox.
     async fn post(&self, input: Input) {
-        let input = match input {
-            Input::ApprovalDecided(decided) => InboxInput::ApprovalDecided(decided),
-            Input::Steered(steered) => InboxInput::Steered(steered),
-            Input::Cancelled(cancelled) => InboxInput::Cancelled(cancelled),
-            Input::ToolFinished(finished) => InboxInput::ClientResult(ClientResult {
-                effect_id: finished.effect_id,
-                attempt: finished.attempt,
-                value: finished.outcome.output.value,
-                failure: finished.outcome.failure,
-                duration: finished.duration,
-            }),
-            // Handles send nothing else.
-            _ => return,
+        let Some(input) = InboxInput::of(input) else {
+            return;
         };
         if let Err(error) = self.runs.post(self.run_id, input).await {
             let error: &(dyn Error + 'static) = &error;

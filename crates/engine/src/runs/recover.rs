@@ -24,7 +24,7 @@ pub struct Recovered {
 impl Runs {
     /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
     /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
-    /// began is freed.
+    /// began is freed. About calls that wait for a person the approver is asked anew, if it [wants to be](neuraxis_ports::Approver::is_asked_anew).
     ///
     /// A run is left once its lease has run out: those of a process that died just now are found later, by
     /// [`keep_recovering`](Self::keep_recovering).
@@ -39,9 +39,12 @@ impl Runs {
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
         // What expired while nobody looked is told first, so that nobody is asked about it again.
         let swept = self.approvals().sweep().await?;
-        let mut recovered = self
-            .recover_each(self.parts.store.unfinished().await?)
-            .await?;
+        let (store, approver) = (&self.parts.store, &self.parts.engine.approver);
+        let left = match approver.is_asked_anew() {
+            true => store.unfinished().await?,
+            false => store.due().await?,
+        };
+        let mut recovered = self.recover_each(left).await?;
         recovered.left.extend(swept.left);
         Ok(recovered)
     }

@@ -21,6 +21,8 @@ use crate::engine::Engine;
 pub(super) struct RestoredRun {
     pub(super) tree: RunTree,
     inputs: Vec<Input>,
+    /// What was left in its inbox and it took when that was tried.
+    posted: Vec<Input>,
     /// What its first step asks for, where nothing of it was begun yet.
     unbegun: Vec<Effect>,
     /// How long the run had been active when its last step was recorded.
@@ -60,21 +62,19 @@ impl RestoredRun {
         };
         let answers = answers.iter().map(|answer| input(records, answer));
         let inputs = first.into_iter().map(Ok).chain(answers);
-        let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let active = active(records);
         let stamp = Stamp::new(last_at(records), active);
         let mut tried = tree.clone();
         let _ = advance_all(&mut tried, stamp, inputs.clone())?;
         // What the run does not take is left in its inbox, for its driver to settle.
-        for entry in posted {
-            let input = entry.input.input();
-            if tried.advance(stamp, input.clone()).is_ok() {
-                inputs.push(input);
-            }
-        }
+        let posted = posted.iter().map(|entry| entry.input.input());
+        let posted = posted.filter(|input| tried.advance(stamp, input.clone()).is_ok());
+        let posted = posted.collect();
         Ok(Self {
             tree,
             inputs,
+            posted,
             unbegun: if is_unbegun { open } else { Vec::new() },
             active,
         })
@@ -92,8 +92,17 @@ impl RestoredRun {
         // Hooks look at what a client brings while the run is driven.
         let is_looked_at =
             |input: &Input| engine.has_tool_hooks() && matches!(input, Input::ToolFinished(_));
-        let (brought, inputs) = self.inputs.into_iter().partition(is_looked_at);
+        let (mut brought, inputs): (Vec<_>, _) = self.inputs.into_iter().partition(is_looked_at);
+        let (posted_to_look_at, posted): (Vec<_>, Vec<_>) =
+            self.posted.into_iter().partition(is_looked_at);
+        brought.extend(posted_to_look_at);
         let mut first = advance_all(&mut tree, stamp, inputs)?;
+        for input in posted {
+            // Tried at the time of its last record, it may come too late by now: the driver settles it.
+            if let Ok(step) = tree.advance(stamp, input) {
+                follow_with(&mut first, step, &tree);
+            }
+        }
         first.effects.splice(..0, self.unbegun);
         for sink in &engine.sinks {
             sink.taken_up(tree.run_id(), history, &records);
@@ -121,17 +130,22 @@ fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<S
     };
     for input in inputs {
         let step = tree.advance(stamp, input)?;
-        all.effects.extend(step.effects);
-        all.records.extend(step.records);
-        // What was asked and is answered by now is not asked any more.
-        let pending = tree.pending();
-        all.effects.retain(|effect| match effect {
-            Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
-            _ => true,
-        });
-        (all.status, all.wake_at) = (step.status, step.wake_at);
+        follow_with(&mut all, step, tree);
     }
     Ok(all)
+}
+
+/// Adds what a run did next to what it did before, where nothing of either was begun yet.
+fn follow_with(all: &mut Step, step: Step, tree: &RunTree) {
+    all.effects.extend(step.effects);
+    all.records.extend(step.records);
+    // What was asked and is answered by now is not asked any more.
+    let pending = tree.pending();
+    all.effects.retain(|effect| match effect {
+        Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
+        _ => true,
+    });
+    (all.status, all.wake_at) = (step.status, step.wake_at);
 }
 
 /// Tells whether nothing is on record of a run but its first step, and that step runs no tool.

@@ -203,6 +203,7 @@ impl Runs {
             return Err(ResumeError::ShuttingDown);
         }
         let store = &self.parts.store;
+        self.parts.active.until_put_aside(run_id).await;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         let (summary, context) = self.may_take_up(run_id, taker).await?;
         for answer in &mut answers {
@@ -309,13 +310,29 @@ impl Runs {
         run: Resumable,
         answers: &[Answer],
     ) -> Result<PreparedRun, ResumeError> {
-        let run_id = claim.run();
         let slot = claim.lease(&run.session).await?;
         slot.note_recorded();
+        match self.restore_leased(&slot, run, answers).await {
+            Ok((scope, ready)) => Ok(PreparedRun { slot, scope, ready }),
+            Err(error) => {
+                // It is as it was, so that nobody has to wait for the end of a lease.
+                slot.release().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads a run back that is leased here.
+    async fn restore_leased(
+        &self,
+        slot: &RunSlot,
+        run: Resumable,
+        answers: &[Answer],
+    ) -> Result<(RunScope, ReadyRun), ResumeError> {
+        let run_id = slot.run();
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = slot.inbox().await?;
         if run.may_be_posted_to && posted.is_empty() {
-            slot.release().await?;
             return Err(ResumeError::NothingToDo);
         }
         // Whoever had it before may have gone on meanwhile, and no longer can.
@@ -336,7 +353,7 @@ impl Runs {
             offered_now: Some(run.in_force.tools),
         };
         let ready = restored.ready(&self.parts.engine, &run.history, records)?;
-        Ok(PreparedRun { slot, scope, ready })
+        Ok((scope, ready))
     }
 
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this

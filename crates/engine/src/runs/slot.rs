@@ -92,6 +92,18 @@ impl ActiveRuns {
         self.moved.notified()
     }
 
+    /// Waits while a run is being put aside: it takes nothing any more, and cannot be taken up yet.
+    pub(crate) async fn until_put_aside(&self, run: RunId) {
+        loop {
+            // From now on nothing is missed.
+            let moved = self.moved();
+            match self.reach(run) {
+                Reached::Here(handle) if handle.link.inbox.is_closed() => moved.await,
+                _ => return,
+            }
+        }
+    }
+
     /// Notes what stops the task of a run. It may be over already.
     pub(crate) fn note_task(&self, run: RunId, task: AbortHandle) {
         if let Some(active) = self.lock().get_mut(&run) {
@@ -382,7 +394,13 @@ impl RunSlot {
 
     /// Returns what was posted to the run and is not taken yet, the oldest first.
     pub(crate) async fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
+        self.lease.is_looked_at(Instant::now());
         self.store().inbox(&self.lease.lease).await
+    }
+
+    /// Tells whether the inbox was not read for as long as a lease goes without being renewed.
+    pub(crate) fn is_inbox_due(&self) -> bool {
+        self.lease.is_inbox_due()
     }
 
     /// Is over once another process has posted to the run, as far as somebody here has heard of it.

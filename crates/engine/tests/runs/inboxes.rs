@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, RecordBody, RunId,
-    RunStatus, Seq,
+    RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
-use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
+use neuraxis_engine::{NoResult, Orchestrator, RunHandle, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
-    Act, FailingStore, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
 
 use crate::support::{builder, request};
@@ -168,6 +168,84 @@ async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in
     let entry = picked(&store, run, "\"red\"").await;
     store.post(run, &entry).await.unwrap();
     tokio::time::sleep(seconds(11)).await;
+    assert_eq!(store.run(run).await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_that_waits() {
+    let looks = (0..9).map(|n| reply::calls([("look", format!(r#"{{"n":{n}}}"#).as_str())]));
+    let model = looks.fold(ScriptedModel::new(), ScriptedModel::then);
+    let model = model.then(reply::text("Seen."));
+    let look = ScriptedTool::always(spec("look").read_only(), Act::value("1").after(seconds(2)));
+    let store = store();
+    let orchestrator = builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(Arc::new(look))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    // Another process posts, and nobody is told.
+    let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
+    let entry = InboxEntry::new(enough);
+    store.post(handle.run_id(), &entry).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    assert!(began.elapsed() < seconds(10), "{:?}", began.elapsed());
+}
+
+/// A run that waits for its client, whose store answers late where it is asked to.
+async fn waits_for_its_client(late: StoreOperation) -> (Arc<Store>, Orchestrator, RunHandle) {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pick", "{}")]))
+        .then(reply::text("Chosen."));
+    let store = store();
+    store.fail_next(late, Fault::AnswerLate(seconds(1)));
+    let orchestrator = builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    (store, orchestrator, handle)
+}
+
+fn call_to_pick(handle: &RunHandle) -> ToolCallId {
+    let records = handle.records();
+    let call = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolCall(call) => Some(call.tool_call_id.clone()),
+        _ => None,
+    });
+    call.unwrap()
+}
+
+fn red() -> ToolOutcome {
+    ToolOutcome::done(ToolOutput::new(JsonText::from_text("\"red\"")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handle_takes_while_its_run_is_put_aside_lets_it_go_on() {
+    let (store, _orchestrator, handle) = waits_for_its_client(StoreOperation::Inbox).await;
+    let call = call_to_pick(&handle);
+    handle.bring(&call, red(), Duration::ZERO).unwrap();
+    tokio::time::sleep(seconds(2)).await;
+    let run = store.run(handle.run_id()).await.unwrap();
+    assert_eq!(run.status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_being_put_aside_is_taken_up_once_it_is() {
+    let (store, orchestrator, handle) = waits_for_its_client(StoreOperation::Release).await;
+    let (run, call) = (handle.run_id(), call_to_pick(&handle));
+    let refused = handle.bring(&call, red(), Duration::ZERO);
+    assert!(refused.is_err(), "nobody takes it here any more");
+    let entry = picked(&store, run, "\"red\"").await;
+    orchestrator.runs().post(run, entry.input).await.unwrap();
+    tokio::time::sleep(seconds(2)).await;
     assert_eq!(store.run(run).await.unwrap().status, RunStatus::Done);
 }
 

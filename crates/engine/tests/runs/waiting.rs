@@ -6,8 +6,11 @@ use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, InputError, InputId, JsonText, Mode,
     PendingKind, RecordBody, RunStatus, ToolFailure,
 };
-use neuraxis_engine::{Answer, Orchestrator, OrchestratorResult, RequestError, ResumeError};
-use neuraxis_ports::ApproverReply;
+use neuraxis_engine::{
+    Answer, DecideLater, Orchestrator, OrchestratorResult, RequestError, ResumeError, UuidV7,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{ApproverReply, SessionIndex as _};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, request};
@@ -235,4 +238,29 @@ async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
     let unknown = neuraxis_testkit::CountingIds::nth_run(99);
     let unknown = run.orchestrator.runs().resume(unknown, Vec::new()).await;
     assert!(matches!(unknown, Err(ResumeError::Store(_))), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_starts_leaves_runs_alone_that_wait_for_an_approver_who_never_answers_by_itself()
+ {
+    let store = Arc::new(MemoryStore::new());
+    let started = || {
+        let model = ScriptedModel::always(reply::calls([("write", "{}")]));
+        builder(model)
+            .store(store.clone())
+            .ids(Arc::new(UuidV7))
+            .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+            .approver(Arc::new(DecideLater))
+            .build()
+            .unwrap()
+    };
+    let first = started();
+    let heard = hear(&first, request("go").mode(Mode::MODERATE)).await;
+    assert_eq!(heard.result.status, RunStatus::Waiting);
+    drop(first);
+    let run = heard.result.run_id;
+    let before = store.run(run).await.unwrap();
+    let recovered = started().runs().recover().await.unwrap();
+    assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
+    assert_eq!(store.run(run).await.unwrap(), before);
 }

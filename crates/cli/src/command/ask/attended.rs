@@ -11,7 +11,7 @@ use neuraxis_app::{App, Config, Tape};
 use super::waiting;
 use crate::approve::{self, Postponing, Prompter, WhenAway};
 use crate::error::CommandError;
-use crate::setup::Loaded;
+use crate::setup::{Loaded, hear_of_other_commands};
 
 /// Who answers when a run asks.
 #[derive(Debug)]
@@ -54,7 +54,9 @@ impl Attended {
         tape: Tape,
     ) -> Result<App, CommandError> {
         let app = loaded.app().tape(tape);
-        Ok(app.approver(Arc::clone(&self.approver)).build().await?)
+        let app = app.approver(Arc::clone(&self.approver)).build().await?;
+        hear_of_other_commands(&app);
+        Ok(app)
     }
 
     /// Returns who is asked about calls, for another engine.

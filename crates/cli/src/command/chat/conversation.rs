@@ -20,7 +20,7 @@ use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, hear_of_other_commands};
 
 /// A conversation.
 #[derive(Debug)]
@@ -113,6 +113,7 @@ impl Conversation {
         let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
         let app = loaded.app().store(self.app.opened());
         let app = app.approver(self.attended.approver()).build().await?;
+        hear_of_other_commands(&app);
         let before = std::mem::replace(&mut self.app, app);
         let role = std::mem::replace(&mut self.role, role);
         if let Err(error) = self.check_role() {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::setup::{Loaded, Setup, close};
+use crate::setup::{Loaded, Setup, close, hear_of_other_commands};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +59,7 @@ impl Serve {
             app = app.approver(Arc::new(DecideLater));
         }
         let app = app.build().await?;
+        hear_of_other_commands(&app);
         let progress = Progress::new();
         for notice in &app.notices {
             progress.notice(notice);

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use neuraxis::core::{CallStage, Verdict};
+use neuraxis::core::{CallStage, RunStatus, Verdict};
 use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
@@ -81,7 +81,13 @@ impl Resume {
         }
         if self.cancel {
             lease_progress::end(app, id).await?;
-            return Ok(Output::new().line(&format!("run {id} has ended"))?);
+            let line = match sessions.run(id).await?.status {
+                RunStatus::Done => {
+                    format!("run {id} had answered before it heard that it should end")
+                }
+                _ => format!("run {id} has ended"),
+            };
+            return Ok(Output::new().line(&line)?);
         }
         lookup::unaltered(&sessions, &run.session).await?;
         let by = match runs.is_left_to_a_person(id).await? {

@@ -45,6 +45,8 @@ struct Times {
     renewed: Moment,
     /// When the store was last asked for it, whatever came of it.
     tried: Instant,
+    /// When the run's inbox was last read.
+    looked: Instant,
 }
 
 impl HeldLease {
@@ -53,6 +55,7 @@ impl HeldLease {
         let times = Times {
             renewed: asked,
             tried: asked.steady,
+            looked: asked.steady,
         };
         Self {
             lease,
@@ -91,9 +94,24 @@ impl HeldLease {
     /// Returns when the lease is to be renewed, if nothing is committed until then: a third of its length after the store
     /// was last asked.
     pub(super) fn heartbeat(&self) -> Option<Instant> {
+        self.times().tried.checked_add(self.pause())
+    }
+
+    /// Tells whether a whole pause lies between the last look into the inbox and the last commit: a run that commits all the
+    /// time has nothing to renew, and is to hear of what was posted to it as soon as one that waits.
+    pub(super) fn is_inbox_due(&self) -> bool {
+        let times = self.times();
+        times.tried.saturating_duration_since(times.looked) >= self.pause()
+    }
+
+    /// Notes that the inbox is read.
+    pub(super) fn is_looked_at(&self, at: Instant) {
+        self.times().looked = at;
+    }
+
+    fn pause(&self) -> Duration {
         let third = self.lease.length / 3;
-        let pause = third.clamp(MIN_HEARTBEAT, MAX_HEARTBEAT);
-        self.times().tried.checked_add(pause)
+        third.clamp(MIN_HEARTBEAT, MAX_HEARTBEAT)
     }
 
     fn times(&self) -> MutexGuard<'_, Times> {
