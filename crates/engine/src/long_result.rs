@@ -41,7 +41,7 @@ pub struct ResultBounds {
 }
 
 impl ResultBounds {
-    /// The fewest bytes that a model reads of a long result, however little is asked for: 4 KiB.
+    /// The fewest bytes that may be asked for as the first bound: 4 KiB. A small context has less of a result all the same.
     pub const MIN_BYTES: usize = 4 * 1024;
 
     /// Sets both bounds. The first counts as at least [`MIN_BYTES`](Self::MIN_BYTES), the second as at least the first.
@@ -69,10 +69,11 @@ impl ResultBounds {
         self.max_kept_bytes
     }
 
-    /// Returns how many bytes a result may have for an agent whose model has a context of so many tokens.
+    /// Returns how many bytes a result may have for an agent whose model has a context of so many tokens: where they are too
+    /// few for a marker, what that takes.
     pub(crate) fn for_context(self, tokens: Option<u64>) -> usize {
         let most = tokens.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
-        self.max_bytes.min(most).max(Self::MIN_BYTES)
+        self.max_bytes.min(most).max(LEAST_PIECE)
     }
 }
 

@@ -156,7 +156,8 @@ fn a_small_context_gets_short_results() {
     assert_eq!(bounds.for_context(None), 64 * 1024);
     assert_eq!(bounds.for_context(Some(200_000)), 64 * 1024);
     assert_eq!(bounds.for_context(Some(32_768)), 32_768);
-    assert_eq!(bounds.for_context(Some(512)), ResultBounds::MIN_BYTES);
+    assert_eq!(bounds.for_context(Some(2_048)), 2_048);
+    assert_eq!(bounds.for_context(Some(512)), LEAST_PIECE);
     assert_eq!(ResultBounds::new(0, 0), ResultBounds::new(MOST, MOST));
 }
 
