@@ -60,7 +60,7 @@ pub enum FinishReason {
     Length,
     /// The provider withheld content.
     ContentFilter,
-    /// The program's own code refused the request or the answer; the reply is what it says.
+    /// The model, or the program's own code, refused the request or the answer; the reply is what it says.
     Refused,
     /// A tool was called that does not exist, and the profile says stop.
     UnknownTool(String),

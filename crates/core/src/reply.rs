@@ -91,6 +91,8 @@ pub enum ReplyFinish {
     Length,
     /// The provider withheld the rest.
     ContentFilter,
+    /// The model refused, and its text says so.
+    Refused,
 }
 
 impl Reply {

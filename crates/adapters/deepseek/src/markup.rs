@@ -146,7 +146,7 @@ impl MarkupFilter {
                     "the model used up the limit on output tokens before it answered: raise it, or think less \
                      (reasoning_effort)"
                 ),
-                ReplyFinish::ToolCalls | ReplyFinish::ContentFilter => {}
+                ReplyFinish::ToolCalls | ReplyFinish::ContentFilter | ReplyFinish::Refused => {}
             }
         }
         out.push_back(ReplyDelta::End(Box::new(end)));

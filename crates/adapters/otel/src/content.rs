@@ -63,7 +63,7 @@ pub(crate) const fn finish(finish: ReplyFinish) -> &'static str {
         ReplyFinish::Stop => "stop",
         ReplyFinish::ToolCalls => "tool_call",
         ReplyFinish::Length => "length",
-        ReplyFinish::ContentFilter => "content_filter",
+        ReplyFinish::ContentFilter | ReplyFinish::Refused => "content_filter",
     }
 }
 

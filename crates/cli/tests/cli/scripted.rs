@@ -19,6 +19,8 @@ pub(crate) enum Turn {
     IsCut(&'static str),
     /// It says this, and the provider withholds the rest.
     IsWithheld(&'static str),
+    /// It refuses, in these words.
+    Refuses(&'static str),
     /// It thinks, and says something.
     Thinks(&'static str, &'static str),
     /// It calls tools: names and arguments.
@@ -203,6 +205,7 @@ fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
         }
         Turn::IsCut(text) => (vec![json!({"content": text})], Some("length")),
         Turn::IsWithheld(text) => (vec![json!({"content": text})], Some("content_filter")),
+        Turn::Refuses(text) => (vec![json!({"refusal": text})], Some("stop")),
         Turn::Thinks(thought, text) => (
             vec![
                 json!({"reasoning_content": thought}),

@@ -51,6 +51,17 @@ fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() 
 }
 
 #[test]
+fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() {
+    let model = Scripted::start([Turn::Refuses("I can't help with that.")]);
+    let done = with_key(&model.machine(), &["ask", "A lock?"]);
+    assert_eq!(
+        done.stderr,
+        "warning: the model refused to answer; put the request in other words\n"
+    );
+    assert_eq!(done.stdout_of(0), "I can't help with that.\n");
+}
+
+#[test]
 fn a_case_whose_arguments_fit_no_schema_fails() {
     let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
     let machine = Machine::new().with_file("cases.toml", case);

@@ -186,6 +186,7 @@ impl AgentTurn<'_> {
             ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
             ReplyFinish::Length => FinishReason::Length,
             ReplyFinish::ContentFilter => FinishReason::ContentFilter,
+            ReplyFinish::Refused => FinishReason::Refused,
         };
         let text = reply.text();
         let is_draft = may_go_on && reason == FinishReason::Stop;
@@ -269,6 +270,10 @@ fn not_run(
         ReplyFinish::ContentFilter => Some((
             ToolFailure::InvalidArguments,
             "not run: the provider cut the reply off with its content filter",
+        )),
+        ReplyFinish::Refused => Some((
+            ToolFailure::InvalidArguments,
+            "not run: the reply says that the model refuses",
         )),
         _ if closing => Some((ToolFailure::LimitReached, "not run: time is up")),
         _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => Some((

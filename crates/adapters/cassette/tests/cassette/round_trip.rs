@@ -47,6 +47,7 @@ fn delta() -> impl Strategy<Value = ReplyDelta> {
         ReplyFinish::ToolCalls,
         ReplyFinish::Length,
         ReplyFinish::ContentFilter,
+        ReplyFinish::Refused,
     ]);
     prop_oneof![
         4 => (block.clone(), text()).prop_map(|(block, text)| ReplyDelta::Text { block, text }),

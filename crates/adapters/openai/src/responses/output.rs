@@ -261,7 +261,7 @@ impl Output {
             return Ok(ReplyFinish::ToolCalls);
         }
         if self.items.iter().any(Progress::has_refusal) {
-            return Ok(ReplyFinish::ContentFilter);
+            return Ok(ReplyFinish::Refused);
         }
         Ok(finish)
     }

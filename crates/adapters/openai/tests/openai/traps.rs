@@ -135,7 +135,7 @@ async fn details_of_usage_that_are_missing_count_as_none() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_text_that_ends_as_filtered_on_both_protocols() {
+async fn a_refusal_is_text_that_ends_as_refused_on_both_protocols() {
     let refusal = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
         "content": [{"type": "refusal", "refusal": "I can't help with that."}]});
     let refused = response(&[refusal]);
@@ -166,7 +166,7 @@ async fn a_refusal_is_text_that_ends_as_filtered_on_both_protocols() {
             stream(&client, &request("hi")).await.unwrap(),
         ] {
             assert_eq!(reply.text(), "I can't help with that.");
-            assert_eq!(reply.finish, ReplyFinish::ContentFilter, "{api:?}");
+            assert_eq!(reply.finish, ReplyFinish::Refused, "{api:?}");
         }
     }
 }

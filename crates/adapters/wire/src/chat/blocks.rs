@@ -133,7 +133,7 @@ impl Blocks {
         let finish = match said {
             // Some servers say so of a reply with calls.
             ReplyFinish::Stop if !self.calls.is_empty() => ReplyFinish::ToolCalls,
-            ReplyFinish::Stop if self.refused => ReplyFinish::ContentFilter,
+            ReplyFinish::Stop if self.refused => ReplyFinish::Refused,
             ReplyFinish::ToolCalls if self.calls.is_empty() => {
                 return Err(invalid(
                     "the reply finished for its tool calls but has none",

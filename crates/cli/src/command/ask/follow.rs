@@ -90,6 +90,7 @@ pub(in crate::command) async fn show(
         Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
             Progress::new().warn(WAS_WITHHELD);
         }
+        Some(FinishReason::Refused) => Progress::new().warn(WAS_REFUSED),
         _ => {}
     }
     verdict(&result, &outcome, interrupt, &records, |failure| {
@@ -120,6 +121,9 @@ fn left(run: &RunHandle, why: NoResult) -> CommandError {
 
 /// Says that what was shown is not all that the model wrote.
 const WAS_WITHHELD: &str = "the answer was cut: the provider's content filter withheld the rest of it; put the request in other words";
+
+/// Says that what was shown is the model's refusal.
+const WAS_REFUSED: &str = "the model refused to answer; put the request in other words";
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
 fn was_cut(run: &RunHandle) -> String {

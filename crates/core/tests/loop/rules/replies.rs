@@ -101,8 +101,21 @@ fn an_answer_withheld_by_the_provider_says_so() {
 }
 
 #[test]
+fn an_answer_in_which_the_model_refuses_says_so() {
+    let mut run = Script::start(spec());
+    run.reply(ended(says("I can't."), ReplyFinish::Refused));
+    assert_eq!(run.outcome().content, "I can't.");
+    assert_eq!(run.outcome().finish_reason, FinishReason::Refused);
+    assert_eq!(run.step.status, RunStatus::Done);
+}
+
+#[test]
 fn calls_of_a_reply_that_was_cut_off_are_not_run() {
-    for finish in [ReplyFinish::Length, ReplyFinish::ContentFilter] {
+    for finish in [
+        ReplyFinish::Length,
+        ReplyFinish::ContentFilter,
+        ReplyFinish::Refused,
+    ] {
         let mut run = Script::start(spec());
         run.reply(ended(calls_to(&[READ, SEND]), finish));
         assert_eq!(

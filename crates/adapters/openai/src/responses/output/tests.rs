@@ -224,7 +224,7 @@ fn reasoning_that_nobody_may_read_is_kept_all_the_same() {
 }
 
 #[test]
-fn a_refusal_is_text_and_ends_the_reply_as_filtered() {
+fn a_refusal_is_text_and_ends_the_reply_as_refused_and_not_as_filtered() {
     let item = json!({"type": "message", "id": "msg_1", "content": [{"type": "refusal", "refusal": "I can't."}]});
     let streamed = [
         added(0, started(&item, "content")),
@@ -235,7 +235,7 @@ fn a_refusal_is_text_and_ends_the_reply_as_filtered() {
     ];
     let reply = reply(&streamed).unwrap();
     assert_eq!(reply.text(), "I can't.");
-    assert_eq!(reply.finish, ReplyFinish::ContentFilter);
+    assert_eq!(reply.finish, ReplyFinish::Refused);
     let response = completed(&[item])["response"].take();
     assert_eq!(whole(&response).unwrap(), reply);
 }

@@ -317,15 +317,14 @@ fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
 }
 
 #[test]
-fn a_refusal_is_text_and_ends_the_reply_as_filtered() {
+fn a_refusal_is_text_and_ends_the_reply_as_refused_and_not_as_filtered() {
     let reply = reply_to(&[r#"{"refusal":"I "}"#, r#"{"refusal":"can't."}"#], "stop").unwrap();
     assert_eq!(reply.text(), "I can't.");
-    assert_eq!(reply.finish, ReplyFinish::ContentFilter);
+    assert_eq!(reply.finish, ReplyFinish::Refused);
+    let filtered = reply_to(&[r#"{"refusal":"I "}"#], "content_filter").unwrap();
+    assert_eq!(filtered.finish, ReplyFinish::ContentFilter);
     let whole = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I can't."},"finish_reason":"stop"}]}"#;
-    assert_eq!(
-        self::reply([whole]).unwrap().finish,
-        ReplyFinish::ContentFilter
-    );
+    assert_eq!(self::reply([whole]).unwrap().finish, ReplyFinish::Refused);
     let calls = r#"{"refusal":null,"content":"x"}"#;
     assert_eq!(
         reply_to(&[calls], "stop").unwrap().finish,

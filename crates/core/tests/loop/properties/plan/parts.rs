@@ -30,6 +30,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         16 => Just(ReplyFinish::ToolCalls),
         1 => Just(ReplyFinish::Length),
         1 => Just(ReplyFinish::ContentFilter),
+        1 => Just(ReplyFinish::Refused),
     ];
     let calls = prop_oneof![
         1 => Just(Vec::new()),
