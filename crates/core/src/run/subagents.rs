@@ -9,7 +9,7 @@ use super::batch::CallState;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::error::InputError;
-use crate::finish::{RunOutcome, RunStatus};
+use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
 use crate::json::{JsonText, without_fence};
 use crate::limits::AgentLimits;
@@ -251,13 +251,20 @@ impl Agent {
 }
 
 impl SubAgentAnswer {
+    /// Takes what an agent said. Of a text that is no answer, or not all of one, its caller's model is told so: it could not
+    /// tell.
     fn of(outcome: &RunOutcome) -> Self {
-        let ended_well = outcome.status() == RunStatus::Done;
-        if ended_well || !outcome.content.trim().is_empty() {
-            Self::Given(JsonText::string(&outcome.content))
-        } else {
-            Self::none(outcome)
+        let content = &outcome.content;
+        if content.trim().is_empty() {
+            return Self::none(outcome);
         }
+        let note = match outcome.finish_reason {
+            FinishReason::Length => "the answer was cut off here, at the length limit",
+            FinishReason::ContentFilter => "the provider's content filter withheld the rest",
+            FinishReason::Refused => "the agent refused: this is no answer",
+            _ => return Self::Given(JsonText::string(content)),
+        };
+        Self::Given(JsonText::string(&format!("{content}\n[{note}]")))
     }
 
     /// Takes the answer of an agent that is to give JSON: as that JSON, not as a text that holds it. Whoever drives the run
@@ -273,10 +280,18 @@ impl SubAgentAnswer {
     }
 
     fn none(outcome: &RunOutcome) -> Self {
-        Self::Failed(format!(
-            "the agent gave no answer: {}",
-            outcome.finish_reason
-        ))
+        let why = match &outcome.finish_reason {
+            FinishReason::Stop if outcome.content.trim().is_empty() => {
+                "its reply is empty".to_owned()
+            }
+            FinishReason::Length => "its reply was cut off at the length limit".to_owned(),
+            FinishReason::ContentFilter => {
+                "the provider's content filter withheld its reply".to_owned()
+            }
+            FinishReason::Refused => "it refused".to_owned(),
+            reason => reason.to_string(),
+        };
+        Self::Failed(format!("the agent gave no answer: {why}"))
     }
 
     fn json(&self) -> String {

@@ -1,8 +1,8 @@
 //! Sub-agents: how a call starts them, how many there may be, and how their answers become its result.
 
 use neuraxis_core::{
-    AgentId, AgentLimits, Audience, FinishReason, LlmErrorKind, Message, RunSpec, RunStatus,
-    ToolClass, ToolFailure, ToolStatus, UsageScope,
+    AgentId, AgentLimits, Audience, FinishReason, LlmErrorKind, Message, ReplyFinish, RunSpec,
+    RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
 };
 
 use crate::support::*;
@@ -181,6 +181,48 @@ fn an_agent_that_fails_is_an_error_in_its_place_and_fails_the_call_only_if_all_d
     assert_eq!(run.answer_of(1).status(), RunStatus::Failed);
     assert_eq!(run.result(0).failure, Some(ToolFailure::Error));
     assert_eq!(run.just_asking(), [0], "the parent hears of it and goes on");
+}
+
+#[test]
+fn an_empty_answer_of_an_agent_is_an_error() {
+    let mut run = researched(researching(), &["a"]);
+    run.reply_as(1, says(" \n"));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Error));
+    let told = r#"{"error":"the agent gave no answer: its reply is empty"}"#;
+    assert_eq!(run.tool_messages(), [told]);
+
+    let mut run = researched(researching(), &["a", "b"]);
+    run.reply_as(1, ended(says(""), ReplyFinish::Length))
+        .reply_as(2, says("B."));
+    let told =
+        r#"[{"error":"the agent gave no answer: its reply was cut off at the length limit"},"B."]"#;
+    assert_eq!(run.tool_messages(), [told]);
+    assert_eq!(run.result(0).status, ToolStatus::Done);
+}
+
+#[test]
+fn an_answer_of_an_agent_that_is_cut_withheld_or_a_refusal_says_so_to_who_asked_for_it() {
+    for (finish, note) in [
+        (
+            ReplyFinish::Length,
+            "the answer was cut off here, at the length limit",
+        ),
+        (
+            ReplyFinish::ContentFilter,
+            "the provider's content filter withheld the rest",
+        ),
+        (ReplyFinish::Refused, "the agent refused: this is no answer"),
+    ] {
+        let mut run = researched(researching(), &["a"]);
+        run.reply_as(1, ended(says("I can"), finish));
+        let told = format!(r#"["I can\n[{note}]"]"#);
+        assert_eq!(run.tool_messages(), [told]);
+        assert_eq!(
+            run.answer_of(1).content,
+            "I can",
+            "its own record is its own"
+        );
+    }
 }
 
 #[test]
