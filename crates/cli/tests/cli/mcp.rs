@@ -135,6 +135,24 @@ fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone()
 }
 
 #[test]
+fn what_is_explained_of_a_request_holds_the_tools_of_servers() {
+    let machine = machine(&format!("{SECTION}{TRUST}"));
+    let explain = |more: &[&str]| {
+        let arguments = [&["policy", "explain"][..], more, &["Look at it"]].concat();
+        machine.run(arguments).stdout_of(0)
+    };
+    let table = explain(&["--tool", "shop__look"]);
+    assert!(table.contains("\ncall        shop__look\n"), "{table}");
+    assert!(!table.contains("\non demand"), "{table}");
+    let searched = explain(&["--set", "tools.search_above=1"]);
+    assert!(searched.contains("\non demand"), "{searched}");
+    let json = explain(&["--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let tools = json["decision"]["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|tool| tool == "shop__look"), "{json}");
+}
+
+#[test]
 fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
     let silent = "[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\nstart_timeout = '200ms'\n\
                   [trust.silent]\ntools = ['silent__*']\n";

@@ -5,14 +5,14 @@ use neuraxis::brainstem::{Call, Judgment, Request};
 use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolName, ToolSpec};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
-use neuraxis_app::Config;
+use neuraxis_app::{App, Config};
 use serde_json::{Value, json};
 
 use super::table;
 use crate::command::tools::hints_of_unknown;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::setup::Setup;
+use crate::setup::{Loaded, Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ const SERVER_MARK: &str = "__";
 
 /// Say what the policy decides about a request, or a tool call in it, and why
 ///
-/// Nothing is done: no model is called and no tool runs.
+/// Nothing is done: no model is called and no tool runs. MCP servers are asked which tools they have.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explain {
@@ -82,8 +82,22 @@ enum Format {
 
 impl Explain {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let format = self.format;
         let loaded = setup.load()?;
-        let app = loaded.app_without_sessions().await?;
+        let app = loaded.app_of_tools().await?;
+        let explained = self.explained(&loaded, &app);
+        close(&app).await;
+        let text = explained?;
+        let mut output = Output::new();
+        match format {
+            Format::Text => output.lines(&text)?,
+            Format::Json => output.text(&text)?,
+        }
+        Ok(())
+    }
+
+    /// Returns what there is to say, in the form that is asked for.
+    fn explained(self, loaded: &Loaded, app: &App) -> Result<String, CommandError> {
         let specs: Vec<ToolSpec> = app.orchestrator.tools().specs().cloned().collect();
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let agent = self.agent.map(AgentName::new);
@@ -137,7 +151,7 @@ impl Explain {
         });
         let serves = models.iter().find(|(role, _)| **role == decision.role);
         let model = serves.map(|(_, info)| info.model.to_string());
-        let text = match self.format {
+        Ok(match self.format {
             Format::Text => {
                 table::decision(&decision, model.as_deref(), offer.as_ref(), judged.as_ref())
             }
@@ -150,13 +164,7 @@ impl Explain {
                 }
                 format!("{explained:#}\n")
             }
-        };
-        let mut output = Output::new();
-        match self.format {
-            Format::Text => output.lines(&text)?,
-            Format::Json => output.text(&text)?,
-        }
-        Ok(())
+        })
     }
 }
 
