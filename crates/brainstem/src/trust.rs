@@ -44,8 +44,9 @@ impl Policy {
     /// server, before it is offered or judged.
     ///
     /// A claim counts only where it makes the tool look more dangerous: without a word of local configuration
-    /// (`[trust.NAME]`), such a tool changes things for good and reaches outside this machine. Where several entries name
-    /// a tool, the most cautious word counts.
+    /// (`[trust.NAME]`), such a tool changes things for good and reaches outside this machine. One that is trusted to read
+    /// only destroys nothing, unless `[trust.NAME]` says so. Where several entries name a tool, the most cautious word
+    /// counts.
     #[must_use]
     pub fn trusted(&self, mut claimed: ToolSpec) -> ToolSpec {
         let about: Vec<&Trust> = self
@@ -60,8 +61,11 @@ impl Policy {
         let class = about.iter().filter_map(|trust| trust.class).max();
         claimed.class = class.unwrap_or(ToolClass::Irreversible);
         claimed.annotations.open_world = believed(|trust| trust.open_world).unwrap_or(true);
+        // Servers that say nothing of it claim that it may: whoever knows that a tool only reads knows better.
+        let is_known_to_read = class == Some(ToolClass::ReadOnly);
         let may_destroy = believed(|trust| trust.destructive);
-        claimed.annotations.destructive = may_destroy.unwrap_or(claimed.annotations.destructive);
+        claimed.annotations.destructive =
+            may_destroy.unwrap_or(claimed.annotations.destructive && !is_known_to_read);
         // Nobody here confines what another machine or process does.
         claimed.annotations.confined = false;
         claimed

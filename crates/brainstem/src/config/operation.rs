@@ -71,7 +71,8 @@ section! {
         pub class: Option<ToolClass>,
         /// Whether they reach outside this machine; they do if left out.
         pub open_world: Option<bool>,
-        /// Whether they may destroy something; what they claim if left out.
+        /// Whether they may destroy something; if left out, they do not where `class` is `read_only`, and otherwise what they
+        /// claim.
         pub destructive: Option<bool>,
     }
 }

@@ -310,3 +310,26 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
         "the most cautious word counts"
     );
 }
+
+#[test]
+fn what_is_trusted_to_read_only_destroys_nothing_unless_local_configuration_says_so() {
+    let may_destroy = |more: &str| {
+        let trust = "[trust.shop]\ntools = ['shop__*']\nopen_world = false";
+        let mut claimed = named("find_order");
+        claimed.name = "shop__look".parse().unwrap();
+        // As a server claims that says nothing of it.
+        claimed.annotations.destructive = true;
+        let policy = layered(&format!("{trust}\n{more}"));
+        policy.trusted(claimed).annotations.destructive
+    };
+    assert!(!may_destroy("class = 'read_only'"));
+    for more in [
+        "",
+        "class = 'idempotent'",
+        "class = 'read_only'\ndestructive = true",
+        "class = 'read_only'\n[trust.careful]\ntools = ['shop__*']\ndestructive = true",
+        "class = 'read_only'\n[trust.careful]\ntools = ['shop__*']\nclass = 'idempotent'",
+    ] {
+        assert!(may_destroy(more), "{more}");
+    }
+}
