@@ -75,6 +75,54 @@ impl Policy {
         found
     }
 
+    /// Finds the rules about values that can never match, because none of their tools takes such an argument: most often a slip
+    /// of the pen. Only rules that name their tools in full are looked at, and tools that take nothing beside what they name.
+    #[must_use]
+    pub fn rules_without_argument(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
+        let mut found = Vec::new();
+        for (name, rule) in &self.config.rules {
+            let (Some(values), Some(patterns)) = (&rule.values, &rule.tools) else {
+                continue;
+            };
+            // What else a pattern matches may be there another day.
+            let in_full = |pattern: &String| tools.iter().find(|it| it.name.as_str() == pattern);
+            let named: Option<Vec<&ToolSpec>> = patterns.iter().map(in_full).collect();
+            let Some(named) = named else { continue };
+            let lacks = |argument: &String| {
+                let argument = std::slice::from_ref(argument);
+                named
+                    .iter()
+                    .all(|tool| is_closed(tool) && !may_take(tool, argument))
+            };
+            for argument in values.keys().filter(|argument| lacks(argument)) {
+                found.push(PolicyError::NoArgument {
+                    at: format!("rules.{name}.values"),
+                    argument: names::shown(argument),
+                });
+            }
+        }
+        found
+    }
+
+    /// Finds the patterns of paths that can never match: paths count from the root of the project, and none that leads out of
+    /// it matches a pattern. A rule that denies would deny nothing.
+    #[must_use]
+    pub fn patterns_out_of_root(&self) -> Vec<PolicyError> {
+        let mut found = Vec::new();
+        for (name, rule) in &self.config.rules {
+            for (key, patterns) in [("paths", &rule.paths), ("cwd", &rule.cwd)] {
+                let patterns = patterns.iter().flatten();
+                for pattern in patterns.filter(|pattern| leads_nowhere(pattern)) {
+                    found.push(PolicyError::OutOfRoot {
+                        at: format!("rules.{name}.{key}"),
+                        pattern: names::shown(pattern),
+                    });
+                }
+            }
+        }
+        found
+    }
+
     /// Says of the rules that allow commands what their author should know: which patterns allow programs that write or read
     /// elsewhere or run others. The key it is about comes first.
     #[must_use]
@@ -181,6 +229,22 @@ fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyE
         nearest: nearest.map(str::to_owned),
         known: known.map(ToString::to_string).collect(),
     })
+}
+
+/// Tells whether a pattern matches no path as paths are written once they are normalized.
+fn leads_nowhere(pattern: &str) -> bool {
+    pattern.starts_with('/') || pattern.starts_with("./") || pattern.split('/').any(|it| it == "..")
+}
+
+/// Tells whether a tool takes nothing beside what its schema names, at any depth.
+fn is_closed(tool: &ToolSpec) -> bool {
+    let schema = Arguments::read(&tool.parameters);
+    let others = schema.texts(&["additionalProperties"]);
+    let kinds = schema.texts(&["type"]).found;
+    let objects = kinds.iter().filter(|kind| **kind == "object").count();
+    !others.is_unclear
+        && others.found.len() >= objects.max(1)
+        && others.found.iter().all(|allowed| *allowed == "false")
 }
 
 /// Tells whether a tool may take one of the given arguments, as far as its schema says.

@@ -188,6 +188,26 @@ pub enum PolicyError {
         /// The arguments in which the rule looks for commands.
         arguments: Vec<String>,
     },
+    /// A rule about the value of an argument that none of its tools takes.
+    #[error(
+        "{at} can never match: none of the rule's tools takes an argument named {argument}; check its spelling"
+    )]
+    NoArgument {
+        /// The dotted path of the key.
+        at: String,
+        /// The argument, cut and escaped.
+        argument: String,
+    },
+    /// A pattern of paths that none can match.
+    #[error(
+        "{at}: \"{pattern}\" can never match: paths count from the root of the project, as in src/**; outside_root = true is for those that lead out of it"
+    )]
+    OutOfRoot {
+        /// The dotted path of the key.
+        at: String,
+        /// The pattern, cut and escaped.
+        pattern: String,
+    },
     /// A price that is no amount of money.
     #[error("{at} must be an amount of US dollars from 0 to 1000000, not {given}")]
     Price {
@@ -240,6 +260,8 @@ impl PolicyError {
             | Self::UnknownTool { at, .. }
             | Self::TakenToolName { at, .. }
             | Self::NoCommand { at, .. }
+            | Self::NoArgument { at, .. }
+            | Self::OutOfRoot { at, .. }
             | Self::Price { at, .. }
             | Self::Loosens { at, .. } => at,
         }

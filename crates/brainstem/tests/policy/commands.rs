@@ -596,6 +596,41 @@ fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
 }
 
 #[test]
+fn a_rule_about_values_of_an_argument_that_no_tool_of_it_takes_is_reported() {
+    let closed = r#"{"type":"object","properties":{"expression":{"type":"string"}},"additionalProperties":false}"#;
+    let nested =
+        r#"{"type":"object","properties":{"of":{"type":"object"}},"additionalProperties":false}"#;
+    let tools = [
+        with_schema("calculate", closed),
+        with_schema("nested", nested),
+        with_schema("open", r#"{"type":"object","properties":{"a":{}}}"#),
+    ];
+    let told = |names: &str, argument: &str| {
+        let rule = format!("answer = 'deny'\ntools = [{names}]\nvalues = {{ {argument} = ['*'] }}");
+        let policy = layered(&format!("[rules.no]\n{rule}"));
+        let told = policy.rules_without_argument(&tools);
+        told.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("'calculate'", "expresion"),
+        [
+            "rules.no.values can never match: none of the rule's tools takes an argument named expresion; check its spelling"
+        ]
+    );
+    assert!(told("'calculate'", "expression").is_empty());
+    for names in [
+        "'open'",
+        "'nested'",
+        "'calculate', 'open'",
+        "'calculate', 'not_connected'",
+        "'calc*'",
+        "'*'",
+    ] {
+        assert!(told(names, "expresion").is_empty(), "{names}");
+    }
+}
+
+#[test]
 fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_run_others() {
     let cautions = |pattern: &str| {
         let policy = layered(&format!(

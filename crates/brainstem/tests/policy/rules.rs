@@ -46,6 +46,30 @@ remember = 'never'
 ";
 
 #[test]
+fn patterns_of_paths_that_lead_out_of_the_root_or_are_not_normalized_are_reported() {
+    let told = |key: &str, pattern: &str| {
+        let policy = layered(&format!(
+            "[rules.r]\nanswer = 'deny'\ntools = ['*']\n{key} = ['{pattern}']"
+        ));
+        let told = policy.patterns_out_of_root();
+        told.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("paths", "/etc/**"),
+        [
+            "rules.r.paths: \"/etc/**\" can never match: paths count from the root of the project, as in src/**; outside_root = true is for those that lead out of it"
+        ]
+    );
+    for pattern in ["../**", "src/../x", "./src/**", "/", "**/.."] {
+        assert_eq!(told("paths", pattern).len(), 1, "{pattern}");
+        assert_eq!(told("cwd", pattern).len(), 1, "{pattern}");
+    }
+    for pattern in [".", "**", "src/**", "**/..hidden", ".git/**", "a..b/c"] {
+        assert!(told("paths", pattern).is_empty(), "{pattern}");
+    }
+}
+
+#[test]
 fn a_rule_compares_numbers_and_asks_about_what_is_none() {
     let policy = layered(
         "[rules.large]\nanswer = 'deny'\ntools = ['find_order']\nvalues = { amount = ['> 100'] }\n\

@@ -421,3 +421,17 @@ fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_tha
     let dead = machine.run(["policy", "check", "dead.toml"]).stdout_of(1);
     assert!(dead.contains("rules.r.commands can never match"), "{dead}");
 }
+
+#[test]
+fn a_check_refuses_misspelled_arguments_and_paths_out_of_the_root() {
+    let text = "[rules.sums]\nanswer = 'deny'\ntools = ['calculate']\nvalues = { expresion = ['*'] }\n\
+                [rules.etc]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['/etc/**']\n";
+    let machine = Machine::new().with_file("dead.toml", text);
+    let dead = machine.run(["policy", "check", "dead.toml"]).stdout_of(1);
+    for expected in [
+        "dead.toml:4: rules.sums.values can never match: none of the rule's tools takes an argument named expresion",
+        "dead.toml:8: rules.etc.paths: \"/etc/**\" can never match",
+    ] {
+        assert!(dead.contains(expected), "{dead}");
+    }
+}

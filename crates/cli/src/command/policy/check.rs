@@ -20,7 +20,7 @@ Examples:
 ///
 /// The file stands in for those that are usually read. Warns of rules that allow commands which write or read elsewhere or
 /// run others, and of tools that are not there now, such as those of servers. Exit code 2 if it cannot be used, 1 if it
-/// names tools that there cannot be or looks for commands in tools that take none, otherwise 0.
+/// names tools that there cannot be or has rules that can never match, otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
@@ -43,6 +43,8 @@ impl Check {
         } = config.absent_tools(&names);
         config.check_agents(&names)?;
         unknown.extend(config.policy().rules_without_command(&specs));
+        unknown.extend(config.policy().rules_without_argument(&specs));
+        unknown.extend(config.policy().patterns_out_of_root());
         unknown.extend(config.policy().unknown_rule_functions());
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {
