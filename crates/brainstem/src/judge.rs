@@ -90,7 +90,9 @@ impl Policy {
                         (Some(grant), _) => {
                             format!("A person allowed it for the session (answer {grant}).").into()
                         }
-                        (None, Cause::Mode(_)) => reasons.get(&call.tool.name, sentence),
+                        (None, Cause::Mode(_)) if !call.tool.annotations.confined => {
+                            reasons.get(&call.tool.name, sentence)
+                        }
                         (None, _) => sentence().into(),
                     }),
                     rule: decided.rule(),

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{Access, ContentIndex, Decision, JsonText, Taint, ToolClass, ToolSpec};
+use neuraxis_core::{
+    Access, ContentIndex, Decision, JsonText, Taint, ToolAnnotations, ToolClass, ToolSpec,
+};
 
 use crate::config::TrustConfig;
 use crate::error::PolicyError;
 use crate::names::Listed;
 use crate::policy::Policy;
+use crate::request::Call;
 use crate::rules::{Facts, ToolPatterns};
 
 /// What local configuration says about some tools of servers.
@@ -104,6 +107,13 @@ impl Policy {
 #[must_use]
 pub fn reaches_out(tool: &ToolSpec, arguments: &JsonText) -> bool {
     leads_out(tool, &Facts::new(arguments, None))
+}
+
+/// Returns the hints that hold for a call: those about its tool, but that it reaches out where this very call is kept in.
+pub(crate) fn annotations_of(call: &Call<'_>) -> ToolAnnotations {
+    let mut annotations = call.tool.annotations;
+    annotations.open_world = reaches_out(call.tool, call.arguments);
+    annotations
 }
 
 fn leads_out(tool: &ToolSpec, facts: &Facts<'_>) -> bool {

@@ -3,12 +3,13 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use neuraxis_core::{AskCause, Decision, Remember, RuleRef, ToolName, ToolSpec};
+use neuraxis_core::{AskCause, Decision, Remember, RuleRef, ToolName};
 
 use crate::config::Permission;
 use crate::names::{Listed, shown_up_to};
 use crate::request::Call;
 use crate::rules::{Part, Rule, ToolAnswers};
+use crate::trust::annotations_of;
 
 /// The most characters of a command that a sentence repeats.
 const MAX_COMMAND_CHARS: usize = 120;
@@ -106,7 +107,7 @@ impl Finding<'_> {
                 )
             }
             Cause::Mode(answers) => {
-                let because = Because(answers, call.tool, self.answer);
+                let because = Because(answers, call, self.answer);
                 // Told of most calls that run, so that it is worth not growing.
                 let mut sentence = String::with_capacity(96);
                 // Writing to a text cannot fail.
@@ -114,7 +115,7 @@ impl Finding<'_> {
                 sentence
             }
             Cause::Floor(layer, answers) => {
-                let because = Because(answers, call.tool, self.answer);
+                let because = Because(answers, call, self.answer);
                 format!("The {layer} {does} in mode {mode}, because it {because}.")
             }
             Cause::Rule(rule) => match &rule.reason {
@@ -167,13 +168,21 @@ impl fmt::Display for Does<'_> {
     }
 }
 
-/// What it is about a tool that leads to an answer, for the end of a sentence.
-struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Permission);
+/// What it is about a call that leads to an answer, for the end of a sentence. What is true of its tool and not of the call is
+/// said only where nothing else led there.
+struct Because<'a>(&'a ToolAnswers, &'a Call<'a>, Permission);
 
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(answers, tool, answer) = self;
-        for (place, cause) in answers.causes(tool, *answer).enumerate() {
+        let Self(answers, call, answer) = self;
+        let class = call.tool.class;
+        let causes = |annotations| answers.causes(class, annotations, *answer);
+        let of_call = annotations_of(call);
+        let told = match causes(of_call).next() {
+            Some(_) => of_call,
+            None => call.tool.annotations,
+        };
+        for (place, cause) in causes(told).enumerate() {
             f.write_str(if place == 0 { "" } else { " and " })?;
             f.write_str(cause)?;
         }
@@ -181,7 +190,8 @@ impl fmt::Display for Because<'_> {
     }
 }
 
-/// Why the mode of a decision lets calls of its tools run: a sentence for each tool, made once and shared by all its calls.
+/// Why the mode of a decision lets calls of its tools run: a sentence for each tool, made once and shared by all its calls,
+/// but for tools of which it depends on the call.
 /// There are at most as many as tools.
 #[derive(Debug, Clone, Default)]
 pub struct ReasonCache(Vec<(ToolName, Arc<str>)>);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{Remember, Role, ToolClass, ToolSpec};
+use neuraxis_core::{Remember, Role, ToolAnnotations, ToolClass, ToolSpec};
 
 use super::{KnownNames, check_limits};
 use crate::config::{ModeConfig, PartialLimits, Permission, ToolAnswersConfig};
@@ -127,23 +127,30 @@ impl ToolAnswers {
 
     /// Answers about a tool: the strictest answer to anything it is.
     pub(crate) fn answer(&self, tool: &ToolSpec) -> Permission {
-        let answers = self.applying(tool).map(|(answer, _)| answer);
+        let applying = self.applying(tool.class, tool.annotations);
+        let answers = applying.map(|(answer, _)| answer);
         // Every tool has a class, so that there always is an answer; without one the call would be denied.
         answers.max().unwrap_or(Permission::Deny)
     }
 
-    /// Returns what it is about a tool that leads to the given answer: what it does or may do.
+    /// Returns what it is about a tool of this class, and with these hints, that leads to the given answer: what it does or
+    /// may do.
     pub(crate) fn causes(
         &self,
-        tool: &ToolSpec,
+        class: ToolClass,
+        annotations: ToolAnnotations,
         answer: Permission,
     ) -> impl Iterator<Item = &'static str> {
-        let applying = self.applying(tool);
+        let applying = self.applying(class, annotations);
         applying.filter_map(move |(other, clause)| (other == answer).then_some(clause))
     }
 
-    fn applying(&self, tool: &ToolSpec) -> impl Iterator<Item = (Permission, &'static str)> {
-        let class = match tool.class {
+    fn applying(
+        &self,
+        class: ToolClass,
+        annotations: ToolAnnotations,
+    ) -> impl Iterator<Item = (Permission, &'static str)> {
+        let class = match class {
             ToolClass::ReadOnly => (self.read_only, "reads"),
             ToolClass::Idempotent => (self.idempotent, "changes something"),
             ToolClass::Irreversible => (self.irreversible, "may change something for good"),
@@ -152,8 +159,8 @@ impl ToolAnswers {
         let destructive = (self.destructive, "may destroy something");
         [
             Some(class),
-            tool.annotations.open_world.then_some(open_world),
-            tool.annotations.destructive.then_some(destructive),
+            annotations.open_world.then_some(open_world),
+            annotations.destructive.then_some(destructive),
         ]
         .into_iter()
         .flatten()

@@ -1,7 +1,7 @@
 //! What rules about commands allow and deny, whatever way a command is written.
 
-use neuraxis_brainstem::{Call, Policy};
-use neuraxis_core::{Access, Channel, GrantScope, JsonText, Mode, ToolSpec, Verdict};
+use neuraxis_brainstem::{Call, Policy, ReasonCache};
+use neuraxis_core::{Access, Channel, GrantScope, JsonText, Mode, ToolSpec, Verdict, Vetting};
 
 use crate::catalog::{judge_in, layered, named, offering_all, tool, word};
 
@@ -668,5 +668,48 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         "cargo test",
     ] {
         assert_eq!(cautions(pattern), [], "{pattern}");
+    }
+}
+
+#[test]
+fn only_a_command_that_asks_for_the_network_is_said_to_reach_outside() {
+    let mut tool = named("run_command");
+    tool.annotations = tool.annotations.confined();
+    let reason = |policy: &Policy, arguments: &str| {
+        let decision = offering_all(policy, &Mode::MODERATE, &Channel::CODE_TASK);
+        let arguments = JsonText::from_text(arguments);
+        match policy.judge(&decision, &Call::new(&tool, &arguments)) {
+            Verdict::Ask { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (inside, outside) = (
+        r#"{"command":"ls"}"#,
+        r#"{"command":"ls","access":["network"]}"#,
+    );
+    let usual = Policy::built_in();
+    assert_eq!(
+        reason(&usual, inside),
+        "Mode moderate asks a person before run_command runs, because it may change something for good and may destroy something."
+    );
+    assert!(reason(&usual, outside).contains("reaches outside this machine"));
+    let permitted = "[modes.moderate.tools]\nirreversible = 'allow'\ndestructive = 'allow'";
+    let why = reason(&layered(permitted), inside);
+    assert!(why.contains("because it reaches outside"), "{why}");
+
+    let free = layered(&format!("{permitted}\nopen_world = 'allow'"));
+    let decision = offering_all(&free, &Mode::MODERATE, &Channel::CODE_TASK);
+    let mut cached = ReasonCache::default();
+    for (arguments, reaches_out) in [(outside, true), (inside, false)] {
+        let arguments = JsonText::from_text(arguments);
+        let call = Call::new(&tool, &arguments);
+        let Vetting::Run {
+            reason: Some(reason),
+            ..
+        } = free.vet(&decision, &call, &mut cached)
+        else {
+            panic!("{arguments}")
+        };
+        assert_eq!(reason.contains("reaches outside"), reaches_out, "{reason}");
     }
 }
