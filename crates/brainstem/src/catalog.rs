@@ -1,5 +1,7 @@
 //! Checks a policy against the tools there are.
 
+use std::collections::BTreeSet;
+
 use neuraxis_core::{AgentName, ToolChoice, ToolName, ToolSpec};
 
 use crate::config::{AgentConfig, OpeningConfig, Permission};
@@ -222,12 +224,17 @@ fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyE
         return None;
     }
     let nearest = names::nearest(pattern, tools.iter().map(ToolName::as_str));
-    let known = tools.iter().take(MAX_KNOWN);
+    let known: BTreeSet<&ToolName> = tools.iter().collect();
     Some(PolicyError::UnknownTool {
         at,
         pattern: names::shown(pattern),
         nearest: nearest.map(str::to_owned),
-        known: known.map(ToString::to_string).collect(),
+        left_out: known.len().saturating_sub(MAX_KNOWN),
+        known: known
+            .iter()
+            .take(MAX_KNOWN)
+            .map(ToString::to_string)
+            .collect(),
     })
 }
 

@@ -157,7 +157,7 @@ pub enum PolicyError {
         outcome: &'static str,
     },
     /// A pattern that names no tool there is.
-    #[error("{at}: \"{pattern}\" names no tool{}", choices(nearest.as_ref(), known))]
+    #[error("{at}: \"{pattern}\" names no tool{}{}", choices(nearest.as_ref(), known), more(*left_out))]
     UnknownTool {
         /// The dotted path of the key.
         at: String,
@@ -165,8 +165,10 @@ pub enum PolicyError {
         pattern: String,
         /// The tool that was most likely meant.
         nearest: Option<String>,
-        /// The tools there are, the first few.
+        /// The tools there are, the first few by name.
         known: Vec<String>,
+        /// How many more there are.
+        left_out: usize,
     },
     /// An agent would be called by a tool whose name another tool has.
     #[error(
@@ -277,6 +279,13 @@ impl PolicyError {
             column: in_line.chars().count() + 1,
             message: error.message().to_owned(),
         }
+    }
+}
+
+fn more(left_out: usize) -> String {
+    match left_out {
+        0 => String::new(),
+        _ => format!(", … and {left_out} more"),
     }
 }
 

@@ -164,6 +164,24 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
 }
 
 #[test]
+fn the_tools_there_are_are_listed_once_and_by_name_and_it_is_said_how_many_more_there_are() {
+    let policy = layered("[rules.r]\nanswer = 'ask'\ntools = ['zzz']");
+    let told = |names: &[String]| {
+        let tools: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
+        policy.unknown_tools(&tools)[0].to_string()
+    };
+    let few = ["write", "read", "write"].map(str::to_owned);
+    assert_eq!(
+        told(&few),
+        "rules.r.tools: \"zzz\" names no tool; known: read, write"
+    );
+    let many: Vec<String> = (10..33).map(|number| format!("t{number}")).collect();
+    let told = told(&many);
+    assert!(told.contains("known: t10, t11, "), "{told}");
+    assert!(told.ends_with(", t29, … and 3 more"), "{told}");
+}
+
+#[test]
 fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
     let tools = crate::catalog::all_tools();
     let tools: Vec<_> = tools.into_iter().map(|tool| tool.name).collect();
