@@ -42,6 +42,15 @@ pub enum ServerKeysError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// It is not there, though somebody named it.
+    #[error(
+        "there is no file {}, which [server] keys names: `neuraxis-server keys create --owner NAME` makes it, with a first key",
+        path.display()
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// Others can change it.
     #[error(
         "other users can change {}, and so could let themselves in: make it yours alone (chmod 600), and look through \
@@ -106,9 +115,24 @@ impl ServerKeyFile {
     ///
     /// A [`ServerKeysError`].
     pub fn read(&self) -> Result<Vec<ServerKey>, ServerKeysError> {
+        match self.read_present() {
+            Err(ServerKeysError::Missing { .. }) => Ok(Vec::new()),
+            read => read,
+        }
+    }
+
+    /// Reads the keys of a file that has to be there.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerKeysError::Missing`] if it is not; otherwise as [`read`](Self::read).
+    pub fn read_present(&self) -> Result<Vec<ServerKey>, ServerKeysError> {
         // A link is followed: secrets are mounted so.
         let file = match open_regular(&self.path, Links::Followed) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let path = self.path.clone();
+                return Err(ServerKeysError::Missing { path });
+            }
             opened => opened.map_err(|source| self.unusable(source))?,
         };
         let metadata = file.metadata().map_err(|source| self.unusable(source))?;

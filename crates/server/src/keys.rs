@@ -53,7 +53,7 @@ struct State {
     /// What the file looked like when it was read; `None` if there was none, or it has to be read again.
     stamp: Option<Stamp>,
     known: Arc<HashMap<ContentHash, Arc<Key>>>,
-    /// Whether a key is needed: from the moment on at which there was one.
+    /// Whether a key is needed: from the moment on at which there was one, or always.
     is_needed: bool,
     /// Whether the log was told that the file cannot be read.
     has_complained: bool,
@@ -76,21 +76,47 @@ impl Keys {
     pub fn open(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
         let stamp = stamp(&file).ok();
         let read = file.read()?;
+        let is_needed = !read.is_empty();
+        Ok(Self::new(file, stamp, read, is_needed))
+    }
+
+    /// Reads the keys of a file that somebody named: it has to be there, and a key is needed even while it holds none.
+    ///
+    /// # Errors
+    ///
+    /// A [`ServerKeysError`] if it is not there, or cannot be read.
+    pub fn open_named(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
+        let stamp = stamp(&file).ok();
+        let read = file.read_present()?;
+        if read.is_empty() {
+            let file = file.path().display();
+            tracing::warn!(%file, "there are no keys yet, so that nobody is let in; `neuraxis-server keys create` makes one");
+        }
+        Ok(Self::new(file, stamp, read, true))
+    }
+
+    fn new(
+        file: ServerKeyFile,
+        stamp: Option<Stamp>,
+        read: Vec<ServerKey>,
+        is_needed: bool,
+    ) -> Self {
         let state = State {
             looked: Instant::now(),
             stamp,
-            is_needed: !read.is_empty(),
+            is_needed,
             known: Arc::new(known(read, &HashMap::new())),
             has_complained: false,
         };
-        Ok(Self(Some(Arc::new(Shared {
+        Self(Some(Arc::new(Shared {
             file,
             state: Mutex::new(state),
             wrong: Rate::per_second(WRONG_PER_SECOND, WRONG_AT_ONCE),
-        }))))
+        })))
     }
 
-    /// Tells whether clients need a key: once there is one, be it expired or revoked, and from then on.
+    /// Tells whether clients need a key: once there is one, be it expired or revoked, and from then on; always where the file
+    /// was named.
     #[must_use]
     pub fn are_needed(&self) -> bool {
         let shared = self.0.as_ref();

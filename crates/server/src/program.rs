@@ -180,9 +180,15 @@ async fn recover(orchestrator: &Orchestrator) {
 
 /// Reads the keys of clients, if there is a place for them.
 fn keys(config: &Config, environment: &Environment) -> Result<Keys, Failure> {
-    let file = ServerKeyFile::of(config, environment);
-    let keys = file.map(Keys::open).transpose();
-    keys.map(Option::unwrap_or_default).map_err(Failure::Keys)
+    let Some(file) = ServerKeyFile::of(config, environment) else {
+        return Ok(Keys::default());
+    };
+    // Whoever names a file wants nobody let in without a key: one that is gone must not open the server to everybody.
+    let keys = match &config.server().keys {
+        Some(_) => Keys::open_named(file),
+        None => Keys::open(file),
+    };
+    keys.map_err(Failure::Keys)
 }
 
 /// Returns where to listen: as the command line says, or else the configuration.

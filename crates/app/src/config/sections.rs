@@ -156,8 +156,8 @@ pub struct ServerConfig {
     pub max_runs_per_owner: Option<NonZeroU32>,
     /// How long a question that a tool asks in the middle of its call is open, in milliseconds; declined at once if 0. 300,000.
     pub question_ms: u64,
-    /// The file of the keys of clients, relative to the working directory. The file `server-keys.json` in the user's data
-    /// folder if left out.
+    /// The file of the keys of clients, relative to the working directory; a server does not start if it is not there. The file
+    /// `server-keys.json` in the user's data folder if left out, which need not be there.
     pub keys: Option<PathBuf>,
     /// Origins of pages that may ask besides those of the server's own address, such as `https://chat.example.com`.
     pub origins: Vec<String>,

@@ -15,6 +15,8 @@ fn a_key_is_kept_as_its_hash_and_found_again_by_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("inner/keys.json"));
     assert_eq!(file.read().unwrap(), []);
+    let present = file.read_present();
+    assert!(matches!(present, Err(ServerKeysError::Missing { .. })));
     let (mut made, text) = key("ada");
     made.max_mode = Some(Mode::MODERATE);
     file.add(made.clone()).unwrap();

@@ -43,6 +43,23 @@ async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_is_named_has_to_be_there_and_lets_nobody_in_before_it_holds_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path());
+    let missing = Keys::open_named(file.clone());
+    assert!(matches!(missing, Err(ServerKeysError::Missing { .. })));
+    fs::write(file.path(), "{\"version\": 1, \"keys\": []}").unwrap();
+    let keys = Keys::open_named(file.clone()).unwrap();
+    assert!(keys.are_needed() && keys.admit(None).is_err());
+    fs::remove_file(file.path()).unwrap();
+    a_while().await;
+    assert!(keys.are_needed(), "it is gone");
+    let (_, text) = add(&file, "ada");
+    a_while().await;
+    assert!(keys.admit(Some(&text)).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_expired_revoked_and_missing_keys_are_refused_with_the_same_words() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());

@@ -123,15 +123,18 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
 async fn keys_come_and_go_while_servers_run_that_share_their_file() {
     let first = Program::start().await;
     let file = first.folder().join(FILE);
+    assert_eq!(status(&first.client(), "/api/v1/sessions").await, 200);
+    let key = make_key(first.folder(), &["--owner", "ada"]).await;
     let second = Program::start_in(tempfile::tempdir().unwrap(), |command| {
         command.env("NEURAXIS_SERVER__KEYS", &file);
     });
     let second = second.await;
-    assert_eq!(status(&first.client(), "/api/v1/sessions").await, 200);
-    let key = make_key(first.folder(), &["--owner", "ada"]).await;
+    let next = make_key(first.folder(), &["--owner", "bob"]).await;
     for program in [&first, &second] {
         until(&program.client(), 401).await;
-        until(&Client::with_key(program.url(), &key), 200).await;
+        for key in [&key, &next] {
+            until(&Client::with_key(program.url(), key), 200).await;
+        }
     }
     let (code, out, said) = keys(first.folder(), &["revoke", id_of(&key)]).await;
     assert_eq!((code, &*out), (0, ""), "{said}");
@@ -139,6 +142,36 @@ async fn keys_come_and_go_while_servers_run_that_share_their_file() {
         until(&Client::with_key(program.url(), &key), 401).await;
         assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
     }
+}
+
+#[tokio::test]
+async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_keys_lets_nobody_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[server]\nkeys = 'keys.json'\n";
+    fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let mut refused = command(folder.path());
+    let refused = refused.args(["--listen", "127.0.0.1:0"]).output();
+    let refused = refused.await.unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let file = folder.path().join("keys.json");
+    for expected in [
+        "the keys of clients cannot be read",
+        "keys.json, which [server] keys names",
+        "`neuraxis-server keys create --owner NAME` makes it",
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(!file.exists());
+
+    fs::write(&file, "{\"version\": 1, \"keys\": []}").unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
+    let log = program.log();
+    assert!(log.contains("so that nobody is let in"), "{log}");
+    let key = make_key(program.folder(), &["--owner", "ada"]).await;
+    until(&Client::with_key(program.url(), &key), 200).await;
+    assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
 }
 
 #[tokio::test]
