@@ -110,6 +110,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         keys,
         is_loopback: listen.is_loopback(),
         duty: Duty::Serve,
+        tls: tls.clone(),
         telemetry,
     };
     let app = wiring.build(&config, None).await?;

@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::refusal::with_causes;
 use crate::secrecy;
 use crate::stop::Hangups;
+use crate::tls::Tls;
 use crate::token::DecisionToken;
 
 /// How often a server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
@@ -36,6 +37,8 @@ pub(crate) struct Wiring {
     /// Whether only programs on this machine reach the server.
     pub(crate) is_loopback: bool,
     pub(crate) duty: Duty,
+    /// The certificate and its key, which are files of their own, too.
+    pub(crate) tls: Option<Tls>,
     /// Where traces go, as long as the process lives.
     pub(crate) telemetry: Telemetry,
 }
@@ -134,6 +137,9 @@ impl Wiring {
         mut hangups: Hangups,
     ) {
         while hangups.next().await {
+            if let Some(tls) = &self.tls {
+                tls.read_again();
+            }
             let app = locked(&current);
             match self.reload(&app).await {
                 Ok((new, by)) => {

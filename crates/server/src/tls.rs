@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use neuraxis::core::jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{self, CertificateError, RootCertStore, ServerConfig};
 
 /// How often it is looked whether the files have changed, at the most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -74,10 +77,19 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
+    /// The certificate is no longer valid, so that no client takes it.
+    #[error("the certificate {certificate} expired on {at}")]
+    Expired {
+        /// The file.
+        certificate: PathBuf,
+        /// When it expired.
+        at: Timestamp,
+    },
 }
 
 impl Tls {
-    /// Reads a certificate chain, the server's own certificate first, and its key. Needs a tokio runtime.
+    /// Reads a certificate chain, the server's own certificate first, and its key. One that has expired is used, and the log
+    /// says so. Needs a tokio runtime.
     ///
     /// # Errors
     ///
@@ -87,10 +99,16 @@ impl Tls {
         key: impl Into<PathBuf>,
     ) -> Result<Self, TlsError> {
         let (certificate, key) = (certificate.into(), key.into());
+        let stamp = Stamp::of(&certificate, &key);
+        let pair = Pair::read(&certificate, &key)?;
+        if let Some(at) = pair.expired_at {
+            let certificate = certificate.display();
+            tracing::warn!(%certificate, "the certificate expired on {at}, and clients will refuse it: renew it");
+        }
         let state = State {
             looked: Instant::now(),
-            stamp: Stamp::of(&certificate, &key),
-            acceptor: acceptor(&certificate, &key)?,
+            stamp,
+            acceptor: pair.acceptor,
         };
         Ok(Self(Arc::new(Inner {
             certificate,
@@ -102,28 +120,38 @@ impl Tls {
     /// Returns what begins a connection, with the files as they are now. If they cannot be used as they are, the former ones
     /// go on being used, and the log says why, once.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let Inner {
-            certificate, key, ..
-        } = &*self.0;
         let mut state = self.lock();
         if state.looked.elapsed() >= LOOK_EVERY {
             state.looked = Instant::now();
-            let stamp = Stamp::of(certificate, key);
+            let stamp = Stamp::of(&self.0.certificate, &self.0.key);
             if stamp != state.stamp {
-                state.stamp = stamp;
-                match acceptor(certificate, key) {
-                    Ok(acceptor) => {
-                        state.acceptor = acceptor;
-                        tracing::info!(certificate = %certificate.display(), "the certificate was read again");
-                    }
-                    Err(error) => {
-                        let error = crate::refusal::with_causes(&error);
-                        tracing::error!(%error, "the certificate is not renewed: the former one goes on being used");
-                    }
-                }
+                self.renew(&mut state, stamp);
             }
         }
         state.acceptor.clone()
+    }
+
+    /// Reads the files again, whether or not they look as before.
+    pub(crate) fn read_again(&self) {
+        let stamp = Stamp::of(&self.0.certificate, &self.0.key);
+        self.renew(&mut self.lock(), stamp);
+    }
+
+    fn renew(&self, state: &mut State, stamp: Stamp) {
+        let Inner {
+            certificate, key, ..
+        } = &*self.0;
+        state.stamp = stamp;
+        match Pair::read(certificate, key).and_then(|pair| pair.unless_expired(certificate)) {
+            Ok(acceptor) => {
+                state.acceptor = acceptor;
+                tracing::info!(certificate = %certificate.display(), "the certificate was read again");
+            }
+            Err(error) => {
+                let error = crate::refusal::with_causes(&error);
+                tracing::error!(%error, "the certificate is not renewed: the former one goes on being used");
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,41 +162,129 @@ impl Tls {
 
 /// By what it is told that one of the files has changed.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp([Option<(SystemTime, u64)>; 2]);
+struct Stamp([Option<FileStamp>; 2]);
+
+/// What tells a file from the one that was read before: also one that another link leads to, and one that was refused for who
+/// can read it.
+#[derive(Debug, PartialEq, Eq)]
+struct FileStamp {
+    modified: SystemTime,
+    bytes: u64,
+    identity: Identity,
+}
+
+/// The device, the number and the mode of a file, and when any of that was last changed.
+#[cfg(unix)]
+type Identity = (u64, u64, u32, (i64, i64));
+
+/// Nothing, here.
+#[cfg(not(unix))]
+type Identity = ();
 
 impl Stamp {
     fn of(certificate: &Path, key: &Path) -> Self {
         Self([certificate, key].map(|path| {
             let data: Metadata = fs::metadata(path).ok()?;
-            Some((data.modified().ok()?, data.len()))
+            Some(FileStamp {
+                modified: data.modified().ok()?,
+                bytes: data.len(),
+                identity: identity(&data),
+            })
         }))
     }
 }
 
-fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
-    let refused = |what, path: &Path, source| TlsError::Unreadable {
+#[cfg(unix)]
+fn identity(data: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+
+    let changed = (data.ctime(), data.ctime_nsec());
+    (data.dev(), data.ino(), data.mode(), changed)
+}
+
+#[cfg(not(unix))]
+const fn identity(_data: &Metadata) -> Identity {}
+
+/// A certificate with its key, as they were read.
+struct Pair {
+    acceptor: TlsAcceptor,
+    /// When the certificate expired, if it has.
+    expired_at: Option<Timestamp>,
+}
+
+impl Pair {
+    fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = chain(certificate)?;
+        let expired_at = chain.first().and_then(expired_at);
+        let acceptor = acceptor(chain, certificate, key)?;
+        Ok(Self {
+            acceptor,
+            expired_at,
+        })
+    }
+
+    fn unless_expired(self, certificate: &Path) -> Result<TlsAcceptor, TlsError> {
+        match self.expired_at {
+            None => Ok(self.acceptor),
+            Some(at) => Err(TlsError::Expired {
+                certificate: certificate.to_owned(),
+                at,
+            }),
+        }
+    }
+}
+
+fn unreadable(what: &'static str, path: &Path, source: pem::Error) -> TlsError {
+    TlsError::Unreadable {
         what,
         path: path.to_owned(),
         source,
-    };
+    }
+}
+
+/// Reads a certificate chain, which has at least one certificate.
+fn chain(certificate: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(certificate);
     let chain = read.and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain = chain.map_err(|source| refused("the certificate", certificate, source))?;
-    if chain.is_empty() {
-        return Err(refused(
-            "the certificate",
-            certificate,
-            pem::Error::NoItemsFound,
-        ));
+    let chain = chain.and_then(|chain| match chain.is_empty() {
+        true => Err(pem::Error::NoItemsFound),
+        false => Ok(chain),
+    });
+    chain.map_err(|source| unreadable("the certificate", certificate, source))
+}
+
+/// Returns when a certificate expired, if it has.
+fn expired_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    // Whom it is signed by is of no interest: its time is looked at before that.
+    let (nobody, now) = (RootCertStore::empty(), UnixTime::now());
+    let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, &[]);
+    match verified {
+        Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
+            not_after,
+            ..
+        })) => {
+            let seconds = i64::try_from(not_after.as_secs()).ok()?;
+            Timestamp::from_second(seconds).ok()
+        }
+        _ => None,
     }
+}
+
+fn acceptor(
+    chain: Vec<CertificateDer<'static>>,
+    certificate: &Path,
+    key: &Path,
+) -> Result<TlsAcceptor, TlsError> {
     let is_exposed = is_exposed(key);
-    let is_exposed = is_exposed.map_err(|error| refused("the key", key, pem::Error::Io(error)))?;
+    let is_exposed =
+        is_exposed.map_err(|error| unreadable("the key", key, pem::Error::Io(error)))?;
     if is_exposed {
         let path = key.to_owned();
         return Err(TlsError::Exposed { path });
     }
     let private = PrivateKeyDer::from_pem_file(key);
-    let private = private.map_err(|source| refused("the key", key, source))?;
+    let private = private.map_err(|source| unreadable("the key", key, source))?;
     let unusable = |source| TlsError::Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
@@ -199,57 +315,4 @@ fn is_exposed(_path: &Path) -> io::Result<bool> {
 
 #[cfg(unix)]
 #[cfg(test)]
-mod tests {
-    use std::fs::{File, Permissions};
-    use std::os::unix::fs::PermissionsExt;
-
-    use rcgen::{CertifiedKey, generate_simple_self_signed};
-
-    use super::*;
-
-    /// Writes a file as if some seconds had gone by.
-    fn write(path: &Path, text: &str, seconds: u64) {
-        fs::write(path, text).unwrap();
-        fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + seconds);
-        File::options()
-            .write(true)
-            .open(path)
-            .and_then(|file| file.set_modified(time))
-            .unwrap();
-    }
-
-    fn pair() -> (String, String) {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        (cert.pem(), signing_key.serialize_pem())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
-        let (first, second) = (pair(), pair());
-        write(&certificate, &first.0, 0);
-        write(&key, &first.1, 0);
-        let tls = Tls::read(&certificate, &key).unwrap();
-        let current = || Arc::clone(tls.acceptor().config());
-        let used = current();
-        tokio::time::advance(LOOK_EVERY).await;
-        assert!(Arc::ptr_eq(&used, &current()), "nothing has changed");
-
-        // First the certificate alone, which does not fit the key.
-        write(&certificate, &second.0, 1);
-        tokio::time::advance(LOOK_EVERY).await;
-        assert!(Arc::ptr_eq(&used, &current()), "the former goes on");
-        write(&key, &second.1, 2);
-        assert!(Arc::ptr_eq(&used, &current()), "nobody has looked yet");
-        tokio::time::advance(LOOK_EVERY).await;
-        let renewed = current();
-        assert!(!Arc::ptr_eq(&used, &renewed), "the new pair is used");
-
-        fs::remove_file(&key).unwrap();
-        tokio::time::advance(LOOK_EVERY).await;
-        assert!(Arc::ptr_eq(&renewed, &current()), "without a key, too");
-    }
-}
+mod tests;

@@ -96,6 +96,7 @@ pub(crate) async fn run(
         keys: Keys::default(),
         is_loopback: true,
         duty: Duty::Work,
+        tls: None,
         telemetry: telemetry.clone(),
     };
     let app = wiring.build(config, None).await?;

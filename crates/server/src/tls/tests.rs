@@ -1,0 +1,145 @@
+//! When the pair of the server's files is read again, and when the former one stays.
+
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use rcgen::{CertificateParams, CertifiedKey, KeyPair, date_time_ymd, generate_simple_self_signed};
+
+use super::*;
+
+/// Writes a file as if some seconds had gone by.
+fn write(path: &Path, text: &str, seconds: u64) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + seconds);
+    File::options()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.set_modified(time))
+        .unwrap();
+}
+
+fn pair() -> (String, String) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    (cert.pem(), signing_key.serialize_pem())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
+    let (first, second) = (pair(), pair());
+    write(&certificate, &first.0, 0);
+    write(&key, &first.1, 0);
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let current = || Arc::clone(tls.acceptor().config());
+    let used = current();
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(Arc::ptr_eq(&used, &current()), "nothing has changed");
+
+    // First the certificate alone, which does not fit the key.
+    write(&certificate, &second.0, 1);
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(Arc::ptr_eq(&used, &current()), "the former goes on");
+    write(&key, &second.1, 2);
+    assert!(Arc::ptr_eq(&used, &current()), "nobody has looked yet");
+    tokio::time::advance(LOOK_EVERY).await;
+    let renewed = current();
+    assert!(!Arc::ptr_eq(&used, &renewed), "the new pair is used");
+
+    fs::remove_file(&key).unwrap();
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(Arc::ptr_eq(&renewed, &current()), "without a key, too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_refused_for_who_can_read_it_is_read_once_that_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
+    let (first, second) = (pair(), pair());
+    write(&certificate, &first.0, 0);
+    write(&key, &first.1, 0);
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let current = || Arc::clone(tls.acceptor().config());
+    let used = current();
+    write(&certificate, &second.0, 1);
+    write(&key, &second.1, 1);
+    let allow = |mode| fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    allow(0o644);
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(Arc::ptr_eq(&used, &current()), "everybody can read the key");
+    allow(0o600);
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(!Arc::ptr_eq(&used, &current()), "nobody else can");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_large() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let pairs = [("a", pair()), ("b", pair())];
+    let longest = pairs.iter().map(|(_, (certificate, _))| certificate.len());
+    let longest = longest.max().unwrap();
+    for (name, (certificate, key)) in &pairs {
+        let place = folder.path().join(name);
+        fs::create_dir(&place).unwrap();
+        // What is not between the marks of PEM is nothing.
+        write(&place.join("c"), &format!("{certificate:longest$}"), 0);
+        write(&place.join("k"), key, 0);
+    }
+    let link = folder.path().join("now");
+    symlink("a", &link).unwrap();
+    let tls = Tls::read(link.join("c"), link.join("k")).unwrap();
+    let current = || Arc::clone(tls.acceptor().config());
+    let used = current();
+    fs::remove_file(&link).unwrap();
+    symlink("b", &link).unwrap();
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(!Arc::ptr_eq(&used, &current()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_is_read_again_at_once_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
+    let pair = pair();
+    write(&certificate, &pair.0, 0);
+    write(&key, &pair.1, 0);
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let current = || Arc::clone(tls.acceptor().config());
+    let used = current();
+    tls.read_again();
+    assert!(!Arc::ptr_eq(&used, &current()), "it looks as before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = date_time_ymd(2020, 1, 2);
+    let signing_key = KeyPair::generate().unwrap();
+    let expired = params.self_signed(&signing_key).unwrap();
+    let at = expired_at(expired.der()).unwrap();
+    assert_eq!(at.to_string(), "2020-01-02T00:00:00Z");
+    let write_expired = |seconds| {
+        write(&certificate, &expired.pem(), seconds);
+        write(&key, &signing_key.serialize_pem(), seconds);
+    };
+
+    write_expired(0);
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let current = || Arc::clone(tls.acceptor().config());
+    let begun = current();
+    let valid = pair();
+    write(&certificate, &valid.0, 1);
+    write(&key, &valid.1, 1);
+    tokio::time::advance(LOOK_EVERY).await;
+    let renewed = current();
+    assert!(!Arc::ptr_eq(&begun, &renewed));
+    write_expired(2);
+    tokio::time::advance(LOOK_EVERY).await;
+    assert!(Arc::ptr_eq(&renewed, &current()), "the former goes on");
+}
