@@ -103,6 +103,13 @@ impl Approvals {
         }
     }
 
+    /// Returns when a question expired, if it has by the engine's clock: it is open no more, though its run may not have heard
+    /// of that.
+    #[must_use]
+    pub fn expired(&self, waiting: &WaitingApproval) -> Option<Timestamp> {
+        waiting.expired_by(self.parts.engine.clock.now())
+    }
+
     fn runs(&self) -> Runs {
         Runs::new(&self.parts).with_context(self.context.clone())
     }

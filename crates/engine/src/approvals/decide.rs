@@ -88,14 +88,7 @@ impl Approvals {
         let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
             return Err(ResumeError::NotAsked(call.clone()));
         };
-        let now = self.parts.engine.clock.now();
-        if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
-            // The run is told what became of the question, and nothing of the person.
-            let expiry = expiry_of(&asked.request);
-            self.runs().post(run_id, expiry).await?;
-            let call = call.clone();
-            return Err(ResumeError::Expired { call, at });
-        }
+        self.check_time(asked).await?;
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = self.decided(asked, decision, by);
         let decided = InboxInput::ApprovalDecided(decided);
@@ -107,9 +100,31 @@ impl Approvals {
         }
     }
 
+    /// Refuses a decision that comes too late. The run hears that the question expired, if no sweep has told it, and goes on
+    /// without the call.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Expired`] if the time for the decision is over; also as [`post`](crate::Runs::post) then.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`post`](crate::Runs::post).
+    pub async fn check_time(&self, waiting: &WaitingApproval) -> Result<(), ResumeError> {
+        let Some(at) = self.expired(waiting) else {
+            return Ok(());
+        };
+        // The run is told what became of the question, and nothing of the person.
+        let expiry = expiry_of(&waiting.request);
+        self.runs().post(waiting.run_id, expiry).await?;
+        let call = waiting.request.tool_call_id.clone();
+        Err(ResumeError::Expired { call, at })
+    }
+
     /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
     /// Where another process has the run, the decision is left to that one: of several about one question the first counts,
-    /// and the others are told so.
+    /// and the others are told so. A run takes a decision that comes too late for an expiry, and goes on without the call:
+    /// whoever is to be told so beforehand asks [`check_time`](Self::check_time).
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 /// [`Approvals::list`](crate::Approvals::list) and [`of_session`](crate::Approvals::of_session) show the questions,
 /// [`Approvals::decide`](crate::Approvals::decide) answers one, and [`Runs::attach`](crate::Runs::attach) and
 /// [`Runs::result`](crate::Runs::result) lead back to the run. A question that nobody answers in the policy's
-/// `approval_timeout_ms` expires once somebody calls [`Approvals::sweep`](crate::Approvals::sweep).
+/// `approval_expires` expires once somebody calls [`Approvals::sweep`](crate::Approvals::sweep).
 ///
 /// ```
 /// use std::sync::Arc;

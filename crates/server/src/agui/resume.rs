@@ -254,6 +254,10 @@ async fn go_on(
     let approvals = orchestrator.approvals().with_context(caller.seeing());
     let runs = orchestrator.runs();
     let gone_on = tokio::spawn(async move {
+        for (waiting, _) in &decided {
+            let in_time = approvals.check_time(waiting).await;
+            in_time.map_err(DecideError::Resume)?;
+        }
         let decisions = decided.iter();
         let decisions = decisions.map(|(waiting, decision)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), None);

@@ -6,7 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
-use neuraxis::engine::{Decided, WaitingApproval};
+use neuraxis::engine::{DecideError, Decided, WaitingApproval};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,11 @@ pub(crate) async fn list(
         Some(session) => approvals.of_session(&session).await?,
         None => approvals.list().await?,
     };
-    let named = waiting.into_iter().map(|waiting| Question {
+    // Nobody can answer one whose time is over, whether its run has heard of that or not.
+    let open = waiting
+        .into_iter()
+        .filter(|waiting| approvals.expired(waiting).is_none());
+    let named = open.map(|waiting| Question {
         question: waiting.question(),
         waiting,
     });
@@ -149,6 +153,8 @@ pub(crate) async fn decide(
     // In a task of its own: a client that leaves in the middle must not leave a run that nobody drives.
     let decided = tokio::spawn(async move {
         let approvals = orchestrator.approvals().with_context(caller.seeing());
+        let in_time = approvals.check_time(&waiting).await;
+        in_time.map_err(DecideError::Resume)?;
         approvals.decide_and_resume(&waiting, decision, None).await
     });
     match decided

@@ -5,8 +5,9 @@ mod official_client;
 
 use std::sync::Arc;
 
+use neuraxis::engine::SystemClock;
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::Tool;
+use neuraxis::ports::{Clock, Tool};
 use neuraxis::{DecideLater, Orchestrator, Role, RunStatus};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
@@ -75,11 +76,21 @@ fn text(told: &[Value]) -> String {
 
 /// A server whose calls of `refund` wait for a person.
 async fn serve(model: ScriptedModel, tool: &Arc<ScriptedTool>) -> (InProcess, Orchestrator) {
+    serve_by(model, tool, Arc::new(SystemClock)).await
+}
+
+/// As above, by a clock of the test's own.
+async fn serve_by(
+    model: ScriptedModel,
+    tool: &Arc<ScriptedTool>,
+    clock: Arc<dyn Clock>,
+) -> (InProcess, Orchestrator) {
     let tool: Arc<dyn Tool> = Arc::clone(tool) as _;
     let orchestrator = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
         .tool(tool)
         .approver(Arc::new(DecideLater))
+        .clock(clock)
         .store(Arc::new(MemoryStore::new()))
         .build()
         .unwrap();

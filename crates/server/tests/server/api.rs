@@ -1,8 +1,15 @@
 //! The server's own API beside turns: sessions, runs and their events, what waits for a person, and what there is.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::{DecideLater, Orchestrator, Role};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
+use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::{Client, Program};
 
 /// A configuration in which the tool of the clock asks.
@@ -291,6 +298,47 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
         (409, &json!("/errors/run-ended")),
         "nothing is approved twice"
     );
+}
+
+#[tokio::test]
+async fn a_question_whose_time_is_over_is_listed_no_more_and_a_decision_about_it_is_refused() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(reply::text("Not refunded."));
+    let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let clock = Arc::new(VirtualClock::new());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(refund.clone())
+        .approver(Arc::new(DecideLater))
+        .clock(clock.clone())
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let client = server.client();
+    let asked = waiting(&client, "s").await;
+    let open = async || get(&client, "/api/v1/approvals").await.1["approvals"].clone();
+    assert_eq!(open().await[0]["question"], asked.question);
+    clock.advance(Duration::from_secs(72 * 60 * 60));
+    assert_eq!(open().await, json!([]));
+    let decision = json!({"decision": "approve", "question": asked.question});
+    let late = client
+        .post(&asked.path)
+        .header("authorization", format!("Bearer {TOKEN}"))
+        .json(&decision);
+    let (status, problem) = answer(late).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (409, &json!("/errors/question-expired")),
+        "{problem}"
+    );
+    // The run hears of it at once.
+    let events = client.get(&format!("/api/v1/runs/{}/events", asked.run));
+    let frames = client.events(events).await.rest().await;
+    assert_eq!(frames.last().unwrap().event, "final", "{frames:?}");
+    assert_eq!(refund.count(), 0);
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! Calls that need a person: a run ends with what it asks, and goes on with the answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
-use super::{input, kinds, named, refunds, serve, text, told, told_with, user};
+use super::{input, kinds, named, refunds, serve, serve_by, text, told, told_with, user};
 use crate::support::in_process::TOKEN;
 
 fn resume(run: &str, interrupt: &Value, payload: Value) -> Value {
@@ -188,6 +189,27 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
         .as_str()
         .unwrap();
     assert!(result.contains("without an answer"), "{result}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_the_time_of_its_interrupt_is_refused() {
+    let (model, tool) = refunds();
+    let clock = Arc::new(VirtualClock::new());
+    let (server, _) = serve_by(model, &tool, clock.clone()).await;
+    let client = server.client();
+    let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
+    let first = told(&client, &asks).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    clock.advance(Duration::from_secs(72 * 60 * 60));
+    let approve = resume("r2", interrupt, json!({"approved": true}));
+    let late = told_with(&client, &approve, Some(TOKEN)).await;
+    assert_eq!(
+        (kinds(&late), &late[1]["code"]),
+        (vec!["RUN_STARTED", "RUN_ERROR"], &json!("question-expired")),
+        "{late:?}"
+    );
+    assert_eq!(tool.count(), 0);
     server.stop().await.unwrap();
 }
 
