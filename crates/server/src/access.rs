@@ -74,6 +74,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let began = Instant::now();
     let id = RequestId::of(request.headers());
     let method = known(request.method());
+    let is_head = request.method() == Method::HEAD;
     let route = request.extensions().get::<MatchedPath>().cloned();
     // A span of the highest level is there for every line that is logged at all.
     let span = tracing::error_span!("request", id = %id);
@@ -99,6 +100,8 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     if let Some(problem) = problem {
         http.refused(problem);
     }
+    // Nobody asks for the rest of an answer that has none.
+    let is_whole = is_head || response.body().is_end_stream();
     let line = Line {
         log: access.log,
         id,
@@ -109,7 +112,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         caller,
         began,
         bytes: 0,
-        is_whole: false,
+        is_whole,
         _traced: traced,
         _open: is_stream(&response).then(|| http.open_stream()),
     };

@@ -138,6 +138,38 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
 
 #[cfg(unix)]
 #[tokio::test]
+async fn an_answer_without_a_body_is_logged_as_complete() {
+    let program = with_log("json", "warn").await;
+    let client = program.client();
+    let made = client.post("/api/v1/sessions").json(&json!({"id": "s"}));
+    assert_eq!(answer(made).await.0, 201);
+    let page = client.get("/").send().await.unwrap();
+    let tag = page.headers()["etag"].clone();
+    page.bytes().await.unwrap();
+    let bare = reqwest::Client::builder().no_proxy().build().unwrap();
+    let asked = [
+        (bare.head(format!("{}/healthz", program.url())), 200),
+        (client.get("/").header("if-none-match", tag), 304),
+        (client.delete("/api/v1/sessions/s"), 204),
+    ];
+    for (request, expected) in asked {
+        let request = request.header(ID, format!("bare-{expected}"));
+        assert_eq!(request.send().await.unwrap().status(), expected);
+    }
+    let log = logged(program).await;
+    for expected in ["bare-200", "bare-304", "bare-204"] {
+        let line = log.lines().find(|line| line.contains(expected)).unwrap();
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&line["complete"], &line["bytes"]),
+            (&json!(true), &json!(0)),
+            "{line}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
 async fn the_access_log_says_whose_key_was_shown_and_no_key() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
