@@ -92,7 +92,7 @@ impl From<StoreError> for Problem {
             StoreError::RunEnded(_) => Self::new(&RUN_ENDED, text),
             StoreError::Invalid { .. } => Self::new(&INVALID_FIELD, text),
             StoreError::InboxFull(_) => Self::new(&TOO_MANY_RUNS, text).retry_after(RETRY_AFTER),
-            other => not_recorded(&other),
+            other => not_stored(&other),
         }
     }
 }
@@ -180,14 +180,16 @@ fn altered(session: &SessionId, why: &str) -> Problem {
     Problem::new(&SESSION_ALTERED, detail).with("session_id", session.as_str())
 }
 
-/// The store's own words may name hosts and files: they go into the log alone.
-fn not_recorded(error: &StoreError) -> Problem {
-    tracing::error!(%error, "a request could not be recorded");
+/// Says that a request came to nothing, whether it was to keep, to read or to delete something. The store's own words may name
+/// hosts and files: they go into the log alone.
+fn not_stored(error: &StoreError) -> Problem {
+    tracing::error!(%error, "the store did not do what a request needs");
     if error.is_retryable() {
-        let detail = "the message was not taken: the store cannot be reached now; try again later";
+        let detail = "the request could not be carried out: the store cannot be reached now; try again later";
         return Problem::new(&STORE_UNAVAILABLE, detail);
     }
-    let detail = "the message was not taken: the store failed; the server's log says why";
+    let detail =
+        "the request could not be carried out: the store failed; the server's log says why";
     Problem::new(&STORE_FAILED, detail)
 }
 
@@ -246,6 +248,11 @@ mod tests {
             let problem = format!("{:?}", Problem::from(RequestError::Store(error)));
             assert!(problem.contains(name), "{problem}");
             assert!(!problem.contains("db.internal"), "{problem}");
+            // It may have been a list that was asked for.
+            assert!(
+                problem.contains("the request could not be carried out"),
+                "{problem}"
+            );
         }
     }
 }
