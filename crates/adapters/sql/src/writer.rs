@@ -85,6 +85,7 @@ impl Writer {
             tokens: Vec::new(),
             runs: HashMap::new(),
             stopped: None,
+            lacks_room: false,
             copier,
         };
         (Self(sender), tokio::spawn(task.work(jobs)))
@@ -145,6 +146,8 @@ struct Task {
     runs: HashMap<RunId, RunState>,
     /// Set when the disk failed: nothing more is promised.
     stopped: Option<StoreError>,
+    /// Whether something found no room, and no probe has found any since.
+    lacks_room: bool,
     /// Copies what was committed.
     copier: Option<Copier>,
 }
@@ -188,6 +191,7 @@ impl Task {
             Ok(outcomes) => return outcomes,
             Err(error) => error,
         };
+        self.lacks_room |= error::is_full(&error);
         match error::kind(&error) {
             // It may be the fault of one of them.
             Kind::Lasting if works.len() > 1 => {
@@ -256,6 +260,8 @@ impl Task {
                 for run in &ended {
                     self.histories.add(run);
                 }
+                let is_probe = |work: &Work| matches!(work, Work::Act(Act::Probe));
+                self.lacks_room &= !works.iter().any(is_probe);
                 self.copy(works, &outcomes);
                 self.tidy(&mut link, works).await;
                 self.link = Some(link);

@@ -2,11 +2,15 @@
 
 use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
 use neuraxis_ports::{LongOutput, RunLease, RunStart, Session};
+use sqlx::Error;
 
 use super::Task;
 use crate::error::Failure;
-use crate::link::Link;
+use crate::link::{Link, values};
 use crate::step::Step;
+
+/// How many hashes a probe writes once there was no room: as many bytes as a turn takes, 64 KiB.
+const HASHES: u64 = 2_048;
 
 /// Something to do.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub(crate) enum Act {
     Settle(RunLease, Vec<InputId>),
     KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
-    /// Writes the number of a lease that nobody gets.
+    /// Writes the number of a lease that nobody gets; as much as a turn does if there was no room.
     Probe,
 }
 
@@ -86,8 +90,26 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
-            Act::Probe => drop(self.next_tokens(link, 1).await?),
+            Act::Probe => {
+                self.next_tokens(link, 1).await?;
+                // A number goes into a page that is there, for which there is room where there is none for a turn.
+                if self.lacks_room {
+                    write_much(link).await?;
+                }
+            }
         }
         Ok(Done::Nothing)
     }
+}
+
+/// Writes as much as a turn does, and removes it in the same transaction, so that nobody ever sees it.
+async fn write_much(link: &mut Link) -> Result<(), Error> {
+    // Nothing that takes less room than it has bytes.
+    let hashes = (0..HASHES).map(|number| ContentHash::of(&number.to_be_bytes()));
+    let bytes: Vec<u8> = hashes.flat_map(|hash| *hash.as_bytes()).collect();
+    // No session has an empty id.
+    let sql = "INSERT INTO sessions (id, created_at, seed) VALUES ('', 0, $1)";
+    link.run(sql, values![bytes.as_slice()]).await?;
+    link.run("DELETE FROM sessions WHERE id = ''", &[]).await?;
+    Ok(())
 }

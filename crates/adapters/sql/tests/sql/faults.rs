@@ -3,7 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant};
 
-use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlStore;
 use sqlx::{Connection, SqliteConnection};
 
@@ -69,6 +69,37 @@ async fn a_full_disk_is_told_reading_goes_on_and_space_helps() {
     store.delete_session(&old.session).await.unwrap();
     busy.warn(&store, &long).await.unwrap();
     assert_eq!(records(&store, busy.run()).await, busy.records);
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_found_no_room_takes_records_again_once_there_is_some_for_a_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config_in(folder.path());
+    config.max_pages = Some(200);
+    let store = open(&config).await;
+    let mut old = Busy::new(&store, 1).await;
+    old.warn(&store, &"x".repeat(300_000)).await.unwrap();
+    old.finish(&store).await.unwrap();
+    let mut busy = Busy::new(&store, 2).await;
+    store.probe().await.unwrap();
+    let mut left = 1_000;
+    while busy.warn(&store, &"y".repeat(3_000)).await.is_ok() {
+        left -= 1;
+        assert!(left > 0, "the file is not bounded");
+    }
+    for _ in 0..2 {
+        let probed = store.probe().await;
+        assert!(
+            matches!(probed, Err(StoreError::Unavailable(_))),
+            "{probed:?}"
+        );
+    }
+    store.delete_session(&old.session).await.unwrap();
+    store.probe().await.unwrap();
+    let all = SessionFilter::default();
+    let sessions = store.sessions(&all).await.unwrap();
+    assert_eq!(sessions.len(), 1, "nothing is left of what was written");
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
