@@ -11,6 +11,10 @@ use sqlx::AssertSqlSafe;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
+/// Tells of a session that nothing has happened in it since `$1`, a time in microseconds.
+pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
+     WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1))";
+
 /// Reads a session from its id, owner, time and seed, the first of which is the column given.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let damaged = |what: &str| StoreError::Damaged(format!("{what} of a session cannot be read"));
@@ -41,11 +45,7 @@ pub(crate) async fn idle(
     most: usize,
 ) -> Result<Vec<SessionId>, Failure> {
     let most = most.min(SessionFilter::MAX_LIMIT);
-    let sql = format!(
-        "SELECT id FROM sessions WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
-         WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1)) \
-         ORDER BY created_at, id LIMIT {most}"
-    );
+    let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT {most}");
     let rows = link.rows(AssertSqlSafe(sql), values![before]).await?;
     let damaged = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
     let ids = rows

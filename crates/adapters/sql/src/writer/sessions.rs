@@ -1,5 +1,6 @@
 //! Sessions are made and removed, with all that belongs to them, and what they carry is kept up to date.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use neuraxis_core::log::Carried;
@@ -9,11 +10,12 @@ use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Act;
 use super::beginnings::make;
+use super::upsert::{chunks, placeholders};
 use super::{Task, Work};
 use crate::database::Dialect;
 use crate::error::Failure;
-use crate::link::{Link, Row, values};
-use crate::read::sessions::carried_of;
+use crate::link::{Link, Row, Value, values};
+use crate::read::sessions::{IDLE, carried_of};
 
 /// How many sessions one transaction prunes at the most: others want to write, too.
 const PRUNED_AT_ONCE: i64 = 1_000;
@@ -46,15 +48,24 @@ impl Task {
 
     /// Removes sessions in which nothing happened since; a page of them.
     pub(super) async fn prune(&self, link: &mut Link, before: i64) -> Result<u64, Failure> {
+        let dialect = self.database.dialect;
+        let lock = match dialect {
+            Dialect::Sqlite => "",
+            // One that somebody holds is just being used.
+            Dialect::Postgres => " FOR UPDATE SKIP LOCKED",
+        };
         let sql = format!(
-            "SELECT key FROM sessions WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
-             WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1)) \
-             ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{}",
-            self.database.dialect.for_update()
+            "SELECT key FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{lock}"
         );
         let old = link.rows(AssertSqlSafe(sql), values![before]).await?;
-        for row in &old {
-            remove(link, row.int(0)?).await?;
+        let old = old.iter().map(|row| row.int(0));
+        let mut old = old.collect::<Result<Vec<_>, _>>()?;
+        if dialect == Dialect::Postgres {
+            // What is read by the same statement as is locked may be older than the lock.
+            old = still_idle(link, &old, before).await?;
+        }
+        for session in &old {
+            remove(link, *session).await?;
         }
         Ok(old.len().try_into().unwrap_or(u64::MAX))
     }
@@ -145,6 +156,28 @@ impl Task {
             }
         }
     }
+}
+
+/// Returns those of sessions, given by their keys, in which nothing has happened since a time by now either.
+async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Vec<i64>, Error> {
+    let mut idle = Vec::with_capacity(sessions.len());
+    let mut rest = sessions;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let mut values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
+        values.push(Value::from(before));
+        let sql = format!(
+            "SELECT session FROM runs WHERE session IN ({}) AND (ended_at IS NULL OR ended_at >= ${})",
+            placeholders(chunk.len()),
+            values.len()
+        );
+        let used = link.rows(AssertSqlSafe(sql), &values).await?;
+        let used = used.iter().map(|row| row.int(0));
+        let used = used.collect::<Result<HashSet<_>, _>>()?;
+        idle.extend(chunk.iter().copied().filter(|key| !used.contains(key)));
+        rest = others;
+    }
+    Ok(idle)
 }
 
 async fn remove(link: &mut Link, session: i64) -> Result<(), Error> {

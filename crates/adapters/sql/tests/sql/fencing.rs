@@ -67,6 +67,49 @@ async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
     assert!(other.begin_run(&begun.session, begun.run).await.is_ok());
 }
 
+/// The run begins while the sessions are looked at, so that whoever looks may see none yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_session_in_which_a_run_just_begins_is_not_pruned() {
+    let config = server_config();
+    let store = open(&config).await;
+    for name in ["used", "old"] {
+        let session = Session::new(id(name), START);
+        store.create_session(&session).await.unwrap();
+    }
+    let mut other = PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "BEGIN",
+        "SELECT key FROM neuraxis.sessions WHERE id = 'used' FOR UPDATE",
+        "INSERT INTO neuraxis.runs (id, session, token, holder, records, bytes, chain_records, chain) \
+         SELECT decode(repeat('07', 16), 'hex'), key, nextval('neuraxis.leases'), 'other', 0, 0, 0, \
+         decode(repeat('00', 32), 'hex') FROM neuraxis.sessions WHERE id = 'used'",
+    ] {
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+    }
+    let later = START.checked_add(Duration::from_secs(60)).unwrap();
+    let pruning = tokio::spawn({
+        let store = store.clone();
+        async move { store.prune(later).await }
+    });
+    // It goes past the session that is held, or waits for it.
+    let waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    let mut watching = PgConnection::connect(&config.url).await.unwrap();
+    while !pruning.is_finished() {
+        let waits = sqlx::query(waits).fetch_optional(&mut watching).await;
+        if waits.unwrap().is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    sqlx::query("COMMIT").execute(&mut other).await.unwrap();
+    assert_eq!(pruning.await.unwrap(), Ok(1));
+    let begun = store.runs(&id("used")).await.unwrap();
+    assert_eq!(begun.len(), 1);
+    let gone = store.session(&id("old")).await;
+    assert_eq!(gone, Err(StoreError::NoSuchSession(id("old"))));
+}
+
 async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
