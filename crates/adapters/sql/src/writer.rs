@@ -86,6 +86,7 @@ impl Writer {
             runs: HashMap::new(),
             stopped: None,
             lacks_room: false,
+            has_free_pages: false,
             copier,
         };
         (Self(sender), tokio::spawn(task.work(jobs)))
@@ -148,6 +149,8 @@ struct Task {
     stopped: Option<StoreError>,
     /// Whether something found no room, and no probe has found any since.
     lacks_room: bool,
+    /// Whether the file may still have room of what was deleted, to be given back to the disk.
+    has_free_pages: bool,
     /// Copies what was committed.
     copier: Option<Copier>,
 }
@@ -175,6 +178,9 @@ impl Task {
             if !unheard.is_empty() {
                 // Nobody has these leases: their sessions must not stay reserved.
                 self.write(&unheard).await;
+            }
+            while self.has_free_pages && jobs.is_empty() && !jobs.is_closed() {
+                self.tidy_on().await;
             }
         }
         if let Some(link) = self.link.take() {

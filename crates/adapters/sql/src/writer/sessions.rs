@@ -17,8 +17,11 @@ use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 use crate::read::sessions::{IDLE, carried_of};
 
-/// How many sessions one transaction prunes at the most: others want to write, too.
-const PRUNED_AT_ONCE: i64 = 1_000;
+/// How many sessions one transaction prunes at the most: others want to write, too. Three times as many as go into a statement.
+const PRUNED_AT_ONCE: usize = 96;
+
+/// How many pages of a file are given back to the disk at a time: about 4 MB.
+const FREED_AT_ONCE: usize = 1_000;
 
 /// Takes a permission of a session back, given by its number.
 const TAKE_BACK: &str =
@@ -43,7 +46,7 @@ impl Task {
             let (session, run) = (session.clone(), row.run_id(0)?);
             return Err(StoreError::SessionBusy { session, run }.into());
         }
-        Ok(remove(link, key).await?)
+        Ok(remove(link, &[key]).await?)
     }
 
     /// Removes sessions in which nothing happened since; a page of them.
@@ -64,9 +67,7 @@ impl Task {
             // What is read by the same statement as is locked may be older than the lock.
             old = still_idle(link, &old, before).await?;
         }
-        for session in &old {
-            remove(link, *session).await?;
-        }
+        remove(link, &old).await?;
         Ok(old.len().try_into().unwrap_or(u64::MAX))
     }
 
@@ -140,22 +141,49 @@ impl Task {
         Ok(())
     }
 
-    /// Gives the space of what was deleted back to the disk. Whether it works out does not matter.
-    pub(super) async fn tidy(&self, link: &mut Link, works: &[Work]) {
+    /// Gives the space of what was deleted back to the disk: a piece of it, and the rest while nobody waits. Whether it works out
+    /// does not matter.
+    pub(super) async fn tidy(&mut self, link: &mut Link, works: &[Work]) {
         let deleted = works
             .iter()
             .any(|work| matches!(work, Work::Act(Act::Delete(_) | Act::Prune(_))));
         if deleted && self.database.dialect == Dialect::Sqlite {
-            for sql in [
-                "PRAGMA incremental_vacuum",
-                "PRAGMA wal_checkpoint(TRUNCATE)",
-            ] {
-                if let Err(error) = link.rows(sql, &[]).await {
-                    tracing::debug!(%error, "freed space stays in the file for now");
-                }
-            }
+            self.free_pages(link).await;
+            empty_log(link).await;
         }
     }
+
+    /// Gives some more of that space back.
+    pub(super) async fn tidy_on(&mut self) {
+        let Some(mut link) = self.link.take() else {
+            self.has_free_pages = false;
+            return;
+        };
+        self.free_pages(&mut link).await;
+        if !self.has_free_pages {
+            empty_log(&mut link).await;
+        }
+        self.link = Some(link);
+    }
+
+    async fn free_pages(&mut self, link: &mut Link) {
+        let sql = format!("PRAGMA incremental_vacuum({FREED_AT_ONCE})");
+        let freed = tidied(link.rows(AssertSqlSafe(sql), &[]).await);
+        // A row for each page.
+        self.has_free_pages = freed.len() == FREED_AT_ONCE;
+    }
+}
+
+/// Brings the file up to date with the log beside it, and empties that.
+async fn empty_log(link: &mut Link) {
+    tidied(link.rows("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await);
+}
+
+fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
+    rows.unwrap_or_else(|error| {
+        tracing::debug!(%error, "freed space stays in the file for now");
+        Vec::new()
+    })
 }
 
 /// Returns those of sessions, given by their keys, in which nothing has happened since a time by now either.
@@ -180,24 +208,28 @@ async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Ve
     Ok(idle)
 }
 
-async fn remove(link: &mut Link, session: i64) -> Result<(), Error> {
-    const OF_RUNS: [&str; 5] = [
-        "DELETE FROM steps WHERE run IN (SELECT key FROM runs WHERE session = $1)",
-        "DELETE FROM payloads WHERE run IN (SELECT key FROM runs WHERE session = $1)",
-        "DELETE FROM inbox WHERE run IN (SELECT key FROM runs WHERE session = $1)",
-        "DELETE FROM output_chunks WHERE run IN (SELECT key FROM runs WHERE session = $1)",
-        "DELETE FROM outputs WHERE run IN (SELECT key FROM runs WHERE session = $1)",
-    ];
-    for sql in OF_RUNS {
-        link.run(sql, values![session]).await?;
+/// Removes sessions, given by their keys, with all that belongs to them: many in a statement.
+async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
+    const OF_RUNS: [&str; 5] = ["steps", "payloads", "inbox", "output_chunks", "outputs"];
+    let mut rest = sessions;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
+        let keys = placeholders(chunk.len());
+        for table in OF_RUNS {
+            let sql = format!(
+                "DELETE FROM {table} WHERE run IN (SELECT key FROM runs WHERE session IN ({keys}))"
+            );
+            link.run(AssertSqlSafe(sql), &values).await?;
+        }
+        for sql in [
+            format!("DELETE FROM runs WHERE session IN ({keys})"),
+            format!("DELETE FROM revoked WHERE session IN ({keys})"),
+            format!("DELETE FROM sessions WHERE key IN ({keys})"),
+        ] {
+            link.run(AssertSqlSafe(sql), &values).await?;
+        }
+        rest = others;
     }
-    for sql in [
-        "DELETE FROM runs WHERE session = $1",
-        "DELETE FROM revoked WHERE session = $1",
-    ] {
-        link.run(sql, values![session]).await?;
-    }
-    link.run("DELETE FROM sessions WHERE key = $1", values![session])
-        .await?;
     Ok(())
 }
