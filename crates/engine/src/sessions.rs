@@ -163,6 +163,16 @@ impl Sessions {
         self.store.delete_session(id).await
     }
 
+    /// Removes a session as [`delete`](Self::delete) does, if its hash chain still ends where it did when the session was
+    /// [exported](Self::export): nothing goes that the archive does not hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`delete`](Self::delete); [`StoreError::SessionChanged`] if something happened in it since.
+    pub async fn delete_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
+        self.store.delete_session_at(id, head).await
+    }
+
     /// Returns the sessions in which nothing has happened since a time: those that [`prune`](Self::prune) would remove.
     ///
     /// # Errors
@@ -175,9 +185,8 @@ impl Sessions {
             if session.created_at >= before {
                 continue;
             }
-            let ended = |run: &RunSummary| run.ended_at.is_some_and(|end| end < before);
             match self.runs(&session.id).await? {
-                Some(runs) if runs.iter().all(ended) => idle.push(session),
+                Some(runs) if runs.iter().all(|run| run.ended_before(before)) => idle.push(session),
                 // It is in use, or was deleted meanwhile.
                 _ => {}
             }

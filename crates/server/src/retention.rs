@@ -89,11 +89,13 @@ async fn retire(
         let is_last = page.len() < PAGE;
         let mut stays = None;
         for session in page {
-            match archived(sessions, &session, folder).await {
+            match archived(sessions, before, &session, folder).await {
                 Ok(()) => {}
                 // Another server was quicker, or somebody goes on with it.
                 Err(Stays::Store(
-                    StoreError::NoSuchSession(_) | StoreError::SessionBusy { .. },
+                    StoreError::NoSuchSession(_)
+                    | StoreError::SessionBusy { .. }
+                    | StoreError::SessionChanged(_),
                 )) => continue,
                 Err(Stays::Export(ExportError::Store(StoreError::NoSuchSession(_)))) => continue,
                 Err(error) => {
@@ -113,10 +115,20 @@ async fn retire(
     }
 }
 
-/// Writes a session into a folder, and deletes it once that is on the disk.
-async fn archived(sessions: &Sessions, id: &SessionId, folder: &Path) -> Result<(), Stays> {
+/// Writes a session into a folder, and deletes it once that is on the disk. If somebody goes on with it meanwhile, it stays.
+async fn archived(
+    sessions: &Sessions,
+    before: Timestamp,
+    id: &SessionId,
+    folder: &Path,
+) -> Result<(), Stays> {
     let mut text = Vec::new();
     let exported = sessions.export(id, &mut text).await?;
+    // After it was read, so that whatever comes from now on changes its head.
+    let runs = sessions.runs(id).await?.unwrap_or_default();
+    if !runs.iter().all(|run| run.ended_before(before)) {
+        return Err(StoreError::SessionChanged(id.clone()).into());
+    }
     // A session that is begun again under the same id gets a file of its own.
     let head = exported.head.hash.to_string();
     let head: String = head
@@ -132,7 +144,7 @@ async fn archived(sessions: &Sessions, id: &SessionId, folder: &Path) -> Result<
         folder: folder.to_owned(),
         source,
     })?;
-    Ok(sessions.delete(id).await?)
+    Ok(sessions.delete_at(id, exported.head).await?)
 }
 
 /// Writes a file whole or not at all.
@@ -151,8 +163,9 @@ mod tests {
     use std::sync::Arc;
 
     use neuraxis::memory::MemoryStore;
-    use neuraxis::ports::{Session, SessionIndex as _};
+    use neuraxis::ports::{RunLog as _, Session, SessionIndex as _};
     use neuraxis::{Orchestrator, Role, offline::OfflineModel};
+    use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
     use super::*;
 
@@ -191,5 +204,40 @@ mod tests {
         let left = Timestamp::from_second(200).unwrap();
         assert_eq!(sessions.idle(left, 10).await.unwrap().len(), 1);
         assert_eq!(retire(&sessions, left, None).await.unwrap(), 1);
+    }
+    /// A turn takes place after the session was found, or after the archive of it was read.
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_used_while_it_is_archived_stays() {
+        let late = |seconds| Fault::AnswerLate(Duration::from_secs(seconds));
+        for faults in [
+            vec![(StoreOperation::Sessions, late(2))],
+            vec![
+                (StoreOperation::Runs, late(0)),
+                (StoreOperation::Runs, late(2)),
+            ],
+        ] {
+            let store = Arc::new(FailingStore::new(MemoryStore::default()));
+            let session = Session::new("old".parse().unwrap(), Timestamp::UNIX_EPOCH);
+            store.create_session(&session).await.unwrap();
+            for (operation, fault) in faults {
+                store.fail_next(operation, fault);
+            }
+            let sessions = Sessions::new(store.clone());
+            let turn = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+                let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+                let records = [log.started("Hello?"), log.finished("Hi.")];
+                store.commit(&lease, &records).await.unwrap();
+            };
+            let before = Timestamp::from_second(50).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let retired = retire(&sessions, before, Some(folder.path()));
+            let (retired, ()) = tokio::join!(retired, turn);
+            assert_eq!(retired.unwrap(), 0);
+            assert_eq!(store.runs(&session.id).await.unwrap().len(), 1);
+            let retired = retire(&sessions, Timestamp::MAX, Some(folder.path())).await;
+            assert_eq!(retired.unwrap(), 1);
+        }
     }
 }

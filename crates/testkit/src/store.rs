@@ -252,6 +252,11 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
             .await
     }
 
+    async fn delete_session_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
+        let deleted = self.inner.delete_session_at(id, head);
+        self.pass(StoreOperation::DeleteSession, deleted).await
+    }
+
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         self.pass(StoreOperation::History, self.inner.history(id))
             .await

@@ -108,6 +108,19 @@ impl State {
             .collect())
     }
 
+    /// Removes a session if its chain ends where it did when somebody read it.
+    pub(crate) fn delete_session_at(
+        &mut self,
+        id: &SessionId,
+        head: ChainHead,
+    ) -> Result<Vec<Run>, StoreError> {
+        self.conversation(id)?.free_for(None)?;
+        match self.chain(id)? == head {
+            true => self.delete_session(id),
+            false => Err(StoreError::SessionChanged(id.clone())),
+        }
+    }
+
     /// Removes the sessions in which nothing has happened since, and returns the runs of each, for the caller to free.
     pub(crate) fn prune(&mut self, before: Timestamp) -> Vec<Vec<Run>> {
         let old = self.idle(before, usize::MAX);

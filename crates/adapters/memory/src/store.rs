@@ -198,6 +198,12 @@ impl SessionIndex for MemoryStore {
         Ok(())
     }
 
+    async fn delete_session_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
+        let deleted = self.state().delete_session_at(id, head)?;
+        drop(deleted);
+        Ok(())
+    }
+
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let deleted = self.state().prune(before);
         Ok(deleted.len().try_into().unwrap_or(u64::MAX))

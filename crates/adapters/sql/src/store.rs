@@ -177,6 +177,13 @@ impl SqlStore {
         self.writer()?.act(act).instrument(span).await
     }
 
+    async fn delete(&self, id: &SessionId, at: Option<ChainHead>) -> Result<(), StoreError> {
+        self.act("delete_session", Act::Delete(id.clone(), at))
+            .await?;
+        self.0.histories.forget(|known| known == id);
+        Ok(())
+    }
+
     /// Returns a connection for a question, whose span ends with it.
     async fn link(&self, operation: &'static str) -> Result<Traced<Link>, StoreError> {
         let span = traced::span(operation);
@@ -308,9 +315,11 @@ impl SessionIndex for SqlStore {
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        self.act("delete_session", Act::Delete(id.clone())).await?;
-        self.0.histories.forget(|known| known == id);
-        Ok(())
+        self.delete(id, None).await
+    }
+
+    async fn delete_session_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
+        self.delete(id, Some(head)).await
     }
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {

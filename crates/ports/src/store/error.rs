@@ -12,7 +12,8 @@ pub enum StoreError {
     /// A session already has this id.
     #[error("there already is a session {0}")]
     SessionExists(SessionId),
-    /// Another run came after the one that this run was to go on from.
+    /// The session is no longer as it was read: another run came after the one that this run was to go on from, or after what
+    /// was to be removed.
     #[error("session {0} went on meanwhile: read it again")]
     SessionChanged(SessionId),
     /// No run has this id.

@@ -185,6 +185,12 @@ impl RunSummary {
         }
     }
 
+    /// Tells whether the run had ended before a time.
+    #[must_use]
+    pub fn ended_before(&self, time: Timestamp) -> bool {
+        self.log.ended_at.is_some_and(|end| end < time)
+    }
+
     /// Tells whether the run can go on at once, if nobody drives it: it waits for nobody, or something was posted to it.
     #[must_use]
     pub fn is_due(&self) -> bool {

@@ -47,6 +47,21 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
 
+    /// Removes a session as [`delete_session`](Self::delete_session) does, if its hash chain still ends where it did when the
+    /// session was read: what came later would be in no copy that was made of it.
+    ///
+    /// As this is, something may come between the look and the removal: a store does both at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`delete_session`](Self::delete_session); [`StoreError::SessionChanged`] if the chain ends elsewhere.
+    async fn delete_session_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
+        if self.verify(id, None).await? != head {
+            return Err(StoreError::SessionChanged(id.clone()));
+        }
+        self.delete_session(id).await
+    }
+
     /// Removes all sessions in which nothing has happened since the given time, and returns how many. One with a run
     /// that has not ended stays.
     ///
@@ -72,10 +87,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
                 continue;
             }
             let runs = self.runs(&session.id).await?;
-            if runs
-                .iter()
-                .all(|run| run.ended_at.is_some_and(|end| end < before))
-            {
+            if runs.iter().all(|run| run.ended_before(before)) {
                 idle.push(session.id);
             }
         }

@@ -39,6 +39,7 @@ macro_rules! session_store_suite {
             a_deleted_session_is_gone_with_its_runs
             a_deleted_session_id_may_be_used_again
             a_busy_session_is_not_deleted
+            a_session_that_went_on_is_not_deleted_as_it_was_read
             an_ended_run_adds_its_messages_to_the_history
             a_run_at_work_adds_nothing_to_the_history
             sessions_do_not_mix

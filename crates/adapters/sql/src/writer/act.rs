@@ -1,7 +1,7 @@
 //! What is written beside steps: sessions, leases, inboxes.
 
 use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
-use neuraxis_ports::{LongOutput, RunLease, RunStart, Session};
+use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session};
 use sqlx::Error;
 
 use super::Task;
@@ -16,7 +16,8 @@ const HASHES: u64 = 2_048;
 #[derive(Debug)]
 pub(crate) enum Act {
     Create(Session),
-    Delete(SessionId),
+    /// If its chain ends so, where that is given.
+    Delete(SessionId, Option<ChainHead>),
     /// Before this time, in microseconds.
     Prune(i64),
     Renew(RunLease),
@@ -62,9 +63,11 @@ impl Act {
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::KeepOutput(lease, _) => Some(lease.run),
-            Self::Create(_) | Self::Delete(_) | Self::Prune(_) | Self::Revoke(..) | Self::Probe => {
-                None
-            }
+            Self::Create(_)
+            | Self::Delete(..)
+            | Self::Prune(_)
+            | Self::Revoke(..)
+            | Self::Probe => None,
         }
     }
 }
@@ -73,7 +76,7 @@ impl Task {
     pub(super) async fn act(&mut self, link: &mut Link, act: &Act) -> Result<Done, Failure> {
         match act {
             Act::Create(session) => self.create(link, session).await?,
-            Act::Delete(session) => self.delete(link, session).await?,
+            Act::Delete(session, at) => self.delete(link, session, *at).await?,
             Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,

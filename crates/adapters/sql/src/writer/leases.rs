@@ -232,16 +232,19 @@ impl Task {
 }
 
 /// Where a session stands after its last run.
-struct LastRun {
+pub(super) struct LastRun {
     run: RunId,
     /// The run that has not ended, if there is one.
     at_work: Option<RunId>,
     /// Where the chain stands, if there is none.
-    head: ChainHead,
+    pub(super) head: ChainHead,
 }
 
 /// Looks at the last run of a session: one that has not ended has none after it.
-async fn last_run(link: &mut Link, session_key: i64) -> Result<Option<LastRun>, Failure> {
+pub(super) async fn last_run(
+    link: &mut Link,
+    session_key: i64,
+) -> Result<Option<LastRun>, Failure> {
     let sql = "SELECT id, ended_at, chain_records, chain FROM runs WHERE session = $1 ORDER BY key DESC LIMIT 1";
     let Some(row) = link.row(sql, values![session_key]).await? else {
         return Ok(None);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, Record, SessionId};
-use neuraxis_ports::{Session, StoreError};
+use neuraxis_ports::{ChainHead, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Act;
 use super::beginnings::make;
+use super::leases::last_run;
 use super::upsert::{chunks, placeholders};
 use super::{Task, Work};
 use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
-use crate::read::sessions::{IDLE, carried_of};
+use crate::read::sessions::{IDLE, carried_of, find};
 
 /// How many sessions one transaction prunes at the most: others want to write, too. Three times as many as go into a statement.
 const PRUNED_AT_ONCE: usize = 96;
@@ -39,12 +40,22 @@ impl Task {
         &mut self,
         link: &mut Link,
         session: &SessionId,
+        at: Option<ChainHead>,
     ) -> Result<(), Failure> {
         let key = self.locked(link, session).await?.int(0)?;
         let sql = "SELECT id FROM runs WHERE session = $1 AND ended_at IS NULL";
         if let Some(row) = link.row(sql, values![key]).await? {
             let (session, run) = (session.clone(), row.run_id(0)?);
             return Err(StoreError::SessionBusy { session, run }.into());
+        }
+        if let Some(head) = at {
+            let found = match last_run(link, key).await? {
+                Some(last) => last.head,
+                None => ChainHead::start(&find(link, session).await?.1),
+            };
+            if found != head {
+                return Err(StoreError::SessionChanged(session.clone()).into());
+            }
         }
         Ok(remove(link, &[key]).await?)
     }
@@ -146,7 +157,7 @@ impl Task {
     pub(super) async fn tidy(&mut self, link: &mut Link, works: &[Work]) {
         let deleted = works
             .iter()
-            .any(|work| matches!(work, Work::Act(Act::Delete(_) | Act::Prune(_))));
+            .any(|work| matches!(work, Work::Act(Act::Delete(..) | Act::Prune(_))));
         if deleted && self.database.dialect == Dialect::Sqlite {
             self.free_pages(link).await;
             empty_log(link).await;

@@ -98,6 +98,37 @@ pub async fn a_busy_session_is_not_deleted(store: impl SessionStore) {
     );
 }
 
+/// Whoever made a copy of a session removes nothing that came later.
+pub async fn a_session_that_went_on_is_not_deleted_as_it_was_read(store: impl SessionStore) {
+    let session = id("main");
+    let read = async || {
+        let head = store.verify(&session, None).await;
+        head.expect("the session is whole")
+    };
+    let changed = Err(StoreError::SessionChanged(session.clone()));
+    let busy = Busy::new(&store).await;
+    let empty = read().await;
+    busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(store.delete_session_at(&session, empty).await, changed);
+    let after_one = read().await;
+    let busy = Busy::begin(&store, &session, 2).await;
+    let refused = store.delete_session_at(&session, after_one).await;
+    let is_busy = matches!(refused, Err(StoreError::SessionBusy { .. }));
+    assert!(is_busy, "{refused:?}");
+    busy.finish(&store, "And?", "So.").await;
+    assert_eq!(store.delete_session_at(&session, after_one).await, changed);
+    assert_eq!(history(&store, &session).await.len(), 4);
+    let after_both = read().await;
+    assert_eq!(store.delete_session_at(&session, after_both).await, Ok(()));
+    let gone = Err(StoreError::NoSuchSession(session.clone()));
+    assert_eq!(store.delete_session_at(&session, after_both).await, gone);
+    // One without runs is known by what it was made with.
+    assert_eq!(store.create_session(&session_of("main", 9)).await, Ok(()));
+    assert_eq!(store.delete_session_at(&session, empty).await, changed);
+    let anew = read().await;
+    assert_eq!(store.delete_session_at(&session, anew).await, Ok(()));
+}
+
 /// The history of a session is what its ended runs added, in their order.
 pub async fn an_ended_run_adds_its_messages_to_the_history(store: impl SessionStore) {
     let first = Busy::new(&store).await;
