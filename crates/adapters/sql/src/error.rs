@@ -201,6 +201,8 @@ fn postgres_kind(code: &str) -> Kind {
     match code.get(..2).unwrap_or_default() {
         // connection exception; operator intervention such as a shutdown
         "08" | "57" => Kind::Broken,
+        // read only: a server that another one took the place of, or whose disk is full; given up for its stall
+        "25" if matches!(code, "25006" | "25P03" | "25P04") => Kind::Broken,
         // rollback for concurrency; insufficient resources; lock not available; system error; not yet authenticated
         "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Passing,
         _ => Kind::Lasting,

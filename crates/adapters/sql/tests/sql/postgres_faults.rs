@@ -37,6 +37,48 @@ async fn a_server_that_crashed_is_reached_again_and_nothing_is_kept_twice() {
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
+/// So is one that another server took the place of, and many a managed one whose disk is full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_server_that_only_reads_is_waited_for() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "ALTER SYSTEM SET default_transaction_read_only = on",
+        "SELECT pg_reload_conf()",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let started = Instant::now();
+    let refused = loop {
+        match busy.warn(&store, "before").await {
+            Ok(()) => assert!(started.elapsed() < Duration::from_secs(20)),
+            Err(refused) => break refused,
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let is_passing = matches!(&refused, StoreError::Unavailable(told) if told.contains("25006"));
+    assert!(is_passing, "{refused:?}");
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+
+    for sql in [
+        "ALTER SYSTEM RESET default_transaction_read_only",
+        "SELECT pg_reload_conf()",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    while busy.warn(&store, "after").await.is_err() {
+        assert!(started.elapsed() < Duration::from_secs(40));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_silent_server_is_given_up_in_time_and_the_connections_recover() {
