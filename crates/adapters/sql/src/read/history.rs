@@ -10,7 +10,7 @@ use super::{records, sessions};
 use crate::error::Failure;
 use crate::link::{Link, values};
 
-/// The most bytes of records whose messages are kept in memory, over all sessions.
+/// The most bytes of records and seeds whose messages are kept in memory, over all sessions.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What a history takes beside its messages.
@@ -174,12 +174,15 @@ async fn upto(
     let known = histories.find(key).filter(|known| known.upto <= last);
     let mut known = match known {
         Some(known) => known,
-        None => CachedHistory {
-            session: id.clone(),
-            history: sessions::find(link, id).await?.1.seed,
-            upto: 0,
-            bytes: FRAME,
-        },
+        None => {
+            let (history, bytes) = sessions::seed(link, id).await?;
+            CachedHistory {
+                session: id.clone(),
+                history,
+                upto: 0,
+                bytes: FRAME + bytes,
+            }
+        }
     };
     if known.upto == last {
         return Ok(known.history);
@@ -203,7 +206,14 @@ async fn upto(
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_core::Message;
+    use neuraxis_ports::{RunLog as _, RunStart, Session};
+    use neuraxis_testkit::{CountingIds, RunLog, START};
+
     use super::*;
+    use crate::config::SqlConfig;
+    use crate::database::Database;
+    use crate::store::SqlStore;
 
     fn cached(session: i64, upto: i64, bytes: u64) -> CachedHistory {
         CachedHistory {
@@ -238,6 +248,28 @@ mod tests {
         histories.keep(1, cached(1, 9, 30));
         assert_eq!(histories.find(1).map(|known| known.upto), Some(9));
         assert_eq!(histories.cache().bytes, 30);
+    }
+
+    /// A fork or an import may begin with all of a conversation.
+    #[tokio::test]
+    async fn what_a_session_begins_with_takes_room_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.db");
+        let config = SqlConfig::new(format!("sqlite://{}", file.display()));
+        let store = SqlStore::open(&config).await.unwrap();
+        let seed: Transcript = [Message::user("x".repeat(100_000))].into_iter().collect();
+        let session = Session::new("fork".parse().unwrap(), START).seeded(seed);
+        let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+        let records = vec![log.started("Hello?"), log.finished("Hi.")];
+        let start = RunStart::in_new_session(session, log.run()).with_records(records);
+        store.begin(&start).await.unwrap();
+
+        let database = Database::connect(&config).unwrap();
+        let mut link = database.reader().await.unwrap();
+        let histories = Histories::default();
+        let history = of_session(&mut link, &histories, &start.session).await;
+        assert!(history.unwrap().len() > 1);
+        assert!(histories.cache().bytes > FRAME + 100_000);
     }
 
     #[test]

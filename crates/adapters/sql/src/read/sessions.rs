@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
-use neuraxis_core::{JsonText, SessionId};
+use neuraxis_core::{JsonText, SessionId, Transcript};
 use neuraxis_ports::{Session, SessionFilter, StoreError};
 use sqlx::AssertSqlSafe;
 
@@ -22,12 +22,28 @@ pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let created_at = Timestamp::from_microsecond(row.int(column + 2)?);
     let mut session = Session::new(id, created_at.map_err(|_| damaged("the time"))?);
     session.owner = row.maybe_text(column + 1)?;
-    if let Some(seed) = row.maybe_bytes(column + 3)? {
-        let seed = String::from_utf8(seed).map_err(|_| damaged("the seed"))?;
-        let seed = JsonText::from_text(seed).decode();
-        session.seed = seed.map_err(|_| damaged("the seed"))?;
-    }
+    session.seed = seed_of(row, column + 3)?.0;
     Ok(session)
+}
+
+/// Reads what the history of a session begins with, and how many bytes of JSON that is.
+fn seed_of(row: &Row, column: usize) -> Result<(Transcript, u64), Failure> {
+    let Some(seed) = row.maybe_bytes(column)? else {
+        return Ok((Transcript::default(), 0));
+    };
+    let damaged = || StoreError::Damaged("the seed of a session cannot be read".to_owned());
+    let bytes = u64::try_from(seed.len()).unwrap_or(u64::MAX);
+    let seed = String::from_utf8(seed).map_err(|_| damaged())?;
+    let seed = JsonText::from_text(seed).decode();
+    Ok((seed.map_err(|_| damaged())?, bytes))
+}
+
+/// Returns what the history of a session begins with, and how many bytes of JSON that is.
+pub(crate) async fn seed(link: &mut Link, id: &SessionId) -> Result<(Transcript, u64), Failure> {
+    let sql = "SELECT seed FROM sessions WHERE id = $1";
+    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    seed_of(&row, 0)
 }
 
 /// Returns the key of a session and the session itself.
