@@ -7,12 +7,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, Record, RunId, RunMeter, Seq, SessionId, SessionMetrics,
-    ToolCallId,
+    ContentHash, InboxEntry, InputId, Record, RunId, RunMeter, RunStatus, Seq, SessionId,
+    SessionMetrics, ToolCallId,
 };
 use neuraxis_ports::{
-    Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, OutputHead, RunBounds, RunLease, RunSize,
-    RunStart, RunSummary, StoreError, check_input,
+    Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, OutputHead, RunBounds, RunFilter,
+    RunLease, RunSize, RunStart, RunSummary, StoreError, check_input,
 };
 
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Run {
     /// When the lease runs out; `None` if nobody holds it.
     lease: Option<LeaseEnd>,
     records: Vec<Arc<Record>>,
+    /// How many records it had when it was last looked whether it waits, and whether it did.
+    waited: (usize, bool),
     bytes: u64,
     inbox: Vec<Posted>,
     /// The long outputs of its calls.
@@ -73,6 +75,7 @@ impl Run {
             token: 0,
             lease: None,
             records: Vec::new(),
+            waited: (0, false),
             bytes: 0,
             inbox: Vec::new(),
             outputs: BTreeMap::new(),
@@ -115,6 +118,11 @@ impl Run {
         self.imported = imported;
     }
 
+    /// Tells whether a filter shows it, but for its session.
+    pub(crate) fn is_shown(&self, filter: &RunFilter) -> bool {
+        filter.shows(self.id, self.request.as_ref())
+    }
+
     /// Tells whether it was begun for a request with a key, given as its hash.
     pub(crate) fn holds(&self, key: ContentHash) -> bool {
         self.request
@@ -143,6 +151,19 @@ impl Run {
     /// Tells whether nobody drives the run any more.
     pub(crate) fn is_left(&self) -> bool {
         !self.has_ended() && self.lease.is_none_or(|lease| lease.is_over())
+    }
+
+    /// Tells whether it can go on at once. While it waits, which may be for long, its records are read once and no more.
+    pub(crate) fn is_due(&mut self) -> bool {
+        if self.has_mail() {
+            return true;
+        }
+        let records = self.records.len();
+        if self.waited.0 != records {
+            let status = LogSummary::of(&self.records).status;
+            self.waited = (records, status == RunStatus::Waiting);
+        }
+        !self.waited.1
     }
 
     fn has_ended(&self) -> bool {

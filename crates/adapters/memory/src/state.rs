@@ -349,6 +349,21 @@ impl State {
         unfinished.into_iter().map(|run| run.summary()).collect()
     }
 
+    /// Returns those of them that can go on at once.
+    pub(crate) fn due(&mut self) -> Vec<RunSummary> {
+        let mut due = Vec::new();
+        for held in self.sessions.values().filter_map(|it| it.holder) {
+            if let Some(run) = self.runs.get_mut(&held)
+                && run.is_left()
+                && run.is_due()
+            {
+                due.push(run.summary());
+            }
+        }
+        due.sort_by_key(|run| run.run_id);
+        due
+    }
+
     /// Returns runs that have not ended and have something in their inboxes.
     pub(crate) fn mailed(&self) -> Vec<RunId> {
         let held = self
@@ -361,14 +376,18 @@ impl State {
     }
 
     pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {
-        let Some(owner) = &filter.owner else {
-            let shown = self.runs.values().map(|run| run.summary());
-            return filter.page_of(shown.collect());
+        let sessions: Vec<_> = match &filter.session {
+            Some(id) => self.sessions.get(id).into_iter().collect(),
+            None => self.sessions.values().collect(),
         };
-        let theirs = self.sessions.values();
-        let theirs = theirs.filter(|it| it.session.owner.as_ref() == Some(owner));
+        let theirs = sessions.into_iter();
+        let theirs = theirs.filter(|it| filter.owner.is_none() || it.session.owner == filter.owner);
         let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
-        filter.page_of(runs.map(Run::summary).collect())
+        let mut shown: Vec<_> = runs.filter(|run| run.is_shown(filter)).collect();
+        shown.sort_by_key(|run| Reverse(run.id()));
+        shown.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
+        // Only of those that are shown the records are read.
+        shown.into_iter().map(Run::summary).collect()
     }
 
     /// Returns the runs of a session, the oldest first.

@@ -242,6 +242,10 @@ impl SessionIndex for MemoryStore {
         Ok(self.state().unfinished())
     }
 
+    async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(self.state().due())
+    }
+
     async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
         Ok(self.state().mailed())
     }

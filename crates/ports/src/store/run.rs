@@ -377,25 +377,12 @@ impl RunFilter {
         self
     }
 
-    /// Returns those of the runs that are shown, the greatest id first.
+    /// Tells whether a run is shown, as far as the limit allows: by its id, and the request that it was begun for. Whose it is,
+    /// a run does not say: the store looks at its session, and at the owner of that, besides.
     #[must_use]
-    pub fn page_of(&self, mut runs: Vec<RunSummary>) -> Vec<RunSummary> {
-        runs.retain(|run| self.shows(run));
-        runs.sort_by_key(|run| std::cmp::Reverse(run.run_id));
-        runs.truncate(self.limit.min(Self::MAX_LIMIT));
-        runs
-    }
-
-    /// Tells whether a run is shown, as far as the limit allows. Whose it is, a run does not say: the store looks at the owner
-    /// of its session besides.
-    #[must_use]
-    pub fn shows(&self, run: &RunSummary) -> bool {
-        let is_of = |session: &SessionId| run.session == *session;
-        let is_asked_for = self.session.as_ref().is_none_or(is_of);
-        let holds = |key: &ContentHash| run.request.as_ref().is_some_and(|it| it.key == *key);
-        is_asked_for
-            && self.key.as_ref().is_none_or(holds)
-            && (self.first..=self.last).contains(&run.run_id)
+    pub fn shows(&self, run: RunId, request: Option<&KeyedRequest>) -> bool {
+        let holds = |key: ContentHash| request.is_some_and(|it| it.key == key);
+        self.key.is_none_or(holds) && (self.first..=self.last).contains(&run)
     }
 }
 
