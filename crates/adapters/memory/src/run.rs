@@ -207,7 +207,7 @@ impl Run {
         }
         self.records.extend(records.iter().cloned());
         self.bytes = after.bytes;
-        self.take(records);
+        self.take(records, ending);
         self.lease = LeaseEnd::after(lease);
         Ok(ending)
     }
@@ -276,9 +276,14 @@ impl Run {
             .for_each(|posted| posted.entry = None);
     }
 
-    /// Takes the entries that records hold.
-    fn take(&mut self, records: &[Arc<Record>]) {
+    /// Takes the entries that records hold; all of them once the run has ended, since nobody else will.
+    fn take(&mut self, records: &[Arc<Record>], ending: Ending) {
         if self.inbox.is_empty() {
+            return;
+        }
+        if ending == Ending::Ends {
+            let left = self.inbox.iter_mut();
+            left.for_each(|posted| posted.entry = None);
             return;
         }
         let taken: Vec<_> = records

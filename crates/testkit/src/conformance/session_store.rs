@@ -124,6 +124,7 @@ macro_rules! session_store_suite {
             a_client_s_result_is_taken_with_its_record
             a_refused_commit_takes_nothing
             an_entry_that_was_taken_is_still_known
+            what_a_run_did_not_take_goes_with_its_end
             an_unknown_or_ended_run_takes_no_entries
             an_inbox_is_bounded
             a_run_says_whether_it_has_mail

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use neuraxis_core::JsonText;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_ports::{ChainHead, StoreError};
+use neuraxis_ports::{ChainHead, Ending, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Done;
@@ -91,7 +91,7 @@ impl Task {
             rest = others;
         }
         for Next { step, .. } in &next {
-            if step.ending == neuraxis_ports::Ending::Ends {
+            if step.ending == Ending::Ends {
                 let state = self.runs.remove(&step.lease.run);
                 transaction
                     .ended
@@ -174,8 +174,11 @@ impl Task {
             let key = next.change.key;
             // Most records that might be the taking of an entry are not.
             if changed.get(&key) == Some(&true) {
-                self.take(&mut transaction.link, key, &next.step.taken)
-                    .await?;
+                let link = &mut transaction.link;
+                match next.step.ending {
+                    Ending::GoesOn => self.take(link, key, &next.step.taken).await?,
+                    Ending::Ends => self.take_all(link, key).await?,
+                }
             }
         }
         Ok(refused)

@@ -73,4 +73,10 @@ impl Task {
         }
         Ok(())
     }
+    /// Takes everything out of the inbox of a run that has ended: nobody else will.
+    pub(super) async fn take_all(&self, link: &mut Link, key: i64) -> Result<(), Error> {
+        let sql = "UPDATE inbox SET body = NULL WHERE run = $1 AND body IS NOT NULL";
+        link.run(sql, values![key]).await?;
+        Ok(())
+    }
 }

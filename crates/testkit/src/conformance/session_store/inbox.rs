@@ -153,6 +153,30 @@ pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
     assert_eq!(other, Err(StoreError::InputReused { run, id }));
 }
 
+/// Nobody takes what a run left: its text does not stay, and that it was sent is still known.
+pub async fn what_a_run_did_not_take_goes_with_its_end(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let [first, second] = ["s1", "s2"].map(|id| steered(id, "wait"));
+    for entry in [&first, &second] {
+        assert_eq!(store.post(run, entry).await, Ok(()));
+    }
+    let all = [
+        busy.log.started("Hello?"),
+        busy.log.record(body(&first)),
+        busy.log.finished("Hi."),
+    ];
+    busy.commit(&store, &all).await;
+    assert_eq!(store.inbox(&busy.lease).await, Ok(Vec::new()));
+    let has_mail = store.run(run).await.map(|run| run.has_mail);
+    assert_eq!(has_mail, Ok(false));
+    assert_eq!(store.post(run, &second).await, Ok(()));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(Vec::new()));
+    let id = second.id;
+    let other = store.post(run, &steered("s2", "go on")).await;
+    assert_eq!(other, Err(StoreError::InputReused { run, id }));
+}
+
 /// There is nobody to take it.
 pub async fn an_unknown_or_ended_run_takes_no_entries(store: impl SessionStore) {
     let unknown = CountingIds::nth_run(7);
