@@ -77,18 +77,7 @@ impl Writer {
         copier: Option<Copier>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, jobs) = mpsc::channel(QUEUE);
-        let task = Task {
-            database,
-            histories,
-            settings,
-            link: None,
-            tokens: Vec::new(),
-            runs: HashMap::new(),
-            stopped: None,
-            lacks_room: false,
-            has_free_pages: false,
-            copier,
-        };
+        let task = Task::new(database, histories, settings, copier);
         (Self(sender), tokio::spawn(task.work(jobs)))
     }
 
@@ -149,6 +138,8 @@ struct Task {
     stopped: Option<StoreError>,
     /// Whether something found no room, and no probe has found any since.
     lacks_room: bool,
+    /// Whether what is written may have been committed already, by an attempt whose answer was lost.
+    repeats: bool,
     /// Whether the file may still have room of what was deleted, to be given back to the disk.
     has_free_pages: bool,
     /// Copies what was committed.
@@ -158,6 +149,27 @@ struct Task {
 type Outcomes = Vec<Result<Done, StoreError>>;
 
 impl Task {
+    fn new(
+        database: Arc<Database>,
+        histories: Arc<Histories>,
+        settings: Settings,
+        copier: Option<Copier>,
+    ) -> Self {
+        Self {
+            database,
+            histories,
+            settings,
+            link: None,
+            tokens: Vec::new(),
+            runs: HashMap::new(),
+            stopped: None,
+            repeats: false,
+            lacks_room: false,
+            has_free_pages: false,
+            copier,
+        }
+    }
+
     async fn work(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut batch = Vec::with_capacity(BATCH);
         while jobs.recv_many(&mut batch, BATCH).await > 0 {
@@ -193,6 +205,7 @@ impl Task {
         if let Some(stopped) = &self.stopped {
             return works.iter().map(|_| Err(stopped.clone())).collect();
         }
+        self.repeats = false;
         let error = match self.write_at_once(works).await {
             Ok(outcomes) => return outcomes,
             Err(error) => error,
@@ -240,6 +253,7 @@ impl Task {
                 Kind::Passing => is_conflict(&error),
                 Kind::Disk | Kind::Lasting => false,
             };
+            self.repeats |= error::kind(&error) == Kind::Broken;
             if !again || attempt == ATTEMPTS {
                 return Err(error);
             }

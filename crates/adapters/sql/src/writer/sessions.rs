@@ -30,10 +30,13 @@ const TAKE_BACK: &str =
 
 impl Task {
     pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
-        match make(link, &[session]).await?.is_empty() {
-            true => Err(StoreError::SessionExists(session.id.clone()).into()),
-            false => Ok(()),
+        if !make(link, &[session]).await?.is_empty() {
+            return Ok(());
         }
+        if self.repeats && find(link, &session.id).await?.1 == *session {
+            return Ok(());
+        }
+        Err(StoreError::SessionExists(session.id.clone()).into())
     }
 
     pub(super) async fn delete(
@@ -42,7 +45,10 @@ impl Task {
         session: &SessionId,
         at: Option<ChainHead>,
     ) -> Result<(), Failure> {
-        let key = self.locked(link, session).await?.int(0)?;
+        let key = match self.locked(link, session).await {
+            Err(Failure::Refused(StoreError::NoSuchSession(_))) if self.repeats => return Ok(()),
+            row => row?.int(0)?,
+        };
         let sql = "SELECT id FROM runs WHERE session = $1 AND ended_at IS NULL";
         if let Some(row) = link.row(sql, values![key]).await? {
             let (session, run) = (session.clone(), row.run_id(0)?);
@@ -109,7 +115,7 @@ impl Task {
         }
         let values = values![row.int(0)?, i64::from(id)];
         let revoked = link.run(TAKE_BACK, values).await?;
-        Ok(revoked > 0)
+        Ok(revoked > 0 || self.repeats)
     }
 
     /// Brings what a session carries up to date with records of a run, given by its key.
@@ -243,4 +249,44 @@ async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
         rest = others;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use neuraxis_ports::RunBounds;
+    use neuraxis_testkit::START;
+
+    use super::*;
+    use crate::config::SqlConfig;
+    use crate::database::Database;
+    use crate::writer::Settings;
+
+    /// The connection broke after the commit.
+    #[tokio::test]
+    async fn what_an_attempt_did_whose_answer_was_lost_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.db");
+        let config = SqlConfig::new(format!("sqlite://{}", file.display()));
+        let database = Database::open(&config).await.unwrap();
+        let mut link = database.writer().await.unwrap();
+        let settings = Settings {
+            holder: "me".to_owned(),
+            lease: Duration::from_secs(30),
+            bounds: RunBounds::default(),
+        };
+        let mut task = Task::new(Arc::new(database), Arc::default(), settings, None);
+        let session = Session::new("main".parse().unwrap(), START);
+        let other = session.clone().owned_by("ann");
+        assert!(task.create(&mut link, &session).await.is_ok());
+        assert!(task.create(&mut link, &session).await.is_err());
+        task.repeats = true;
+        assert!(task.create(&mut link, &session).await.is_ok());
+        assert!(task.create(&mut link, &other).await.is_err());
+        assert!(task.delete(&mut link, &session.id, None).await.is_ok());
+        assert!(task.delete(&mut link, &session.id, None).await.is_ok());
+        task.repeats = false;
+        assert!(task.delete(&mut link, &session.id, None).await.is_err());
+    }
 }
