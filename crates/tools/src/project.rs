@@ -37,7 +37,7 @@ pub use command::COMMAND_ENVIRONMENT;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
-pub use secret::{PROTECTED_NAMES, SECRET_FILES};
+pub use secret::{PROTECTED_NAMES, SECRET_FILES, is_protected};
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///
@@ -51,7 +51,7 @@ pub use secret::{PROTECTED_NAMES, SECRET_FILES};
 ///
 /// # Errors
 ///
-/// When the folder cannot be opened.
+/// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
     project_files_without(root, &OwnFiles::default(), Commands::default())
 }
@@ -65,18 +65,13 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 ///
 /// # Errors
 ///
-/// When the folder cannot be opened.
+/// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
 pub fn project_files_without(
     root: impl AsRef<Path>,
     own: &OwnFiles,
     commands: Commands,
 ) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
-    let path = root.as_ref();
-    let root = ProjectRoot::open(path, own).map_err(|source| ProjectError::Root {
-        path: path.to_owned(),
-        source,
-    })?;
-    let root = Arc::new(root);
+    let root = Arc::new(ProjectRoot::open(root.as_ref(), own)?);
     let tools = vec![
         list::tool(Arc::clone(&root))?,
         read::tool(Arc::clone(&root))?,
@@ -107,6 +102,16 @@ pub enum ProjectError {
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
+    },
+    /// The folder is one to which nothing may be written, or lies in one.
+    #[error(
+        "the project folder {} is or lies in what nothing may be written to ({}); name the folder of the project itself",
+        path.display(),
+        PROTECTED_NAMES.join(", ")
+    )]
+    Protected {
+        /// The path that was given.
+        path: PathBuf,
     },
     /// A tool is not defined as it should be.
     #[error(transparent)]

@@ -7,6 +7,7 @@ use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::{LayerKind, Policy, PolicyConfig, PolicyError};
+use neuraxis_tools::is_protected;
 use toml::{Table, Value};
 
 use super::change::Change;
@@ -40,9 +41,15 @@ impl Layers {
             let mut change = Change::of(key, value, &whole, &self);
             if key == ["tools", "root"]
                 && let Some(root) = value.as_str()
-                && let Some(what) = too_wide(&environment.working_dir().join(root), environment)
             {
-                change.meaning = format!("offers no tools for files and commands: that is {what}");
+                let root = environment.working_dir().join(root);
+                if let Some(what) = too_wide(&root, environment) {
+                    change.meaning =
+                        format!("offers no tools for files and commands: that is {what}");
+                } else if canonicalize(root).is_ok_and(|real| is_protected(&real)) {
+                    change.meaning =
+                        "cannot be used: nothing may be written to that folder".to_owned();
+                }
             }
             change
         };
@@ -115,6 +122,10 @@ impl Layers {
         let narrower = canonicalize(working_dir.join(root)).ok()?;
         let sections = self.sections().ok()?;
         let own = self.project_root(environment, &sections.tools);
+        // What is protected is found by its name beneath the folder, and there its name would be gone.
+        if is_protected(&narrower) {
+            return None;
+        }
         // Where no tools are offered there is nothing to narrow.
         if self.too_wide_root(environment, &own).is_some() {
             return None;

@@ -11,9 +11,10 @@ use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+use super::ProjectError;
 use super::failure::{FileError, shown};
 use super::own::{Own, OwnFiles, OwnInside};
-use super::secret::is_secret;
+use super::secret::{is_protected, is_secret};
 use crate::suggest::nearest;
 
 /// The most names of a folder that are compared with a name that does not exist.
@@ -59,17 +60,29 @@ pub(super) enum Secrecy {
 }
 
 impl ProjectRoot {
-    pub(super) fn open(path: &Path, own: &OwnFiles) -> io::Result<Self> {
-        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+    /// Opens a folder, unless it is a protected one or lies in one: what is protected is found by its name beneath the
+    /// root, and there its name would be gone.
+    pub(super) fn open(path: &Path, own: &OwnFiles) -> Result<Self, ProjectError> {
+        let failed = |source| ProjectError::Root {
+            path: path.to_owned(),
+            source,
+        };
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
         let known_as: Vec<PathBuf> = [std::path::absolute(path), path.canonicalize()]
             .into_iter()
             .flatten()
             .collect();
+        // The last is free of symlinks and `..`, where that can be found out.
+        if known_as.last().is_some_and(|real| is_protected(real)) {
+            return Err(ProjectError::Protected {
+                path: path.to_owned(),
+            });
+        }
         let own = own.beneath(&known_as);
         Ok(Self {
             dir,
             #[cfg(feature = "commands")]
-            path: std::path::absolute(path)?,
+            path: std::path::absolute(path).map_err(failed)?,
             known_as,
             own,
         })

@@ -39,8 +39,9 @@ pub const PROTECTED_NAMES: &[&str] = &[".git", "neuraxis.toml"];
 /// The short names that Windows gives to what [`PROTECTED_NAMES`] lists.
 const SHORT_NAMES: [&str; 2] = ["git~1", "neurax~1.tom"];
 
-/// Tells whether nothing may be written at this path.
-pub(super) fn is_protected(path: &Path) -> bool {
+/// Tells whether nothing may be written at this path, because it leads to what [`PROTECTED_NAMES`] lists or beneath it.
+#[must_use]
+pub fn is_protected(path: &Path) -> bool {
     let mut names = path.components().map(Component::as_os_str);
     names.any(|name| is_protected_name(&name.to_string_lossy()))
 }

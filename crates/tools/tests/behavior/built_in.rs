@@ -136,3 +136,24 @@ fn a_project_folder_that_is_not_there_or_no_folder_is_an_error_that_names_it() {
         matches!(project_files(&file).unwrap_err(), ProjectError::Root { path, .. } if path == file)
     );
 }
+
+#[test]
+fn a_folder_that_is_protected_is_no_project_whatever_path_leads_there() {
+    let top = TempDir::new().unwrap();
+    let hooks = top.path().join(".git/hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    for folder in [top.path().join(".git"), hooks.clone()] {
+        let error = project_files(&folder).unwrap_err();
+        let named = matches!(&error, ProjectError::Protected { path } if *path == folder);
+        assert!(named, "{error}");
+        assert!(error.to_string().contains(".git, neuraxis.toml"), "{error}");
+    }
+    // The folder of the project itself, by a path that leads through it.
+    assert!(project_files(hooks.join("../..")).is_ok());
+    #[cfg(unix)]
+    {
+        let link = top.path().join("link");
+        std::os::unix::fs::symlink(&hooks, &link).unwrap();
+        assert!(project_files(&link).is_err());
+    }
+}

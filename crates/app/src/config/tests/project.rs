@@ -348,6 +348,23 @@ fn its_tools_may_see_less_but_not_more() {
     );
 }
 
+#[test]
+fn its_tools_are_never_moved_into_what_is_protected() {
+    for root in [".git", ".git/hooks", "src/../.git"] {
+        let machine = found(&format!("[tools]\nroot = '{root}'\n"));
+        let work = machine.folder.path().join("work");
+        fs::create_dir(work.join("src")).unwrap();
+        fs::create_dir_all(work.join(".git/hooks")).unwrap();
+        let config = machine.load().unwrap();
+        let tools = config.project_root().canonicalize().unwrap();
+        assert_eq!(tools, work.canonicalize().unwrap(), "{root}");
+        let changes = config.found().unwrap().changes();
+        let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
+        let expected = "cannot be used: nothing may be written to that folder";
+        assert_eq!(said, [expected], "{root}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_out_of_its_folder_is_no_folder_of_its_own() {

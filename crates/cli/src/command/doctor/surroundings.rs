@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
-use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
+use neuraxis::tools::{SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
@@ -332,6 +332,11 @@ fn project(config: &Config) -> Check {
             "change to the folder of a project, or name this one with --set tools.root={}",
             invocation::quoted(&root.display().to_string())
         ));
+    }
+    if root.canonicalize().is_ok_and(|real| is_protected(&real)) {
+        let detail = format!("{}: nothing may be written there", root.display());
+        return Check::new(SUBJECT, "project", Outcome::Failed, detail)
+            .fix("set tools.root to the folder of a project, or change to one");
     }
     match fs::read_dir(root) {
         Ok(_) => Check::new(SUBJECT, "project", Outcome::Ok, root.display().to_string()),
