@@ -50,6 +50,7 @@
 
 mod advised_call;
 mod assemble;
+mod bounded_schema;
 mod citations;
 mod decision;
 mod duration;
@@ -86,6 +87,7 @@ pub use uuid;
 
 pub use advised_call::{AdvisedCall, CallAdvice};
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
+pub use bounded_schema::{UnboundedSchema, bounded_schema};
 pub use citations::{Citations, Cited, Source, cite};
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::AnswerConfig;
 use neuraxis_core::{
     AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, ReplyFormat, RunOutcome, RunStatus,
-    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, without_fence,
+    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, bounded_schema, without_fence,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -28,6 +28,9 @@ pub(crate) const FINAL_ANSWER: &str = "final_answer";
 
 /// The most bytes of a schema: it goes with every request.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// How often a reference that leads back to itself is opened again, where that is not too costly.
+const LEVELS: u32 = 16;
 
 /// The most characters of a schema's name: providers take no more.
 const MAX_NAME_CHARS: usize = 64;
@@ -59,7 +62,8 @@ impl AnswerSchema {
     ///
     /// # Errors
     ///
-    /// An [`AnswerSchemaError`] if it is no JSON Schema, not that of an object, or larger than 64 KiB.
+    /// An [`AnswerSchemaError`] if it is no JSON Schema, not that of an object, larger than 64 KiB, or one against which
+    /// checking an answer has no bound. Where it refers back to itself, answers are checked up to 16 levels down.
     pub fn from_json(schema: impl Into<Arc<str>>) -> Result<Self, AnswerSchemaError> {
         let schema = JsonText::from_text(schema);
         let bytes = schema.as_str().len();
@@ -70,6 +74,7 @@ impl AnswerSchema {
         let value: Value = schema
             .decode()
             .map_err(|error| AnswerSchemaError::NotJson(error.to_string()))?;
+        bounded_schema(&schema, LEVELS).map_err(AnswerSchemaError::Unbounded)?;
         jsonschema::validator_for(&value)
             .map_err(|error| AnswerSchemaError::NotSchema(error.to_string()))?;
         if value.get("type").and_then(Value::as_str) != Some("object") {
@@ -199,12 +204,12 @@ pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFaul
         .decode()
         .map_err(|error| AnswerFault::NotJson(error.to_string()))?;
     // A schema in a log that somebody altered fits nothing.
-    let validator = schema
-        .decode::<Value>()
+    let validator = bounded_schema(schema, LEVELS)
         .ok()
+        .and_then(|schema| schema.decode::<Value>().ok())
         .and_then(|schema| jsonschema::validator_for(&schema).ok());
     let Some(validator) = validator else {
-        let why = "what is on record is not a JSON Schema".to_owned();
+        let why = "what is on record is not a JSON Schema that can be checked against".to_owned();
         return Err(AnswerFault::NotSchema(why));
     };
     match faults(&validator, &value, |fault| fault.masked().to_string()) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     ClientTools, ContentHash, Decision, JsonText, Message, Role, RunSpec, Taint, ToolChoice,
-    ToolKind, ToolName, ToolSpec,
+    ToolKind, ToolName, ToolSpec, UnboundedSchema, bounded_schema,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -86,6 +86,14 @@ pub enum BroughtError {
     /// The parameters of a tool are no JSON Schema of an object.
     #[error("the parameters of tool {0} are no JSON Schema of an object")]
     Parameters(ToolName),
+    /// Checking a call against the parameters of a tool has no bound.
+    #[error("the JSON Schema of the parameters of tool {name} {why}")]
+    UnboundedParameters {
+        /// The tool.
+        name: ToolName,
+        /// What is wrong with its parameters.
+        why: UnboundedSchema,
+    },
     /// Policy does not let this role serve such a request.
     #[error("policy does not allow role {asked} here; it allows: {allowed}")]
     RoleNotAllowed {
@@ -193,8 +201,14 @@ impl Brought {
                 return Err(BroughtError::ReservedTool(name()));
             }
             let schema: Option<Map<String, Value>> = tool.parameters.decode().ok();
-            let schema = schema.map(Value::Object);
-            if schema.is_none_or(|schema| jsonschema::validator_for(&schema).is_err()) {
+            let Some(schema) = schema.map(Value::Object) else {
+                return Err(BroughtError::Parameters(name()));
+            };
+            bounded_schema(&tool.parameters, 0).map_err(|why| {
+                let name = name();
+                BroughtError::UnboundedParameters { name, why }
+            })?;
+            if jsonschema::validator_for(&schema).is_err() {
                 return Err(BroughtError::Parameters(name()));
             }
         }

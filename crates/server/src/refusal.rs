@@ -144,7 +144,8 @@ fn brought(why: &BroughtError, text: String) -> Problem {
         | BroughtError::ToolsTooLarge(_)
         | BroughtError::ToolTwice(_)
         | BroughtError::ReservedTool(_)
-        | BroughtError::Parameters(_) => problem.with("field", "tools"),
+        | BroughtError::Parameters(_)
+        | BroughtError::UnboundedParameters { .. } => problem.with("field", "tools"),
         BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),
         BroughtError::RoleNotAllowed { .. } => problem.with("field", "model"),
         _ => problem,

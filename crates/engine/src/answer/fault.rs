@@ -1,6 +1,6 @@
 //! What may be wrong with a schema for answers, and why a run has no answer that fits one.
 
-use neuraxis_core::FinishReason;
+use neuraxis_core::{FinishReason, UnboundedSchema};
 use serde::{Serialize, Serializer};
 
 /// Why a JSON Schema cannot be asked for.
@@ -21,6 +21,9 @@ pub enum AnswerSchemaError {
     /// It is JSON, and no JSON Schema.
     #[error("the schema is not a JSON Schema: {0}")]
     NotSchema(String),
+    /// Checking an answer against it has no bound.
+    #[error("the schema {0}")]
+    Unbounded(UnboundedSchema),
     /// It describes something else than an object. Providers and tools take nothing else.
     #[error(
         "the schema has to be that of an object, with \"type\": \"object\" at its top: put what you want into a field of one"

@@ -37,7 +37,7 @@ fn what_cannot_be_asked_for_is_refused_with_what_is_wrong() {
         assert!(is_refused, "{other}: {found}");
     }
     let elsewhere = r#"{"type":"object","properties":{"x":{"$ref":"https://example.org/x.json"}}}"#;
-    assert!(matches!(wrong(elsewhere), AnswerSchemaError::NotSchema(_)));
+    assert!(matches!(wrong(elsewhere), AnswerSchemaError::Unbounded(_)));
     let large = format!(r#"{{"type":"object","title":"{}"}}"#, "x".repeat(70_000));
     let message = wrong(&large).to_string();
     assert!(message.contains("65536"), "{message}");
@@ -71,4 +71,39 @@ fn what_does_not_fit_is_told_by_its_place_and_not_quoted() {
     assert!(!fault.contains("4711"), "{fault}");
     let fault = place().read("{}").unwrap_err().to_string();
     assert!(fault.contains("city"), "{fault}");
+}
+
+#[test]
+fn a_schema_that_doubles_with_each_level_is_refused_before_anything_is_checked_against_it() {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..40 {
+        let below = serde_json::json!({"$ref": format!("#/$defs/l{}", level + 1)});
+        let twice = serde_json::json!({"allOf": [below, below]});
+        definitions.insert(format!("l{level}"), twice);
+    }
+    definitions.insert("l40".to_owned(), serde_json::json!({"type": "string"}));
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/l0"}},
+        "$defs": definitions,
+    });
+    let refused = AnswerSchema::from_json(schema.to_string()).unwrap_err();
+    assert!(matches!(refused, AnswerSchemaError::Unbounded(_)));
+    let said = refused.to_string();
+    assert!(said.starts_with("the schema is too costly"), "{said}");
+}
+
+#[test]
+fn an_answer_is_checked_where_its_schema_refers_back_to_itself() {
+    let tree = r##"{"type":"object","properties":{"name":{"type":"string"},"parts":{"items":{"$ref":"#"}}},"required":["name"]}"##;
+    let tree = AnswerSchema::from_json(tree).unwrap();
+    let nested = |innermost: &str, levels: usize| {
+        let before = r#"{"name":"x","parts":["#.repeat(levels);
+        format!("{before}{innermost}{}", "]}".repeat(levels))
+    };
+    for levels in [0, 1, 16] {
+        assert!(tree.read(&nested(r#"{"name":"y"}"#, levels)).is_ok());
+        let fault = tree.read(&nested("{}", levels)).unwrap_err().to_string();
+        assert!(fault.contains("name"), "{levels}: {fault}");
+    }
 }

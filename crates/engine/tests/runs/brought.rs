@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     FinishReason, JsonText, Message, Mode, RecordBody, Role, RunStatus, ToolChoice, ToolKind,
-    ToolOutcome, ToolOutput, ToolSpec,
+    ToolOutcome, ToolOutput, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
     Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, RequestError, RequestPart,
@@ -176,6 +176,8 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
     let two = || Brought::default().tools([weather(), weather()]);
     let reserved = ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
     let list = weather().parameters(JsonText::from_text("[]"));
+    let reference = r#"{"properties":{"city":{"$ref":"https://example.org/city.json"}}}"#;
+    let elsewhere = weather().parameters(JsonText::from_text(reference));
     let unknown = ToolChoice::Named("nothing".parse().unwrap());
     let long = ToolSpec::new("weather".parse().unwrap(), "x".repeat(1024 * 1024));
     let many = (0..129).map(|at| ToolSpec::new(format!("t{at}").parse().unwrap(), "."));
@@ -192,6 +194,13 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
         (
             Brought::default().tools([list]),
             BroughtError::Parameters("weather".parse().unwrap()),
+        ),
+        (
+            Brought::default().tools([elsewhere]),
+            BroughtError::UnboundedParameters {
+                name: "weather".parse().unwrap(),
+                why: UnboundedSchema::Outside,
+            },
         ),
         (
             Brought::default().tool_choice(unknown),
