@@ -27,7 +27,7 @@ use crate::text::one_line;
 /// The most pages of tools that are asked for.
 const MAX_PAGES: usize = 100;
 
-/// The most tools of a server.
+/// The most tools of a server, with those that are none.
 const MAX_TOOLS: usize = 1_000;
 
 /// How long the end of a connection may take, before its process is ended in another way.
@@ -191,7 +191,9 @@ impl Connection {
                     let page = page.0;
                     let listed = page.get("tools").and_then(|it| it.as_array());
                     let listed = listed.ok_or(ServiceError::UnexpectedResponse)?;
-                    for tool in listed {
+                    // One more than there may be tells that there are too many.
+                    let left = MAX_TOOLS.saturating_sub(tools.len() + left_out.len());
+                    for tool in listed.iter().take(left + 1) {
                         match serde_json::from_value(tool.clone()) {
                             Ok(tool) => tools.push(tool),
                             Err(error) => left_out.push(no_tool(tool, &error)),
@@ -204,7 +206,7 @@ impl Connection {
                 ServerResult::EmptyResult(_) => None,
                 _ => return Err(ServiceError::UnexpectedResponse),
             };
-            if tools.len() > MAX_TOOLS {
+            if tools.len() + left_out.len() > MAX_TOOLS {
                 tools.truncate(MAX_TOOLS);
                 left_out.push(rest(format!("it has more than {MAX_TOOLS} tools")));
                 return Ok((tools, left_out));

@@ -28,6 +28,19 @@ async fn of_ten_thousand_tools_a_thousand_are_used() {
 }
 
 #[tokio::test]
+async fn what_is_no_tool_counts_as_one_so_that_not_all_of_it_is_kept() {
+    let many = r#"list() {
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"good","inputSchema":{}}' "$id"
+        i=0; while [ $i -lt 10000 ]; do printf ',{"name":"t%s","inputSchema":7}' $i; i=$((i+1)); done
+        printf ']}}\n'; }"#;
+    let server = ready(script(many)).await;
+    assert_eq!(names(&server), ["shop__good"]);
+    let report = server.report();
+    assert_eq!(report.left_out.len(), 1_000 + 1, "and the rest of them");
+    assert!(notices(&server).contains("1001 left out"));
+}
+
+#[tokio::test]
 async fn names_and_schemas_that_cannot_be_used_cost_their_tools_and_no_others() {
     let bad = r##"big=$(printf '%070000d' 0)
         list() { answer '{"tools":[
