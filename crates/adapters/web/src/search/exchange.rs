@@ -22,6 +22,12 @@ const MAX_SAID: usize = 200;
 const MAX_TITLE: usize = 300;
 const MAX_SNIPPET: usize = 1_000;
 
+/// The most bytes of either as a service writes it, with tags: reading nested ones takes time that grows with their square.
+const MAX_MARKED_UP: usize = 8 << 10;
+
+/// The most bytes of an entity, or of a tag of which too little is there to be told from text.
+const MAX_BEGUN: usize = 32;
+
 /// What reaches a service.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -197,8 +203,21 @@ fn plain(text: &str, most: usize) -> String {
     if !text.contains(['<', '&']) {
         return one_line(text, most);
     }
-    let fragment = dom_query::Document::fragment(text);
+    let fragment = dom_query::Document::fragment(beginning(text));
     one_line(&fragment.text(), most)
+}
+
+/// Returns as much of a text with tags and entities as is read, without one that was cut: half an entity would be shown.
+fn beginning(text: &str) -> &str {
+    if text.len() <= MAX_MARKED_UP {
+        return text;
+    }
+    let (cut, _) = text.split_at(text.floor_char_boundary(MAX_MARKED_UP));
+    let begun = cut.rfind(['<', '&']).map(|at| cut.split_at(at));
+    match begun {
+        Some((before, rest)) if rest.len() <= MAX_BEGUN && !rest.contains(['>', ';']) => before,
+        _ => cut,
+    }
 }
 
 fn one_line(text: &str, most: usize) -> String {
@@ -237,5 +256,14 @@ mod tests {
         let expected = SearchHit::new("Rust & more", "https://example.org/", "a b c <T>");
         assert_eq!(hits[0], expected);
         assert_eq!((hits.len(), hits[1].title.len()), (2, MAX_TITLE));
+    }
+
+    #[test]
+    fn of_a_text_full_of_tags_no_more_is_read_than_its_beginning() {
+        let tags = "<i></i>".repeat(MAX_MARKED_UP / "<i></i>".len());
+        assert_eq!(plain(&format!("x{tags}&amp;late"), MAX_TITLE), "x");
+        assert_eq!(plain(&format!("x{tags}éé"), MAX_TITLE), "x");
+        assert_eq!(plain(&format!("x{tags}<b>late"), MAX_TITLE), "x");
+        assert_eq!(plain("AT&T <b>now</b> &", MAX_TITLE), "AT&T now &");
     }
 }
