@@ -81,6 +81,7 @@ impl ReplyAssembler {
                 signature,
                 state,
             } => {
+                self.grow(length(id.as_deref()) + length(signature.as_deref()))?;
                 let block = self.block(block);
                 block.id = id.or(block.id.take());
                 block.signature = signature.or(block.signature.take());
@@ -188,7 +189,8 @@ impl ReplyAssembler {
         new_name: Option<Arc<str>>,
         more: String,
     ) -> Result<(), LlmError> {
-        self.grow(more.len())?;
+        let named = length(new_id.as_deref()) + length(new_name.as_deref());
+        self.grow(named + more.len())?;
         let block = self.block(index);
         if matches!(block.content, BlockContent::Empty) {
             block.content = BlockContent::ToolCall {
@@ -298,6 +300,10 @@ impl Block {
     }
 }
 
+fn length(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
+}
+
 fn set_once(
     field: &mut Option<Arc<str>>,
     value: Option<Arc<str>>,
@@ -401,14 +407,34 @@ mod tests {
 
     #[test]
     fn a_runaway_reply_is_cut_off_wherever_its_text_is_kept() {
+        let text = "x".repeat(MAX_REPLY_BYTES / 2 + 1);
+        let pieces: [fn(BlockIndex, String) -> ReplyDelta; 4] = [
+            |block, text| ReplyDelta::Text { block, text },
+            |block, text| ReplyDelta::ToolCall {
+                block,
+                provider_id: Some(text.into()),
+                name: Some("t".into()),
+                arguments: String::new(),
+            },
+            |block, text| ReplyDelta::ToolCall {
+                block,
+                provider_id: None,
+                name: Some(text.into()),
+                arguments: String::new(),
+            },
+            |block, text| ReplyDelta::State {
+                block,
+                id: Some(text),
+                signature: None,
+                state: None,
+            },
+        ];
         for push in [ReplyAssembler::push, ReplyAssembler::push_without_text] {
-            let mut assembler = ReplyAssembler::default();
-            let piece = ReplyDelta::Text {
-                block: BlockIndex(0),
-                text: "x".repeat(MAX_REPLY_BYTES / 2 + 1),
-            };
-            assert!(push(&mut assembler, piece.clone()).is_ok());
-            assert!(push(&mut assembler, piece).is_err());
+            for piece in pieces {
+                let mut assembler = ReplyAssembler::default();
+                assert!(push(&mut assembler, piece(BlockIndex(0), text.clone())).is_ok());
+                assert!(push(&mut assembler, piece(BlockIndex(1), text.clone())).is_err());
+            }
         }
     }
 }

@@ -125,6 +125,9 @@ impl Output {
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
         let item = item.ok_or_else(|| invalid("an event about an item has none"))?;
+        let after = self.last_reasoning();
+        // The id of the reasoning before an item is kept with each.
+        self.grow(item.get().len() + after.as_deref().map_or(0, str::len))?;
         let at = at.unwrap_or(self.items.len());
         if at < self.items.len() {
             return Err(invalid(format!("item {at} of the reply begins twice")));
@@ -138,7 +141,7 @@ impl Output {
         if at >= MAX_ITEMS {
             return Err(invalid(format!("more than {MAX_ITEMS} items in one reply")));
         }
-        let progress = Progress::begin(at, item, self.last_reasoning(), out)?;
+        let progress = Progress::begin(at, item, after, out)?;
         if let Some(id) = progress.call_id()
             && self.items.iter().any(|item| item.call_id() == Some(id))
         {

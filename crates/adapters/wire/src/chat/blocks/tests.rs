@@ -77,6 +77,19 @@ fn calls(reply: &Reply) -> Vec<(Option<&str>, &str, &str)> {
 }
 
 #[test]
+fn ids_and_names_of_calls_count_toward_the_size_of_a_reply() {
+    let long = "x".repeat(5 << 20);
+    for (id, name) in [(long.as_str(), "look"), ("call", long.as_str())] {
+        let call = |at: usize| {
+            let function = format!(r#"{{"name":"{name}","arguments":"{{}}"}}"#);
+            format!(r#"{{"tool_calls":[{{"index":{at},"id":"{id}{at}","function":{function}}}]}}"#)
+        };
+        let said = invalid(&[&call(0), &call(1)], "tool_calls");
+        assert!(said.contains("larger than"), "{said}");
+    }
+}
+
+#[test]
 fn blocks_are_numbered_in_the_order_in_which_they_appear() {
     let pieces = [
         r#"{"role":"assistant","content":null}"#,

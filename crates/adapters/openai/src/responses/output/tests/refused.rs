@@ -130,6 +130,24 @@ fn what_contradicts_itself_is_invalid() {
 }
 
 #[test]
+fn ids_count_toward_the_size_of_a_reply() {
+    let long = "x".repeat(MAX_REPLY_BYTES);
+    let call = |at| {
+        let id = format!("{at}{long}");
+        added(
+            at,
+            json!({"type": "function_call", "call_id": id, "name": "look"}),
+        )
+    };
+    let calls: Vec<Value> = (0..5).map(call).collect();
+    assert!(invalid_reply(&calls).contains("larger than"));
+    // That of a thought once more with each item after it.
+    let mut events = vec![added(0, json!({"type": "reasoning", "id": long}))];
+    events.extend((1..4).map(|at| added(at, message(""))));
+    assert!(invalid_reply(&events).contains("larger than"));
+}
+
+#[test]
 fn a_runaway_reply_is_cut_off() {
     let piece = "x".repeat(MAX_REPLY_BYTES);
     let mut events = vec![added(0, message(""))];
