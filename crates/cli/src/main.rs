@@ -12,6 +12,7 @@ mod call;
 mod command;
 mod completion;
 mod confirm;
+mod destination;
 mod detail;
 mod error;
 mod harmless;

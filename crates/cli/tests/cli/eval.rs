@@ -132,6 +132,17 @@ fn results_are_written_as_json_and_as_junit_that_a_parser_of_xml_reads() {
     ));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_gets_the_results_once_and_is_not_replaced() {
+    let script =
+        "mkfifo pipe; timeout 60 cat pipe > now.json & \"$0\" eval --out pipe evals.toml; wait $!";
+    let machine = offline();
+    let output = machine.shell(script).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(results(&machine, "now.json")["totals"]["passed"], 1);
+}
+
 #[test]
 fn what_got_worse_decides_where_results_are_compared() {
     let machine = offline();
@@ -347,6 +358,8 @@ fn what_cannot_be_used_is_told_before_anything_is_run() {
         &["evals.toml", "--compare", "no.json"],
         &["evals.toml", "--out", "no/such/folder.json"],
         &["evals.toml", "--junit", "."],
+        &["evals.toml", "--out", "./evals.toml"],
+        &["evals.toml", "--out", "now", "--junit", "now"],
         &["evals.toml", "--jobs", "0"],
         &["add", "slip.toml", "0199f3a1"],
     ] {

@@ -18,7 +18,7 @@ use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
-use super::results::replace;
+use super::results::{destination, write};
 use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -74,6 +74,7 @@ struct Made {
 impl Add {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let before = read_if_there(&self.file)?;
+        let destination = destination(&self.file)?;
         let names = self.names()?;
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
@@ -98,7 +99,7 @@ impl Add {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
-        replace(&self.file, &secrets.without_patterns().text(&text))?;
+        write(&destination, &secrets.without_patterns().text(&text))?;
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
         Output::new().line(&format!("{file}: added case \"{name}\" with {checks}"))?;

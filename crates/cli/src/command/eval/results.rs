@@ -1,18 +1,17 @@
 //! Results in files: written while the cases run, so that what there is stays, and read to be compared with.
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use neuraxis::cassette::Redactor;
 use neuraxis::evals::{Comparison, Report};
 use serde_json::{Value, json};
-use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
 use super::junit;
+use crate::destination::{Destination, Readers};
 use crate::error::CommandError;
 
 /// How long results are not written again while cases run: what a killed process loses at the most.
@@ -22,38 +21,39 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Results {
     secrets: Redactor,
-    out: Option<PathBuf>,
-    junit: Option<PathBuf>,
+    out: Option<Destination>,
+    junit: Option<Destination>,
     /// When they were written last.
     written: Option<Instant>,
 }
 
 impl Results {
-    /// Looks whether the files can be written, before anything is run.
+    /// Looks whether the files can be written, before anything is run. The file of the cases is none of them.
     pub(super) fn begin(
         secrets: Redactor,
-        out: Option<PathBuf>,
-        junit: Option<PathBuf>,
+        cases: &Path,
+        (out, junit): (Option<&Path>, Option<&Path>),
     ) -> Result<Self, CommandError> {
-        for file in out.iter().chain(&junit) {
-            let why = match file.is_dir() {
-                true => Err(anyhow!("it is a folder")),
-                // What else an error says names a file that nobody asked for.
-                false => beside(file)
-                    .map(drop)
-                    .map_err(|error| anyhow!(error.kind())),
-            };
-            why.with_context(|| format!("cannot write {}", file.display()))
-                .map_err(|error| {
-                    CommandError::usage(error).hint("name a file in a folder that is there")
-                })?;
+        let out = out.map(destination).transpose()?;
+        let junit = junit.map(destination).transpose()?;
+        let cases = Destination::of(cases).ok();
+        let is_of_cases = |file: &Option<Destination>| file.is_some() && *file == cases;
+        let wrong = if is_of_cases(&out) || is_of_cases(&junit) {
+            Some("the results would replace the file of the cases")
+        } else if out.is_some() && out == junit {
+            Some("--out and --junit name the same file")
+        } else {
+            None
+        };
+        match wrong {
+            Some(wrong) => Err(CommandError::usage(anyhow!(wrong)).hint("name another file")),
+            None => Ok(Self {
+                secrets,
+                out,
+                junit,
+                written: None,
+            }),
         }
-        Ok(Self {
-            secrets,
-            out,
-            junit,
-            written: None,
-        })
     }
 
     /// Writes what there is so far, if that was not done just now. Whoever reads the file finds all of it.
@@ -63,28 +63,29 @@ impl Results {
             return Ok(());
         }
         self.written = Some(Instant::now());
-        self.write(report)
+        match &self.out {
+            // Whatever else it is takes one result.
+            Some(file @ Destination::File(_)) => self.write(file, report),
+            _ => Ok(()),
+        }
     }
 
-    fn write(&self, report: &Report) -> Result<(), CommandError> {
-        match &self.out {
-            Some(file) => replace(
-                file,
-                &self.without_secrets(&format!("{}\n", report.to_json())),
-            ),
-            None => Ok(()),
-        }
+    fn write(&self, file: &Destination, report: &Report) -> Result<(), CommandError> {
+        let text = format!("{}\n", report.to_json());
+        write(file, &self.without_secrets(&text))
     }
 
     /// Writes all files.
     pub(super) fn finish(&self, cases: &Path, report: &Report) -> Result<(), CommandError> {
-        self.write(report)?;
+        if let Some(file) = &self.out {
+            self.write(file, report)?;
+        }
         let Some(file) = &self.junit else {
             return Ok(());
         };
         let xml = junit::of(&cases.display().to_string(), &self.clean(report));
         let xml = xml.context("the results cannot be written as JUnit XML")?;
-        replace(file, &self.without_keys(&xml))
+        write(file, &self.without_keys(&xml))
     }
 
     /// Returns the results as one JSON object.
@@ -125,41 +126,25 @@ fn each_text(value: &mut Value, by: &impl Fn(&str) -> String) {
     }
 }
 
-/// Makes a file in the folder of another, which it is to replace.
-fn beside(file: &Path) -> std::io::Result<NamedTempFile> {
-    match file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        Some(folder) => NamedTempFile::new_in(folder),
-        None => NamedTempFile::new_in("."),
-    }
-}
-
-/// Replaces a file, or leaves it as it is: nobody ever reads half of it.
-pub(super) fn replace(file: &Path, text: &str) -> Result<(), CommandError> {
-    let write = || {
-        let mut new = beside(file)?;
-        new.write_all(text.as_bytes())?;
-        new.as_file().sync_all()?;
-        readable(new.as_file())?;
-        new.persist(file).map_err(|error| error.error)?;
-        std::io::Result::Ok(())
+/// Finds where a file is to be written, and looks whether it can be.
+pub(super) fn destination(file: &Path) -> Result<Destination, CommandError> {
+    let found = match file.is_dir() {
+        true => Err(anyhow!("it is a folder")),
+        // What else an error says names a file that nobody asked for.
+        false => Destination::of(file)
+            .and_then(|found| found.check().map(|()| found))
+            .map_err(|error| anyhow!(error.kind())),
     };
-    let written = write().with_context(|| format!("cannot write {}", file.display()));
+    found
+        .with_context(|| format!("cannot write {}", file.display()))
+        .map_err(|error| CommandError::usage(error).hint("name a file in a folder that is there"))
+}
+
+/// Writes a file, which others may read: what collects results may be somebody else.
+pub(super) fn write(file: &Destination, text: &str) -> Result<(), CommandError> {
+    let written = file.write(text, Readers::All);
+    let written = written.with_context(|| format!("cannot write {}", file.path().display()));
     written.map_err(|error| CommandError::failed(error).hint("name another file"))
-}
-
-/// Lets others read a file as they could if it had been made in the usual way: what collects results may be somebody else.
-#[cfg(unix)]
-fn readable(file: &fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable(_file: &fs::File) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// Reads the results that are to be compared with.

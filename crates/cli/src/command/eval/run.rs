@@ -49,7 +49,7 @@ pub(super) struct Run {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write the results to this file, as JSON; what is there already is replaced
+    /// Write the results to this file, as JSON; a file that is there already is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -84,7 +84,8 @@ impl Run {
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
         let redactor = secrets.clone();
-        let mut results = Results::begin(secrets, self.out.clone(), self.junit.clone())?;
+        let files = (self.out.as_deref(), self.junit.as_deref());
+        let mut results = Results::begin(secrets, &path, files)?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
 
         let stop = CancellationToken::new();

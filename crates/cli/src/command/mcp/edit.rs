@@ -1,13 +1,14 @@
 //! Changes the section of a server or a model in a file, and leaves all else in it as it is, comments included.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use neuraxis_app::Environment;
 use toml_edit::{DocumentMut, Item, Table};
 
+use crate::destination::{Destination, Readers};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
@@ -113,19 +114,10 @@ impl Edited {
 
     /// Writes the file anew, whole or not at all. Links are followed, and who may read it stays.
     pub(in crate::command) fn save(&self) -> anyhow::Result<()> {
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let written = || -> io::Result<()> {
-            fs::create_dir_all(folder)?;
-            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-            draft.write_all(self.text().as_bytes())?;
-            if let Ok(metadata) = fs::metadata(&path) {
-                draft.as_file().set_permissions(metadata.permissions())?;
-            }
-            draft.as_file().sync_all()?;
-            draft.persist(&path)?;
-            Ok(())
-        };
-        written().with_context(|| format!("cannot write {}", path.display()))
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| Destination::of(&self.path))
+            .and_then(|file| file.write(&self.text(), Readers::Owner));
+        written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }

@@ -1,0 +1,162 @@
+//! A file that the user names and a command writes, whatever is there. What has to be new is not written here.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Where a text is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A file, or what is to be one, by its path without links: it is replaced as a whole, and nobody ever reads half of it.
+    File(PathBuf),
+    /// Something else, such as a device or a pipe: it stays what it is, and the text goes into it.
+    Other(PathBuf),
+}
+
+/// Who may read a file that was not there before. Of one that was, nothing changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Whoever comes to its folder.
+    All,
+    /// Its owner alone.
+    Owner,
+}
+
+impl Destination {
+    /// Finds what a path leads to, also by links at whose end nothing is yet.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(there) if there.is_file() => Ok(Self::File(fs::canonicalize(path)?)),
+            Ok(_) => Ok(Self::Other(path.to_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
+                Ok(target) => Self::of(&folder(path).join(target)),
+                Err(_) => {
+                    let name = path.file_name().ok_or(error)?;
+                    Ok(Self::File(fs::canonicalize(folder(path))?.join(name)))
+                }
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns its path.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Other(path) => path,
+        }
+    }
+
+    /// Looks whether a file can be written there. Nothing is changed.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self {
+            Self::File(path) => NamedTempFile::new_in(folder(path)).map(drop),
+            // A pipe that nobody reads yet would be waited for.
+            Self::Other(_) => Ok(()),
+        }
+    }
+
+    /// Writes a text.
+    pub(crate) fn write(&self, text: &str, readers: Readers) -> io::Result<()> {
+        let path = match self {
+            Self::File(path) => path,
+            Self::Other(path) => {
+                let mut open = OpenOptions::new().write(true).open(path)?;
+                return open.write_all(text.as_bytes());
+            }
+        };
+        let mut draft = NamedTempFile::new_in(folder(path))?;
+        draft.write_all(text.as_bytes())?;
+        match fs::metadata(path) {
+            Ok(before) => draft.as_file().set_permissions(before.permissions())?,
+            Err(_) => readers.let_in(draft.as_file())?,
+        }
+        draft.as_file().sync_all()?;
+        draft.persist(path)?;
+        Ok(())
+    }
+}
+
+impl Readers {
+    /// Lets them read a draft, which its owner alone may read at first.
+    #[cfg(unix)]
+    fn let_in(self, draft: &fs::File) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+
+        match self {
+            Self::All => draft.set_permissions(fs::Permissions::from_mode(0o644)),
+            Self::Owner => Ok(()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn let_in(self, _draft: &fs::File) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the folder of a file.
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        let destination = Destination::of(path).unwrap();
+        destination.check().unwrap();
+        destination.write(text, Readers::All).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced_with_its_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        symlink("file", &link).unwrap();
+        write(&link, "new");
+        assert_eq!(
+            (fs::read_to_string(&file).unwrap(), mode(&file)),
+            ("new".into(), 0o644)
+        );
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        write(&link, "again");
+        assert_eq!(
+            (fs::read_to_string(&file).unwrap(), mode(&file)),
+            ("again".into(), 0o600)
+        );
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            Destination::of(&file).unwrap(),
+            Destination::of(&link).unwrap()
+        );
+    }
+
+    #[test]
+    fn a_device_is_written_into_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink("/dev/null", &link).unwrap();
+        write(&link, "nothing");
+        let there = fs::metadata(&link).unwrap().file_type();
+        assert!(there.is_char_device(), "{there:?}");
+    }
+
+    #[test]
+    fn a_file_in_no_folder_has_no_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Destination::of(&folder.path().join("no/file")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}
