@@ -64,9 +64,9 @@ Examples:
 
 /// Ask a question and print the answer
 ///
-/// The answer goes to standard output as it comes, everything else to standard error. What is piped in goes with the
-/// question; without a question, or with - in its place, it is the question itself. `neuraxis "QUESTION"` is the same as
-/// `neuraxis ask "QUESTION"`.
+/// The answer goes to standard output, at a terminal as it comes, everything else to standard error. What is piped in goes
+/// with the question; without a question, or with - in its place, it is the question itself. `neuraxis "QUESTION"` is the
+/// same as `neuraxis ask "QUESTION"`.
 ///
 /// A call that needs approval is shown at the terminal, and you decide, also where something is piped in. Where nobody
 /// can be asked it is denied; with --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if the

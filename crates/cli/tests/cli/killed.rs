@@ -24,14 +24,19 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
 
 /// Asks a model that says something and then nothing more. Returns the process and its run.
 fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
-    let question = [&["ask", "--session", "s", "Hello?"], settings].concat();
+    let question = ["ask", "--session", "s", "--format", "events", "Hello?"];
+    let question = [&question[..], settings].concat();
     let mut command = with_key(machine, &question);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let mut said = [0; 4];
+    let mut said = Vec::new();
     let stdout = child.stdout.as_mut().unwrap();
-    stdout.read_exact(&mut said).unwrap();
-    assert_eq!(&said, b"well");
+    while !String::from_utf8_lossy(&said).contains("\"text\":\"well\"") {
+        let mut piece = [0; 1024];
+        let read = stdout.read(&mut piece).unwrap();
+        assert_ne!(read, 0, "it says nothing");
+        said.extend_from_slice(&piece[..read]);
+    }
     let run = machine.runs("s").swap_remove(0);
     (child, run)
 }

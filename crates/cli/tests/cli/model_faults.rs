@@ -60,9 +60,13 @@ fn assert_told(done: &Done, told: &str) {
     let mut lines = done.stderr.lines();
     let error = lines.find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains(told), "{done:?}");
-    // What stands on standard output is the beginning of an answer at the most.
     assert!(!done.stdout.contains(told), "{done:?}");
-    for theirs in [FaultyModelServer::WORDS, FaultyModelServer::ELSEWHERE] {
+    // Nor does half a reply stand there.
+    for theirs in [
+        FaultyModelServer::WORDS,
+        FaultyModelServer::ELSEWHERE,
+        FaultyModelServer::HALF,
+    ] {
         assert!(!done.stdout.contains(theirs), "{done:?}");
     }
     assert!(!done.stderr.contains("panicked"), "{done:?}");

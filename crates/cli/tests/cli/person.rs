@@ -168,7 +168,7 @@ fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
 fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
-    let script = "set -m; mkfifo said; \"$0\" ask 'Hello?' > said & \
+    let script = "set -m; mkfifo said; \"$0\" ask --format events 'Hello?' > said & \
                   exec 3< said; dd bs=4 count=1 <&3 2> /dev/null; stty -icanon; kill -TERM %1; wait %1; \
                   echo \" ended with $?, $(stty -a | grep -c -e -icanon) as the shell wants it\"";
     let mut shell = machine.shell(script);

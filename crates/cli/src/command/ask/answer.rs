@@ -1,16 +1,43 @@
 //! What stands on standard output in format `text`: the texts of the model's calls, one after the other.
 
 use neuraxis::Event;
-use neuraxis::core::{AgentId, EffectId, LiveBody, LiveEvent};
+use neuraxis::core::{AgentId, EffectId, LiveBody, LiveEvent, Record, RecordBody};
 
-/// Turns events into what to print. What is printed stays: text that becomes void is followed by what replaces it.
+/// Turns events into what to print. What is printed stays: text that becomes void is followed by what replaces it, or waits
+/// until it cannot become void any more.
 #[derive(Debug)]
 pub(super) struct PrintedAnswer {
-    /// What was printed and stands.
+    /// What was printed, or waits, and stands.
     text: String,
-    /// The call that is speaking, and where its text begins.
-    speaking: Option<(EffectId, usize)>,
-    /// How many line breaks end what was printed; two, if nothing was.
+    /// The call that is speaking.
+    speaking: Option<Speech>,
+    /// How many line breaks end it; two, if there is nothing.
+    breaks: usize,
+    when: When,
+    /// The end of the text, which waits.
+    held: String,
+}
+
+/// When text is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// As it comes.
+    AsItComes,
+    /// Once its reply is whole: from a program nothing can be taken back.
+    OnceItStands,
+}
+
+/// What a call says, and what there was before, which stays where that becomes void.
+#[derive(Debug, Clone, Copy)]
+struct Speech {
+    call: EffectId,
+    /// Where its text begins.
+    start: usize,
+    /// What leaves an empty line before it.
+    gap: &'static str,
+    /// How much waited before that.
+    held: usize,
+    /// How many line breaks ended it then.
     breaks: usize,
 }
 
@@ -25,27 +52,28 @@ pub(super) enum Change {
     Void(&'static str),
 }
 
-impl Default for PrintedAnswer {
-    fn default() -> Self {
+impl PrintedAnswer {
+    pub(super) const fn new(when: When) -> Self {
         Self {
             text: String::new(),
             speaking: None,
             breaks: 2,
+            when,
+            held: String::new(),
         }
     }
-}
 
-impl PrintedAnswer {
     /// Takes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) -> Change {
         match event {
             // Sub-agents talk to the agent that asked them, not to the user.
             Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
+            Event::Record(record) => self.hear_record(record),
             _ => Change::None,
         }
     }
 
-    /// Ends the answer: returns what is missing of the reply, and of the last line.
+    /// Ends the answer: returns what waits, and what is missing of the reply and of the last line.
     pub(super) fn finish(&mut self, reply: &str) -> String {
         let reply = reply.trim_end();
         let mut missing = String::new();
@@ -56,7 +84,13 @@ impl PrintedAnswer {
             }
             self.printed(&missing);
         }
-        missing + self.end_of_line()
+        self.held.push_str(&missing);
+        self.end()
+    }
+
+    /// Ends what was said: returns what waits, and what is missing of the last line.
+    pub(super) fn end(&mut self) -> String {
+        std::mem::take(&mut self.held) + self.end_of_line()
     }
 
     /// Returns what ends the line that is begun.
@@ -76,35 +110,68 @@ impl PrintedAnswer {
         }
     }
 
-    fn say(&mut self, call: EffectId, text: &str) -> Change {
-        let goes_on = self.speaking.is_some_and(|(speaking, _)| speaking == call);
-        let mut more = String::new();
-        if !goes_on {
-            more.push_str(self.gap());
-            self.text.push_str(&more);
-            self.speaking = Some((call, self.text.len()));
-        }
-        more.push_str(text);
-        self.text.push_str(text);
-        self.printed(&more);
-        Change::More(more)
-    }
-
-    fn retract(&mut self, call: EffectId) -> Change {
-        match self.speaking {
-            Some((speaking, start)) if speaking == call && self.text.len() > start => {
-                self.text.truncate(start);
-                self.speaking = None;
-                Change::Void(self.end_of_line())
+    /// A reply that is on record is whole.
+    fn hear_record(&mut self, record: &Record) -> Change {
+        let speaking = self.speaking.map(|speech| speech.call);
+        match &record.body {
+            RecordBody::LlmCall(call)
+                if speaking == Some(call.effect_id) && !self.held.is_empty() =>
+            {
+                Change::More(std::mem::take(&mut self.held))
             }
             _ => Change::None,
         }
     }
 
+    fn say(&mut self, call: EffectId, text: &str) -> Change {
+        let goes_on = self.speaking.is_some_and(|speech| speech.call == call);
+        let mut more = String::new();
+        if !goes_on {
+            let gap = self.gap();
+            more.push_str(gap);
+            self.text.push_str(gap);
+            self.speaking = Some(Speech {
+                call,
+                start: self.text.len(),
+                gap,
+                held: self.held.len(),
+                breaks: self.breaks,
+            });
+        }
+        more.push_str(text);
+        self.text.push_str(text);
+        self.printed(&more);
+        match self.when {
+            When::AsItComes => Change::More(more),
+            When::OnceItStands => {
+                self.held.push_str(&more);
+                Change::None
+            }
+        }
+    }
+
+    fn retract(&mut self, call: EffectId) -> Change {
+        let speaking = self.speaking.filter(|speech| speech.call == call);
+        let Some(speech) = speaking.filter(|speech| self.text.len() > speech.start) else {
+            return Change::None;
+        };
+        self.text.truncate(speech.start);
+        self.speaking = None;
+        match self.when {
+            When::AsItComes => Change::Void(self.end_of_line()),
+            When::OnceItStands => {
+                self.text.truncate(speech.start - speech.gap.len());
+                self.held.truncate(speech.held);
+                self.breaks = speech.breaks;
+                Change::None
+            }
+        }
+    }
+
     /// Returns what comes after the text of the last call, or after all text, where the reply begins with it.
     fn rest_of<'a>(&self, reply: &'a str) -> Option<&'a str> {
-        let (_, start) = self.speaking?;
-        let last = self.text.get(start..)?;
+        let speech = self.speaking?;
+        let last = self.text.get(speech.start..)?;
         let after = |text: &str| reply.strip_prefix(text).filter(|_| !text.trim().is_empty());
         after(last).or_else(|| after(&self.text))
     }

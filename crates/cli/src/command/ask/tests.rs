@@ -8,7 +8,7 @@ use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
-use super::answer::{Change, PrintedAnswer};
+use super::answer::{Change, PrintedAnswer, When};
 use super::follow::verdict;
 use super::outcome::Outcome;
 use crate::error::CommandError;
@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use neuraxis::UserRequest;
 
 /// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the verdict.
-async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
+async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandError>) {
     let orchestrator = Orchestrator::builder()
         .store(Arc::new(MemoryStore::new()))
         .model(Role::REASONING, Arc::new(model))
@@ -24,7 +24,7 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
         .unwrap();
     let request = UserRequest::new("s".parse().unwrap(), "How are you?");
     let (handle, mut events) = orchestrator.stream(request).await.unwrap();
-    let mut answer = PrintedAnswer::default();
+    let mut answer = PrintedAnswer::new(when);
     let mut printed = String::new();
     while let Some(event) = events.next().await {
         match answer.hear(&event) {
@@ -37,7 +37,7 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
     let records = handle.records();
     let outcome = Outcome::of(&result, &records);
     printed.push_str(&match outcome.said.as_str() {
-        "" => answer.end_of_line().to_owned(),
+        "" => answer.end(),
         said => answer.finish(said),
     });
     let interrupt = Interrupt::watch(|_| {});
@@ -54,21 +54,32 @@ fn told(verdict: Result<(), CommandError>) -> String {
 #[tokio::test]
 async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason() {
     let refusal = LlmError::new(LlmErrorKind::Unauthorized, "no such key");
-    let (printed, verdict) = ask(ScriptedModel::always(refusal)).await;
+    let (printed, verdict) = ask(ScriptedModel::always(refusal), When::AsItComes).await;
     insta::assert_snapshot!(format!("{printed}---\n{}", told(verdict)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn text_of_an_attempt_that_failed_is_followed_by_that_of_the_next() {
+/// A model whose first attempt breaks off.
+fn breaking() -> ScriptedModel {
     let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
-    let model = ScriptedModel::new()
+    ScriptedModel::new()
         .then(
             Script::from(reply::text("I am fi"))
                 .split(3)
                 .fail_at(2, broken),
         )
-        .then(reply::text("I am well."));
-    let (printed, verdict) = ask(model).await;
+        .then(reply::text("I am well."))
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_of_an_attempt_that_failed_is_followed_by_that_of_the_next() {
+    let (printed, verdict) = ask(breaking(), When::AsItComes).await;
     assert_eq!(printed, "I am f\n‹void›\nI am well.\n");
+    assert!(verdict.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_gets_no_text_of_an_attempt_that_failed() {
+    let (printed, verdict) = ask(breaking(), When::OnceItStands).await;
+    assert_eq!(printed, "I am well.\n");
     assert!(verdict.is_ok());
 }

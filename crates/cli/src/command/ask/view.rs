@@ -9,7 +9,7 @@ use neuraxis::engine::ToolCatalog;
 use neuraxis::{Event, Events, OrchestratorResult, Role, RunHandle, RunStatus};
 
 use super::Format;
-use super::answer::{Change, PrintedAnswer};
+use super::answer::{Change, PrintedAnswer, When};
 use super::outcome::Outcome;
 use super::page::Page;
 use super::reporter::Reporter;
@@ -38,8 +38,8 @@ pub(in crate::command) struct View {
 /// What of the texts of a run stands on standard output, in format `text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// All of them, as they come.
-    AsItComes,
+    /// All of them.
+    All,
     /// The answer alone, once it was found to be one.
     AtTheEnd,
     /// The answer alone, once it was found to be what was asked for.
@@ -47,19 +47,24 @@ enum Shown {
 }
 
 impl View {
-    /// A view whose answer is rendered where a terminal shows it, and goes to files and programs as it is.
+    /// A view whose answer is rendered where a terminal shows it, and goes to files and programs as it is, once it stands.
     pub(in crate::command) fn new(format: Format) -> Self {
+        let page = match format {
+            Format::Text => Page::rendered(Output::new()),
+            Format::Json | Format::Events => Page::source(Output::new()),
+        };
+        let when = match page.output.is_terminal() {
+            true => When::AsItComes,
+            false => When::OnceItStands,
+        };
         Self {
             format,
-            page: match format {
-                Format::Text => Page::rendered(Output::new()),
-                Format::Json | Format::Events => Page::source(Output::new()),
-            },
+            page,
             reporter: Reporter::new(Detail::Usual),
             began: Instant::now(),
-            answer: PrintedAnswer::default(),
+            answer: PrintedAnswer::new(when),
             known: Seq(0),
-            text: Shown::AsItComes,
+            text: Shown::All,
             by_rules: Vec::new(),
         }
     }
@@ -148,8 +153,8 @@ impl View {
             Format::Text => {
                 let missing = match result.status {
                     // Whoever interrupted it needs no reply that says so.
-                    RunStatus::Interrupted => self.answer.end_of_line().to_owned(),
-                    _ if outcome.said.is_empty() => self.answer.end_of_line().to_owned(),
+                    RunStatus::Interrupted => self.answer.end(),
+                    _ if outcome.said.is_empty() => self.answer.end(),
                     _ => self.answer.finish(&outcome.said),
                 };
                 self.page.write(&missing, &mut self.reporter.progress)?;
@@ -173,7 +178,7 @@ impl View {
             return Ok(());
         }
         match self.format {
-            Format::Text if self.text == Shown::AsItComes => self.show_text(event),
+            Format::Text if self.text == Shown::All => self.show_text(event),
             Format::Text | Format::Json => {
                 self.reporter.hear(event);
                 Ok(())
@@ -192,7 +197,7 @@ impl View {
             RecordBody::RoleDowngraded(downgraded) => &downgraded.to,
             _ => return,
         };
-        if self.text == Shown::AsItComes && self.by_rules.contains(role) {
+        if self.text == Shown::All && self.by_rules.contains(role) {
             self.text = Shown::AtTheEnd;
         }
     }
@@ -227,6 +232,9 @@ impl View {
             Change::More(text) => {
                 self.reporter.tell_thoughts();
                 self.page.write(&text, &mut self.reporter.progress)?;
+                if matches!(event, Event::Record(_)) {
+                    self.reporter.hear(event);
+                }
             }
             Change::Void(end_of_line) => {
                 let progress = &mut self.reporter.progress;

@@ -35,7 +35,11 @@ fn retracted(call: u32) -> Event {
 
 /// Returns everything that is printed; ‹void› stands where text became void.
 fn printed(events: &[Event], reply: &str) -> String {
-    let mut answer = PrintedAnswer::default();
+    printed_when(When::AsItComes, events, reply)
+}
+
+fn printed_when(when: When, events: &[Event], reply: &str) -> String {
+    let mut answer = PrintedAnswer::new(when);
     let mut printed = String::new();
     for event in events {
         match answer.hear(event) {
@@ -116,6 +120,30 @@ fn void_text_is_followed_by_what_replaces_it() {
         "It is no\n‹void›\nIt is no\n",
         "void text is no reply"
     );
+}
+
+#[test]
+fn what_waits_is_not_printed_once_it_is_void() {
+    let events = [
+        text(1, "Let me see."),
+        text(4, "It is no"),
+        retracted(4),
+        text(4, "It is "),
+        text(4, "one."),
+    ];
+    assert_eq!(
+        printed_when(When::OnceItStands, &events, "It is one."),
+        "Let me see.\n\nIt is one.\n"
+    );
+    let events = [text(1, "It is no"), retracted(1)];
+    assert_eq!(printed_when(When::OnceItStands, &events, ""), "");
+}
+
+#[test]
+fn what_waits_when_a_run_is_interrupted_is_printed() {
+    let mut answer = PrintedAnswer::new(When::OnceItStands);
+    assert_eq!(answer.hear(&text(1, "It is no")), Change::None);
+    assert_eq!(answer.end(), "It is no\n");
 }
 
 #[test]
