@@ -4,11 +4,13 @@ mod attempt;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use neuraxis_engine::{Orchestrator, Sessions, SystemClock};
 use neuraxis_ports::{CancellationToken, Clock};
+use tokio::time::MissedTickBehavior;
 
 use crate::case::Case;
 use crate::judge::Judge;
@@ -17,6 +19,9 @@ use crate::seen::Redact;
 
 /// How many attempts run at a time, unless somebody says otherwise: few enough for the limits of most providers.
 const JOBS: usize = 4;
+
+/// How often a report is shown again, if attempts ended since.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs cases on an orchestrator.
 ///
@@ -112,6 +117,8 @@ impl Evals {
     }
 
     /// As [`run`](Self::run), and shows the report after each attempt, with the number of the case that it was of, from 0.
+    /// Each second it is shown once more, without a number, if attempts ended since: whoever keeps it and leaves some out
+    /// gets them so.
     ///
     /// # Cancel safety
     ///
@@ -119,7 +126,7 @@ impl Evals {
     pub async fn run_watched(
         &self,
         cases: &[Case],
-        mut watch: impl FnMut(&Report, usize),
+        mut watch: impl FnMut(&Report, Option<usize>),
     ) -> Report {
         let clock = SystemClock;
         let begun = clock.now();
@@ -137,10 +144,25 @@ impl Evals {
         let attempts = waiting
             .map(|(index, case, number)| async move { (index, self.attempt(case, number).await) });
         let mut attempts = std::pin::pin!(attempts.buffer_unordered(self.jobs));
-        while let Some((index, attempt)) = attempts.next().await {
-            report.add(index, attempt, took());
-            watch(&report, index);
+        let mut again = tokio::time::interval(AGAIN);
+        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_shown_again = true;
+        loop {
+            tokio::select! {
+                biased;
+                ended = attempts.next() => {
+                    let Some((index, attempt)) = ended else {
+                        return report;
+                    };
+                    report.add(index, attempt, took());
+                    watch(&report, Some(index));
+                    is_shown_again = false;
+                }
+                _ = again.tick(), if !is_shown_again => {
+                    watch(&report, None);
+                    is_shown_again = true;
+                }
+            }
         }
-        report
     }
 }

@@ -1,6 +1,7 @@
 //! `neuraxis eval`.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::Value;
@@ -374,6 +375,34 @@ fn what_cannot_be_used_is_told_before_anything_is_run() {
         .run(["sessions", "list", "--format", "json"])
         .stdout_of(0);
     assert_eq!(list.trim(), "[]");
+}
+
+#[test]
+fn what_ended_is_on_file_soon_though_nothing_else_ends() {
+    use std::process::Stdio;
+
+    let model = Scripted::start([
+        Turn::Says(&["yes"]),
+        Turn::Says(&["yes"]),
+        Turn::Stalls("wait"),
+    ]);
+    let cases = ["one", "two", "stalls"].map(|name| {
+        format!("[[case]]\nname = '{name}'\nmessage = 'Hello'\ncheck = [{{ exact = 'yes' }}]\n")
+    });
+    let machine = model.machine().with_file("evals.toml", cases.concat());
+    let mut eval = machine.command(["eval", "--jobs", "1", "--out", "now.json", "evals.toml"]);
+    let eval = eval.env("MY_KEY", "k").stdout(Stdio::null());
+    let mut child = eval.stderr(Stdio::null()).spawn().unwrap();
+    while model.asked() < 3 {
+        std::thread::yield_now();
+    }
+    let patience = Instant::now() + Duration::from_secs(60);
+    while results(&machine, "now.json")["totals"]["passed"] != 2 {
+        assert!(Instant::now() < patience, "the second result is not kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[cfg(unix)]

@@ -132,6 +132,37 @@ async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_report_is_shown_again_a_second_after_an_attempt_ended() {
+    let model = ScriptedModel::answering(|request| -> Script {
+        match asked(request).as_str() {
+            "hang" => Script::hanging(),
+            _ => reply::text("yes").into(),
+        }
+    });
+    let orchestrator = builder(model).build().unwrap();
+    let cases = ["fine", "good", "hang"].map(|name| Case::new(name, name).check(yes()));
+    let stop = CancellationToken::new();
+    let evals = Evals::new(&orchestrator).jobs(1).stop_on(stop.clone());
+    let (begun, mut shown) = (tokio::time::Instant::now(), Vec::new());
+    let report = evals.run_watched(&cases, |report, case| {
+        let seconds = begun.elapsed().as_secs();
+        shown.push((case, report.totals.passed, seconds));
+        // Once it was shown again, and for good.
+        if seconds > 0 {
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                stop.cancel();
+            });
+        }
+    });
+    report.await;
+    let again: Vec<_> = shown.iter().filter(|(case, ..)| case.is_none()).collect();
+    assert_eq!(again.last(), Some(&&(None, 2, 1)), "{shown:?}");
+    assert!(shown.len() <= 5, "{shown:?}");
+}
+
 #[tokio::test]
 async fn only_the_calls_that_a_case_approves_run_where_policy_asks() {
     for (approved, runs) in [(None, 0), (Some(17), 1), (Some(18), 0)] {

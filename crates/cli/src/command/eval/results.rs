@@ -25,6 +25,8 @@ pub(super) struct Results {
     junit: Option<Destination>,
     /// When they were written last.
     written: Option<Instant>,
+    /// Whether there are some that were not written yet.
+    is_behind: bool,
 }
 
 impl Results {
@@ -52,14 +54,25 @@ impl Results {
                 out,
                 junit,
                 written: None,
+                is_behind: false,
             }),
         }
     }
 
-    /// Writes what there is so far, if that was not done just now. Whoever reads the file finds all of it.
+    /// Takes what there is after an attempt, and writes it if that was not done just now. Whoever reads the file finds all
+    /// of it.
     pub(super) fn keep(&mut self, report: &Report) -> Result<(), CommandError> {
+        self.is_behind = true;
         let written = self.written.as_ref();
-        if written.is_some_and(|written| written.elapsed() < PAUSE) {
+        match written.is_some_and(|written| written.elapsed() < PAUSE) {
+            true => Ok(()),
+            false => self.catch_up(report),
+        }
+    }
+
+    /// Writes what there is and was not written yet.
+    pub(super) fn catch_up(&mut self, report: &Report) -> Result<(), CommandError> {
+        if !std::mem::take(&mut self.is_behind) {
             return Ok(());
         }
         self.written = Some(Instant::now());

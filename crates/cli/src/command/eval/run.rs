@@ -107,10 +107,15 @@ impl Run {
         let mut progress = Progress::new();
         progress.activity(&counted(file.cases.len() as u64, "case"));
         let mut kept = Ok(());
-        let report = evals.run_watched(&file.cases, |report, case| {
-            progress.activity(&table::progress(report, case));
+        let report = evals.run_watched(&file.cases, |report, ended| {
+            if let Some(case) = ended {
+                progress.activity(&table::progress(report, case));
+            }
             if kept.is_ok() {
-                kept = results.keep(report);
+                kept = match ended {
+                    Some(_) => results.keep(report),
+                    None => results.catch_up(report),
+                };
             }
         });
         let report = report.await;
