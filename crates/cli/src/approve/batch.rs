@@ -15,6 +15,11 @@ impl Prompter {
     pub(super) async fn others(&mut self) -> Vec<Waiting> {
         // The calls of one reply are asked about at once, each by a task of its own.
         tokio::task::yield_now().await;
+        self.arrived()
+    }
+
+    /// Takes the calls that wait, in their order.
+    fn arrived(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
             while let Ok(question) = questions.try_recv() {
                 self.waiting.push_back(question);
@@ -38,6 +43,12 @@ impl Prompter {
                 for (_, reply) in others {
                     // One that was settled meanwhile needs no answer any more.
                     let _ = reply.send(ApproverReply::from(all.clone()));
+                }
+            }
+            // The run waits as a whole, also for those that came while the person looked at one.
+            Some(Answer::Later) => {
+                for (_, reply) in others.into_iter().chain(self.arrived()) {
+                    let _ = reply.send(ApproverReply::Later);
                 }
             }
             _ => {

@@ -522,17 +522,47 @@ async fn a_prompter_that_is_gone_denies() {
     );
 }
 
-#[tokio::test]
-async fn a_question_that_was_withdrawn_is_not_put() {
-    let (questions, receiver) = mpsc::channel(2);
-    let approver = PromptingApprover { questions };
-    let mut prompter = Prompter {
+/// Returns an approver and where its questions arrive.
+fn prompting() -> (PromptingApprover, Prompter) {
+    let (questions, receiver) = mpsc::channel(4);
+    let prompter = Prompter {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
         project: PathBuf::new(),
         rules: None,
         waiting: VecDeque::new(),
     };
+    (PromptingApprover { questions }, prompter)
+}
+
+#[tokio::test]
+async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
+    let (approver, mut prompter) = prompting();
+    let turn = turn_context();
+    let asks = ["first", "second", "third"].map(|tool| asking(tool, COMMAND));
+    let replies =
+        futures_util::future::join_all(asks.iter().map(|ask| approver.decide(ask, &turn)));
+    let mut replies = Box::pin(replies);
+    assert!(futures_util::poll!(replies.as_mut()).is_pending());
+    let Question::Call { reply, .. } = prompter.next().await else {
+        panic!("it is about a call");
+    };
+    let mut others = prompter.others().await;
+    assert_eq!(others.len(), 2);
+    // As one that comes while the person looks at the first.
+    let (ask, late) = others.pop().unwrap();
+    let late = Question::Call { ask, reply: late };
+    prompter.waiting.push_back(late);
+    prompter.answer_others(others, Some(&Answer::Later));
+    let _ = reply.send(Answer::Later.into());
+    let replies = replies.await;
+    let are_later = replies.iter().all(|it| matches!(it, ApproverReply::Later));
+    assert!(are_later, "{replies:?}");
+}
+
+#[tokio::test]
+async fn a_question_that_was_withdrawn_is_not_put() {
+    let (approver, mut prompter) = prompting();
     let (first, turn) = (asking("first", COMMAND), turn_context());
     let mut withdrawn = Box::pin(approver.decide(&first, &turn));
     assert!(futures_util::poll!(withdrawn.as_mut()).is_pending());
