@@ -180,6 +180,25 @@ fn what_got_worse_decides_where_results_are_compared() {
 }
 
 #[test]
+fn a_case_that_was_not_chosen_is_not_gone() {
+    let machine = offline();
+    machine
+        .run(["eval", "evals.toml", "--out", "before.json"])
+        .stdout_of(1);
+    let compare = ["evals.toml", "--compare", "before.json", "--format", "json"];
+    let gone = |machine: &Machine, more: &[&str]| {
+        let done = machine.run([&["eval"][..], &compare, more].concat());
+        let report: Value = serde_json::from_str(&done.stdout).unwrap();
+        report["comparison"]["gone"].clone()
+    };
+    assert_eq!(gone(&machine, &["--case", "sum"]), serde_json::json!([]));
+    let sum = CASES.split("[[case]]").nth(1).unwrap();
+    let machine = machine.with_file("evals.toml", format!("[[case]]{sum}"));
+    let all = gone(&machine, &["--case", "sum"]);
+    assert_eq!(all, serde_json::json!(["the time"]));
+}
+
+#[test]
 fn a_stored_run_becomes_a_case_and_stays_what_it_was() {
     let machine = offline();
     machine

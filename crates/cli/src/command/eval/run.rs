@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use neuraxis::core::log::describe::counted;
-use neuraxis::evals::{Case, Comparison, EvalFile, FileFault, Report};
+use neuraxis::evals::{Case, CaseReport, Comparison, EvalFile, FileFault, Report};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::secrets_of;
 
@@ -78,9 +78,14 @@ impl Run {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let path = self.file.clone().unwrap_or_default();
         let mut file = EvalFile::read(&path).map_err(|fault| unreadable(&path, fault))?;
-        self.choose(&path, &mut file.cases)?;
+        let left_out = self.choose(&path, &mut file.cases)?;
         self.refuse_approvals(&file.cases)?;
-        let before = self.compare.as_deref().map(earlier).transpose()?;
+        let mut before = self.compare.as_deref().map(earlier).transpose()?;
+        if let Some(before) = &mut before {
+            // What was not chosen is not gone.
+            let is_chosen = |case: &CaseReport| !left_out.contains(&case.name);
+            before.cases.retain(is_chosen);
+        }
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
         let redactor = secrets.clone();
@@ -134,23 +139,20 @@ impl Run {
         }
     }
 
-    /// Leaves out what is not asked for.
-    fn choose(&self, path: &Path, cases: &mut Vec<Case>) -> Result<(), CommandError> {
-        if self.cases.is_empty() {
-            return Ok(());
-        }
+    /// Leaves out what is not asked for. Returns the names of those cases.
+    fn choose(&self, path: &Path, cases: &mut Vec<Case>) -> Result<Vec<String>, CommandError> {
         let is_meant = |case: &Case| {
-            self.cases
-                .iter()
-                .any(|part| case.name.contains(part.as_str()))
+            let mut parts = self.cases.iter();
+            self.cases.is_empty() || parts.any(|part| case.name.contains(part.as_str()))
         };
-        let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+        let left_out = cases.iter().filter(|case| !is_meant(case));
+        let left_out: Vec<String> = left_out.map(|case| case.name.clone()).collect();
         cases.retain(is_meant);
         if !cases.is_empty() {
-            return Ok(());
+            return Ok(left_out);
         }
         let error = anyhow!("no case of {} has such a name", path.display());
-        Err(CommandError::usage(error).hint(format!("its cases are: {}", names.join(", "))))
+        Err(CommandError::usage(error).hint(format!("its cases are: {}", left_out.join(", "))))
     }
 
     /// Approvals count for whoever read the file, and for nobody else.
