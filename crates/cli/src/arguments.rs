@@ -29,7 +29,8 @@ Exit codes:
   4    a call was denied because nobody could be asked about it
   5    the run waits for a person, or for its client
   6    there is no language model, and no rule fitted the question
-  130  interrupted; 143 ended by SIGTERM, 129 by SIGHUP";
+  130  interrupted; 143 ended by SIGTERM, 129 by SIGHUP
+  141  whoever read the output was gone";
 
 /// Governed, tool-using conversations with language models.
 #[derive(Debug, Parser)]

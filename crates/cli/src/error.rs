@@ -34,6 +34,9 @@ const WAITING: u8 = 5;
 /// The exit code of a run that nothing could answer: there is no language model, and no rule fitted.
 const NO_ANSWER: u8 = 6;
 
+/// The exit code of a command whose output nobody reads anymore: that of a program which SIGPIPE, signal 13, ended.
+const OUTPUT_CLOSED: u8 = 128 + 13;
+
 /// The most lines of a cause after its first.
 const MAX_CAUSE_LINES: usize = 60;
 
@@ -161,7 +164,7 @@ impl CommandError {
             Kind::Waiting => ExitCode::from(WAITING),
             Kind::NoAnswer => ExitCode::from(NO_ANSWER),
             Kind::Interrupted(signal) => ExitCode::from(signal.exit_code()),
-            Kind::OutputClosed => ExitCode::SUCCESS,
+            Kind::OutputClosed => ExitCode::from(OUTPUT_CLOSED),
         }
     }
 

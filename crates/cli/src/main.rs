@@ -2,8 +2,8 @@
 //!
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
 //! configuration, 3 a limit was reached before there was an answer, 4 a call was denied because nobody could be asked, 5 it
-//! waits for a person or its client, 6 there was nothing that could answer, 130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. What it does is in
-//! `neuraxis-app` and below.
+//! waits for a person or its client, 6 there was nothing that could answer, 130 interrupted, 143 and 129 ended by SIGTERM and
+//! SIGHUP, 141 whoever read the output was gone. What it does is in `neuraxis-app` and below.
 
 mod approve;
 mod arguments;

@@ -127,6 +127,18 @@ fn a_run_that_waits_as_it_was_told_to_is_no_error() {
     assert!(!told.contains("error"), "{told}");
 }
 
+#[test]
+fn a_run_that_nobody_reads_the_end_of_is_no_success() {
+    let machine = Machine::new();
+    let mut command = machine.command(["ask", "--session", "s", "What time is it?"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let done: Done = child.wait_with_output().unwrap().into();
+    assert_eq!(done.code, Some(141), "{done:?}");
+    assert!(!done.stderr.contains("error"), "{done:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn whoever_pipes_something_in_is_asked_at_the_terminal() {
