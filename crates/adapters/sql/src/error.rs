@@ -138,8 +138,7 @@ pub(crate) fn is_full(error: &Error) -> bool {
     has_code(error, "53100", 13)
 }
 
-/// Compares with an SQLSTATE, or with one of SQLite's primary codes, which are the low byte of those it tells
-/// (<https://www.sqlite.org/rescode.html>).
+/// Compares with an SQLSTATE, or with one of SQLite's primary codes.
 fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
     let Some(error) = error.as_database_error() else {
         return false;
@@ -147,7 +146,7 @@ fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
     let code = error.code().unwrap_or_default();
     match is_of_server(error) {
         true => code == postgres,
-        false => code.parse::<u32>().is_ok_and(|code| code & 0xff == sqlite),
+        false => primary(&code) == sqlite,
     }
 }
 
@@ -185,9 +184,19 @@ pub(crate) fn kind(error: &Error) -> Kind {
     }
 }
 
-/// By SQLite's extended result codes, whose low byte is the primary one (<https://www.sqlite.org/rescode.html>).
+/// What SQLite says where the disk has no room for the index of its log, which no record depends on: SQLITE_IOERR_SHMSIZE.
+const NO_ROOM_FOR_INDEX: &str = "4874";
+
+/// Returns the primary code of SQLite's extended ones, which is their low byte (<https://www.sqlite.org/rescode.html>).
+fn primary(code: &str) -> u32 {
+    match code {
+        NO_ROOM_FOR_INDEX => 13,
+        code => code.parse::<u32>().unwrap_or_default() & 0xff,
+    }
+}
+
 fn sqlite_kind(code: &str) -> Kind {
-    match code.parse::<u32>().unwrap_or_default() & 0xff {
+    match primary(code) {
         // BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN, PROTOCOL
         5 | 6 | 7 | 8 | 13 | 14 | 15 => Kind::Passing,
         // IOERR
@@ -213,6 +222,9 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     // Of a server's words only its message: details may hold data.
     let why = match error {
         Error::Database(error) => match error.code() {
+            Some(code) if code == NO_ROOM_FOR_INDEX => {
+                format!("the disk is full: {} (code {code})", error.message())
+            }
             Some(code) => format!("{} (code {code})", error.message()),
             None => error.message().to_owned(),
         },
@@ -227,5 +239,74 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     match kind(error) {
         Kind::Broken | Kind::Passing => StoreError::Unavailable(message),
         Kind::Disk | Kind::Lasting => StoreError::Damaged(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    /// What SQLite says with one of its codes.
+    #[derive(Debug, thiserror::Error)]
+    #[error("disk I/O error")]
+    struct Told(&'static str);
+
+    impl DatabaseError for Told {
+        fn message(&self) -> &str {
+            "disk I/O error"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> sqlx::error::ErrorKind {
+            sqlx::error::ErrorKind::Other
+        }
+    }
+
+    fn told(code: &'static str) -> Error {
+        Error::Database(Box::new(Told(code)))
+    }
+
+    #[test]
+    fn a_disk_without_room_for_the_index_of_the_log_is_full_and_not_damaged() {
+        let error = told("4874");
+        assert!(is_full(&error));
+        assert_eq!(kind(&error), Kind::Passing);
+        let expected = "s.db: the disk is full: disk I/O error (code 4874)";
+        let StoreError::Unavailable(said) = store_error(&error, "s.db") else {
+            panic!("a full disk is not for ever");
+        };
+        assert_eq!(said, expected);
+    }
+
+    /// After a failed `fsync` nobody knows what is on the disk.
+    #[test]
+    fn a_disk_that_fails_and_a_damaged_file_do_not_pass() {
+        // SQLITE_IOERR_WRITE and _FSYNC; SQLITE_CORRUPT and _NOTADB
+        for (code, expected) in [
+            ("778", Kind::Disk),
+            ("1034", Kind::Disk),
+            ("11", Kind::Lasting),
+            ("26", Kind::Lasting),
+        ] {
+            assert_eq!(kind(&told(code)), expected, "{code}");
+            assert!(!is_full(&told(code)), "{code}");
+        }
     }
 }
