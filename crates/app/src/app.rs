@@ -18,7 +18,7 @@ use self::models::{Models, discovered, replayed};
 use self::tools::{project_tools, root, tools};
 use crate::approval_key;
 use crate::commands::{self, RUN_COMMAND};
-use crate::config::{Config, DriverKind, Origin};
+use crate::config::{Config, DriverKind, Origin, StoreConfig};
 use crate::environment::Environment;
 use crate::mcp::McpServers;
 use crate::store::OpenStore;
@@ -33,6 +33,15 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
     let is_unnamed = config.origin("store.url") == Origin::Default;
     if !is_unnamed || !config.store().is_in_memory() {
         return None;
+    }
+    let before = StoreConfig::usual_file(environment)
+        .filter(|file| environment.is_data_read_only() && file.exists());
+    if let Some(file) = before {
+        return Some(format!(
+            "{} is there and cannot be opened for writing: what it holds is not shown, and sessions end with the program \
+             (--set store.url=sqlite://FILE names a copy of it in a folder that you may write to, or another file)",
+            file.display()
+        ));
     }
     let why = match environment.data_dir() {
         Some(folder) => format!("{} cannot be written", folder.display()),

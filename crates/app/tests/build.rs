@@ -219,6 +219,23 @@ async fn without_a_data_folder_sessions_are_in_memory_and_a_notice_says_so() {
 }
 
 #[tokio::test]
+async fn older_sessions_in_a_data_folder_that_cannot_be_written_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sessions.db");
+    std::fs::write(&file, "what was kept").unwrap();
+    let surroundings = environment().with_data_dir(folder.path());
+    let surroundings = surroundings.with_read_only_data();
+    let config = unnamed_store(&surroundings);
+    let told = neuraxis_app::nowhere_to_keep(&config, &surroundings).unwrap();
+    let expected = format!(
+        "{} is there and cannot be opened for writing: what it holds is not shown",
+        file.display()
+    );
+    assert!(told.starts_with(&expected), "{told}");
+    assert!(told.contains("sessions end with the program"), "{told}");
+}
+
+#[tokio::test]
 async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -80,13 +80,16 @@ impl StoreConfig {
     /// Fills in the place that is meant where none is named: the user's data folder, or nowhere without one that can be
     /// written.
     pub(super) fn in_place(mut self, environment: &Environment) -> Self {
-        let folder = environment.data_dir();
-        let folder = folder.filter(|_| !environment.is_data_read_only());
-        let file = folder.map(|folder| folder.join(FILE_NAME));
+        let file = Self::usual_file(environment).filter(|_| !environment.is_data_read_only());
         let file = file.as_deref().and_then(|file| file.to_str());
         let url = || file.map_or_else(|| IN_MEMORY.to_owned(), |file| format!("sqlite://{file}"));
         self.url.get_or_insert_with(url);
         self
+    }
+
+    /// Returns the file in the user's data folder in which sessions are kept where no place is named. It need not be there.
+    pub(crate) fn usual_file(environment: &Environment) -> Option<PathBuf> {
+        Some(environment.data_dir()?.join(FILE_NAME))
     }
 
     /// Returns which store is used.
