@@ -25,7 +25,7 @@ use crate::store::OpenStore;
 use crate::tape::{Tape, Tapes};
 use crate::telemetry::Telemetry;
 pub use error::BuildError;
-pub use tools::{is_project_tool, tool_names, tool_specs};
+pub use tools::{is_project_tool, may_be_tool, tool_names, tool_specs};
 
 /// Says why there is nowhere to keep anything, where nobody said that nothing is to be kept.
 #[must_use]

@@ -43,6 +43,7 @@ use layers::Layers;
 pub use mcp::{McpConfig, McpFault, McpServerSection};
 pub use models::ModelConfig;
 pub use named::AbsentTools;
+pub(crate) use named::SERVER_SEPARATOR;
 pub use origin::Origin;
 use read::Reading;
 pub use secret::shown_setting;

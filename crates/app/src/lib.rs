@@ -48,8 +48,8 @@ mod trust;
 mod web;
 
 pub use app::{
-    App, AppBuilder, BuildError, is_project_tool, locked_configuration, nowhere_to_keep,
-    tool_names, tool_specs,
+    App, AppBuilder, BuildError, is_project_tool, locked_configuration, may_be_tool,
+    nowhere_to_keep, tool_names, tool_specs,
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use candidates::{Candidate, candidates};

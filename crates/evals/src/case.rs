@@ -39,6 +39,8 @@ pub struct Case {
     pub repeat: u32,
     /// The share of its attempts that have to pass, from 0 to 1. All, unless the case says so.
     pub pass_rate: f64,
+    /// The line in which it begins, from 1, if it stands in a file.
+    pub line: Option<usize>,
 }
 
 /// Whose run is looked at.
@@ -82,6 +84,7 @@ impl Case {
             checks: Vec::new(),
             repeat: 1,
             pass_rate: 1.0,
+            line: None,
         }
     }
 

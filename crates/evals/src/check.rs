@@ -269,6 +269,14 @@ impl Check {
         }
     }
 
+    /// Returns the tool that must not be called, if it is about one.
+    pub(crate) fn forbidden_tool(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::NotCalled(pattern) => Some(&pattern.tool),
+            _ => None,
+        }
+    }
+
     /// Tells whether it is about how a run ended, so that a failed run can be what is wanted.
     pub(crate) const fn is_about_the_end(&self) -> bool {
         matches!(self.0, Kind::Finish(_))

@@ -104,7 +104,8 @@ impl EvalFile {
             let at = line(table.span());
             let table = table.into_inner();
             let case = table.case(&defaults, folder, line);
-            let case = case.map_err(|fault| fault.or_at(at))?;
+            let mut case = case.map_err(|fault| fault.or_at(at))?;
+            case.line = Some(at);
             if !names.insert(case.name.clone()) {
                 return Err(table::Fault::new(format!(
                     "there are two cases named {:?}",

@@ -70,14 +70,18 @@ impl Judge {
         seen: &Seen,
     ) -> Result<UserRequest, String> {
         let schema = AnswerSchema::from_json(SCHEMA).map_err(|error| error.to_string())?;
-        let mut request = UserRequest::new(session, material(rubric, seen))
-            .mode(Mode::CONSERVATIVE)
-            .answer(schema.retries(1));
+        let request = self.asked(session, material(rubric, seen));
+        Ok(request.answer(schema.retries(1)))
+    }
+
+    /// Asks it something.
+    pub(crate) fn asked(&self, session: SessionId, message: String) -> UserRequest {
+        let mut request = UserRequest::new(session, message).mode(Mode::CONSERVATIVE);
         let agent = self.agent.clone();
         request.agent = Some(agent.unwrap_or_else(|| AgentName::new(JUDGE)));
         match self.role.clone() {
-            Some(role) => Ok(request.bring(Brought::default().role(role))),
-            None => Ok(request),
+            Some(role) => request.bring(Brought::default().role(role)),
+            None => request,
         }
     }
 

@@ -59,4 +59,4 @@ pub use report::{
     Attempt, CaseReport, CaseStatus, CheckReport, REPORT_FORMAT, Report, ReportFault, Totals,
     Verdict,
 };
-pub use runner::Evals;
+pub use runner::{CaseFault, Evals};

@@ -1,6 +1,7 @@
 //! Runs cases: several at a time, each as often as it says, and lets those that wait be left out.
 
 mod attempt;
+mod check;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use crate::case::Case;
 use crate::judge::Judge;
 use crate::report::Report;
 use crate::seen::Redact;
+
+pub use check::CaseFault;
 
 /// How many attempts run at a time, unless somebody says otherwise: few enough for the limits of most providers.
 const JOBS: usize = 4;

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_core::{READ_OUTPUT, ToolName, ToolSpec};
-use neuraxis_engine::SystemClock;
+use neuraxis_engine::{RESERVED_TOOL_NAMES, SystemClock, ToolCatalog};
 use neuraxis_ports::Tool;
 use neuraxis_tools::OwnFiles;
 
 use super::BuildError;
 use crate::commands::RUN_COMMAND;
-use crate::config::Config;
+use crate::config::{Config, SERVER_SEPARATOR};
 use crate::environment::Environment;
-use crate::web::{self, FETCH};
+use crate::web::{self, FETCH, SEARCH};
 
 /// Returns the folder that paths in calls are judged from: that of the file tools.
 pub(super) fn root(config: &Config) -> String {
@@ -42,6 +42,18 @@ pub(super) fn project_tools() -> impl Iterator<Item = ToolName> {
 #[must_use]
 pub fn is_project_tool(name: &str) -> bool {
     PROJECT_TOOLS.contains(&name)
+}
+
+/// Tells whether a tool has this name, or may have it another day: one of the project's folder or of the web that is not
+/// offered now, or one of an MCP server's.
+#[must_use]
+pub fn may_be_tool(catalog: &ToolCatalog, name: &str) -> bool {
+    let mut offered = catalog.specs();
+    offered.any(|spec| spec.name.as_str() == name)
+        || is_project_tool(name)
+        || [FETCH, SEARCH].contains(&name)
+        || RESERVED_TOOL_NAMES.contains(&name)
+        || name.contains(SERVER_SEPARATOR)
 }
 
 /// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.

@@ -121,7 +121,7 @@ pub(super) fn check_modes(
 }
 
 /// What stands between the name of an MCP server and that of its tool.
-const SERVER_SEPARATOR: &str = "__";
+pub(crate) const SERVER_SEPARATOR: &str = "__";
 
 /// What the policy says about tools that are not there.
 #[derive(Debug, Default)]

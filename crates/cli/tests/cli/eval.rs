@@ -397,6 +397,46 @@ fn what_cannot_be_used_is_told_before_anything_is_run() {
 }
 
 #[test]
+fn names_that_nobody_knows_are_told_before_anything_is_run() {
+    let machine = offline();
+    for (line, told) in [
+        ("channel = 'chatt'", "unknown channel \"chatt\""),
+        ("role = 'painting'", "policy does not allow role painting"),
+        ("log = 'no.jsonl'", "no.jsonl cannot be read"),
+        (
+            "check = [{ tool_not_called = 'calculat' }]",
+            "there is no such tool",
+        ),
+    ] {
+        let check = match line.starts_with("check") {
+            true => "",
+            false => "check = [{ max_turns = 1 }]",
+        };
+        let case = format!("\n[[case]]\nname = 'a'\nmessage = 'b'\n{line}\n{check}\n");
+        fs::write(machine.path("slip.toml"), format!("{CASES}{case}")).unwrap();
+        let complaint = machine.run(["eval", "slip.toml"]).complaint(2);
+        let at = CASES.lines().count() + 2;
+        let because = format!("because: line {at}: case \"a\": ");
+        assert!(complaint.contains(&because), "{complaint}");
+        assert!(complaint.contains(told), "{complaint}");
+    }
+    // What is offered another day is no slip.
+    let others = ["run_command", "web_search", "shop__buy"];
+    let others = others.map(|tool| format!("{{ tool_not_called = '{tool}' }}"));
+    let others = others.join(", ");
+    let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\n";
+    fs::write(
+        machine.path("fine.toml"),
+        format!("{case}check = [{others}]\n"),
+    )
+    .unwrap();
+    machine.run(["eval", "fine.toml"]).stdout_of(0);
+    let list = ["sessions", "list", "--format", "json"];
+    let list: Value = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
+}
+
+#[test]
 fn what_ended_is_on_file_soon_though_nothing_else_ends() {
     use std::process::Stdio;
 

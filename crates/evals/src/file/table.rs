@@ -160,6 +160,7 @@ impl CaseTable {
             checks,
             repeat,
             pass_rate,
+            line: None,
             name,
         })
     }

@@ -221,6 +221,7 @@ proptest! {
         case.history = vec![Said::User(text.clone()), Said::Assistant(text)];
         let written = case.to_toml().unwrap();
         let read = EvalFile::from_toml(&written).unwrap();
+        case.line = Some(1);
         prop_assert_eq!(format!("{:?}", read.cases[0]), format!("{case:?}"), "{}", written);
     }
 

@@ -65,15 +65,8 @@ impl Evals {
     /// Finds the records of the run that a case is about.
     async fn records(&self, case: &Case) -> Result<Vec<Arc<Record>>, String> {
         let orchestrator = match &case.source {
-            Source::Models => {
-                let orchestrator = self.orchestrator.as_ref();
-                orchestrator.ok_or("there is no model to ask")?
-            }
-            Source::Cassette(file) => {
-                let orchestrator = self.cassettes.get(file);
-                orchestrator
-                    .ok_or_else(|| format!("the recording {} is not open", file.display()))?
-            }
+            Source::Models => self.orchestrator(None)?,
+            Source::Cassette(file) => self.orchestrator(Some(file))?,
             Source::Run(id) => {
                 let found = self.sessions.find_run(id).await;
                 let run = found.map_err(|error| with_causes(&error))?.run_id;
@@ -85,6 +78,20 @@ impl Evals {
         let request = case.request(new_session()?);
         let (handle, _) = self.run_to_its_end(orchestrator, request).await?;
         Ok(handle.records())
+    }
+
+    /// Returns what runs are begun on: with the models, or with a recording in their place.
+    pub(super) fn orchestrator(&self, cassette: Option<&Path>) -> Result<&Orchestrator, String> {
+        match cassette {
+            None => {
+                let orchestrator = self.orchestrator.as_ref();
+                orchestrator.ok_or_else(|| "there is no model to ask".to_owned())
+            }
+            Some(file) => {
+                let orchestrator = self.cassettes.get(file);
+                orchestrator.ok_or_else(|| format!("the recording {} is not open", file.display()))
+            }
+        }
     }
 
     /// Begins a run and waits for its end, which comes early if everything is stopped.
@@ -189,13 +196,13 @@ fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
 }
 
 /// Makes the id of a session for one run.
-fn new_session() -> Result<SessionId, String> {
+pub(super) fn new_session() -> Result<SessionId, String> {
     let id = format!("eval-{}", UuidV7.new_id()).parse();
     id.map_err(|error: neuraxis_core::InvalidId| error.to_string())
 }
 
 /// Writes an error on one line, with what caused it.
-fn with_causes(error: &dyn Error) -> String {
+pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

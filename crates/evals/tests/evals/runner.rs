@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{LlmError, LlmErrorKind, Role, SessionId};
 use neuraxis_engine::{Orchestrator, UserRequest};
-use neuraxis_evals::{CallPattern, Case, CaseStatus, Check, Evals, Said, Source, Verdict};
+use neuraxis_evals::{
+    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, Said, Source, Verdict,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::CancellationToken;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
@@ -161,6 +163,46 @@ async fn a_report_is_shown_again_a_second_after_an_attempt_ended() {
     let again: Vec<_> = shown.iter().filter(|(case, ..)| case.is_none()).collect();
     assert_eq!(again.last(), Some(&&(None, 2, 1)), "{shown:?}");
     assert!(shown.len() <= 5, "{shown:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_told_with_its_line_and_nothing_is_run() {
+    let orchestrator = builder(ScriptedModel::new()).build().unwrap();
+    let evals = Evals::new(&orchestrator);
+    for (line, told) in [
+        ("channel = 'chatt'", "unknown channel \"chatt\""),
+        ("mode = 'moderat'", "unknown mode \"moderat\""),
+        ("agent = 'nobody'", "unknown agent \"nobody\""),
+        ("plan = 'gold'", "unknown plan \"gold\""),
+        (
+            "role = 'painting'",
+            "policy does not allow role painting here",
+        ),
+        ("log = 'no.jsonl'", "no.jsonl cannot be read"),
+        (
+            "check = [{ tool_not_called = 'weathr' }]",
+            "tool_not_called \"weathr\": there is no such tool",
+        ),
+        (
+            "check = [{ judge = 'It is kind.' }]",
+            "the judge: unknown agent",
+        ),
+    ] {
+        let check = match line.starts_with("check") {
+            true => "",
+            false => "check = [{ max_turns = 1 }]",
+        };
+        let text = format!("\n[[case]]\nname = 'a'\nmessage = 'b'\n{line}\n{check}\n");
+        let file = EvalFile::from_toml(&text).unwrap();
+        let fault = evals.check(&file.cases, |tool| tool == "weather");
+        let fault = fault.unwrap_err().to_string();
+        let expected = format!("line 2: case \"a\": {told}");
+        assert!(fault.starts_with(&expected), "{fault}");
+    }
+    let known = Case::new("a", "b").check(Check::tool_not_called("weather"));
+    let any = Case::new("a", "b").check(Check::tool_not_called("*"));
+    let checked = evals.check(&[known, any], |tool| tool == "weather");
+    assert_eq!(checked, Ok(()));
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use neuraxis::cassette::{CassetteConfig, ToolResults};
-use neuraxis::evals::{Case, EvalFile, Evals, Source, judge};
-use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry};
+use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
+use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool};
 
 use crate::error::CommandError;
 use crate::progress::Progress;
@@ -81,6 +81,18 @@ impl Engines {
         cassettes.fold(evals, |evals, (file, app)| {
             evals.cassette(file.clone(), app.orchestrator.clone())
         })
+    }
+
+    /// Looks whether there is what the cases of a file name.
+    pub(super) fn check(&self, file: &EvalFile) -> Result<(), CaseFault> {
+        let cassettes = self.cassettes.iter().map(|(_, app)| app);
+        let apps: Vec<&App> = self.models.iter().chain(cassettes).collect();
+        let knows_tool = |name: &str| {
+            let mut apps = apps.iter();
+            apps.any(|app| may_be_tool(&app.orchestrator.tools(), name))
+        };
+        let evals = self.evals().judge(file.judge.clone());
+        evals.check(&file.cases, knows_tool)
     }
 
     /// Ends them, and says what a user should know of the recordings.

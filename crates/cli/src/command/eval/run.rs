@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use neuraxis::core::log::describe::counted;
-use neuraxis::evals::{Case, CaseReport, Comparison, EvalFile, FileFault, Report};
+use neuraxis::evals::{Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::secrets_of;
 
@@ -22,6 +22,10 @@ use crate::setup::Setup;
 
 /// How many attempts run at a time, where nobody says: few enough for the limits of most providers.
 const JOBS: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+/// Where to look what a file of cases may hold.
+const WHAT_IT_MAY_HOLD: &str =
+    "`neuraxis eval --help` shows a case, `neuraxis help evals` all that one may hold";
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -92,6 +96,11 @@ impl Run {
         let files = (self.out.as_deref(), self.junit.as_deref());
         let mut results = Results::begin(secrets, &path, files)?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
+        if let Err(fault) = engines.check(&file) {
+            // That a recording was not played is no wonder then.
+            let _ = engines.close().await;
+            return Err(faulty(&path, fault));
+        }
 
         let stop = CancellationToken::new();
         let interrupt = Interrupt::watch({
@@ -199,10 +208,16 @@ pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
         FileFault::Io(_) => {
             "`neuraxis eval add FILE RUN` makes a first case of a run (`neuraxis runs list`)"
         }
-        _ => "`neuraxis eval --help` shows a case, `neuraxis help evals` all that one may hold",
+        _ => WHAT_IT_MAY_HOLD,
     };
     let error = anyhow::Error::new(fault).context(path.display().to_string());
     CommandError::usage(error).hint(hint)
+}
+
+/// Says why a case cannot be run, and what to do.
+fn faulty(path: &Path, fault: CaseFault) -> CommandError {
+    let error = anyhow::Error::new(fault).context(path.display().to_string());
+    CommandError::usage(error).hint(WHAT_IT_MAY_HOLD)
 }
 
 /// Says how it went.

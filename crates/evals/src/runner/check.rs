@@ -1,0 +1,111 @@
+//! Whether cases can be run as they stand, which is told before anything is run.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+
+use neuraxis_core::Role;
+use neuraxis_engine::{BroughtError, Orchestrator, UserRequest};
+
+use super::Evals;
+use super::attempt::{new_session, with_causes};
+use crate::case::{Case, Source};
+use crate::check::Check;
+
+/// Why a case cannot be run as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CaseFault {
+    /// The case.
+    pub case: String,
+    /// The line in which it begins, from 1, if it stands in a file.
+    pub line: Option<usize>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl fmt::Display for CaseFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        write!(f, "case {:?}: {}", self.case, self.why)
+    }
+}
+
+impl Error for CaseFault {}
+
+impl Evals {
+    /// Looks whether cases can be run as they stand: whether policy knows what they name and lets it serve, whether there are
+    /// the tools that must not be called, and the files of records. Nothing is run. `knows_tool` tells whether a tool has a
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// A [`CaseFault`] about the first that cannot.
+    pub fn check(
+        &self,
+        cases: &[Case],
+        knows_tool: impl Fn(&str) -> bool,
+    ) -> Result<(), CaseFault> {
+        for case in cases {
+            let found = self.look_at(case, &knows_tool);
+            found.map_err(|why| CaseFault {
+                case: case.name.clone(),
+                line: case.line,
+                why,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn look_at(&self, case: &Case, knows_tool: &impl Fn(&str) -> bool) -> Result<(), String> {
+        let asked = match &case.source {
+            Source::Models => Some(self.orchestrator(None)?),
+            Source::Cassette(file) => Some(self.orchestrator(Some(file))?),
+            Source::Run(_) => None,
+            Source::Log(file) => {
+                let open = File::open(file);
+                open.map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+                None
+            }
+        };
+        // Which tools there were when a stored run was made nobody knows.
+        if let Some(orchestrator) = asked {
+            let request = case.request(new_session()?);
+            is_let_in(orchestrator, &request, case.role.as_ref())?;
+            // A slip in it would never be noticed.
+            let mut tools = case.checks.iter().filter_map(Check::forbidden_tool);
+            if let Some(tool) = tools.find(|tool| *tool != "*" && !knows_tool(tool)) {
+                return Err(format!("tool_not_called {tool:?}: there is no such tool"));
+            }
+        }
+        if case.needs_a_judge() {
+            let request = self.judge.asked(new_session()?, case.message.clone());
+            let found = is_let_in(self.orchestrator(None)?, &request, self.judge.role.as_ref());
+            found.map_err(|why| format!("the judge: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks whether policy lets a request in, and a role serve it.
+fn is_let_in(
+    orchestrator: &Orchestrator,
+    request: &UserRequest,
+    role: Option<&Role>,
+) -> Result<(), String> {
+    let decision = orchestrator.decide(request);
+    let allowed = decision.map_err(|error| with_causes(&error))?.allowed_roles;
+    match role {
+        Some(asked) if !allowed.contains(asked) => {
+            let allowed: Vec<&str> = allowed.iter().map(Role::as_str).collect();
+            let error = BroughtError::RoleNotAllowed {
+                asked: asked.clone(),
+                allowed: allowed.join(", "),
+            };
+            Err(error.to_string())
+        }
+        _ => Ok(()),
+    }
+}
