@@ -104,7 +104,8 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 
