@@ -21,11 +21,10 @@ pub fn eval(input: &[u8]) {
         };
         let again = EvalFile::from_toml(&written);
         let again = again.unwrap_or_else(|fault| panic!("{fault}: {written}"));
-        assert_eq!(
-            format!("{:?}", again.cases[0]),
-            format!("{case:?}"),
-            "{written}"
-        );
+        // It stands in another place now.
+        let [mut again, mut case] = [again.cases[0].clone(), case.clone()];
+        (again.line, case.line) = (None, None);
+        assert_eq!(format!("{again:?}"), format!("{case:?}"), "{written}");
     }
 }
 
