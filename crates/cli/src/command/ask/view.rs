@@ -38,7 +38,7 @@ pub(in crate::command) struct View {
 /// What of the texts of a run stands on standard output, in format `text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// All of them.
+    /// The text of every call of the model.
     All,
     /// The answer alone, once it was found to be one.
     AtTheEnd,
