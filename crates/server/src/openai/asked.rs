@@ -53,9 +53,10 @@ impl Asked {
     ) -> Result<UserRequest, Problem> {
         let orchestrator = limited.orchestrator();
         let session = self.session(orchestrator, caller).await?;
-        let messages = match &session {
-            Some(_) => since_the_last_answer(self.messages),
-            None => self.messages,
+        let messages = match (&session, self.previous) {
+            (Some(_), Some(run)) => without_calls_of(run, self.messages),
+            (Some(_), None) => since_the_last_answer(self.messages),
+            (None, _) => self.messages,
         };
         let session = match session {
             Some(session) => session,
@@ -98,12 +99,7 @@ impl Asked {
                 }
             };
         }
-        let results = self.messages.iter().rev();
-        let mut results = results.skip_while(|message| matches!(message, Message::User { .. }));
-        let Some(Message::Tool(result)) = results.next() else {
-            return Ok(None);
-        };
-        let Some(run) = result.tool_call_id.run() else {
+        let Some(run) = answered_run(&self.messages) else {
             return Ok(None);
         };
         // Otherwise it is a conversation like any other, which comes whole.
@@ -133,11 +129,37 @@ async fn latest(
     Ok(Some((summary.session, why)))
 }
 
-/// Returns what a client says anew: the results of calls and the messages after the last answer.
+/// Returns the run whose calls the last messages answer, if they answer any of a run here.
+fn answered_run(messages: &[Message]) -> Option<RunId> {
+    let mut latest_first = messages.iter().rev();
+    match latest_first.find(|message| !matches!(message, Message::User { .. }))? {
+        Message::Tool(result) => result.tool_call_id.run(),
+        _ => None,
+    }
+}
+
+/// Returns what a client says anew: the results of calls and the messages after the last answer. Clients may put each result
+/// right behind its call: those of calls that the same run handed over are as new.
 fn since_the_last_answer(mut messages: Vec<Message>) -> Vec<Message> {
     let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
     let new = messages.iter().rposition(is_answer).map_or(0, |at| at + 1);
-    messages.split_off(new)
+    let run = answered_run(&messages);
+    let since = messages.split_off(new);
+    messages.retain(|message| match message {
+        Message::Tool(result) => run.is_some() && result.tool_call_id.run() == run,
+        _ => false,
+    });
+    messages.extend(since);
+    messages
+}
+
+/// Returns what a client says anew to a run that it names: all but the calls of that run, which its session holds.
+fn without_calls_of(run: RunId, mut messages: Vec<Message>) -> Vec<Message> {
+    messages.retain(|message| {
+        let mut calls = message.tool_calls();
+        !calls.any(|call| call.id.run() == Some(run))
+    });
+    messages
 }
 
 fn new_session() -> Result<SessionId, Problem> {

@@ -1,6 +1,7 @@
 //! OpenAI's API: what a client sends and is told, in its words.
 
 mod bad_input;
+mod items;
 mod thoughts;
 mod waits;
 

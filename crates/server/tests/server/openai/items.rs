@@ -1,0 +1,101 @@
+//! The items of a conversation, in the orders in which clients send them.
+
+use std::sync::Arc;
+
+use neuraxis_testkit::{ScriptedModel, reply};
+use serde_json::{Value, json};
+
+use super::{builder, post, user};
+use crate::support::in_process::InProcess;
+
+/// A server whose model calls two tools of the client in one reply, and answers once it knows their results.
+async fn calling() -> (InProcess, Arc<ScriptedModel>) {
+    let calls = [
+        ("weather", r#"{"city":"Oslo"}"#),
+        ("news", r#"{"city":"Rome"}"#),
+    ];
+    let model = ScriptedModel::new()
+        .then(reply::calls(calls))
+        .then(reply::text("Take a coat."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    (server, model)
+}
+
+fn tools() -> Value {
+    let tool = |name: &str| {
+        let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        json!({"type": "function", "name": name, "parameters": parameters})
+    };
+    json!([tool("weather"), tool("news")])
+}
+
+/// Returns the two calls of a response, and the items with their results.
+fn answered(response: &Value) -> [Value; 4] {
+    let output = |call: &Value, text: &str| json!({"type": "function_call_output", "call_id": call["call_id"], "output": text});
+    let (weather, news) = (&response["output"][0], &response["output"][1]);
+    assert_eq!(
+        (&weather["name"], &news["name"]),
+        (&json!("weather"), &json!("news")),
+        "{response}"
+    );
+    [
+        weather.clone(),
+        output(weather, "3 degrees"),
+        news.clone(),
+        output(news, "sunny"),
+    ]
+}
+
+/// Returns what the model was told last, without the instructions.
+fn told(model: &ScriptedModel) -> Vec<String> {
+    let requests = model.requests();
+    let messages = requests.last().unwrap().messages.messages();
+    messages[1..].iter().map(|message| message.text()).collect()
+}
+
+#[tokio::test]
+async fn results_that_stand_behind_their_calls_are_all_taken() {
+    let (server, model) = calling().await;
+    let client = server.client();
+    let mut body = json!({"input": [user("Coat?")], "tools": tools()});
+    let (_, first) = post(&client, "/v1/responses", &body).await;
+    body["input"]
+        .as_array_mut()
+        .unwrap()
+        .extend(answered(&first));
+    let (status, second) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{second}");
+    let session = |response: &Value| response["metadata"]["session_id"].clone();
+    assert_eq!(session(&first), session(&second));
+    assert_eq!(told(&model), ["Coat?", "", "\"3 degrees\"", "\"sunny\""]);
+}
+
+#[tokio::test]
+async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
+    let (server, model) = calling().await;
+    let client = server.client();
+    let body = json!({"input": "Coat?", "tools": tools()});
+    let (_, first) = post(&client, "/v1/responses", &body).await;
+    let mut items = answered(&first).to_vec();
+    items.extend([
+        user("I am in Oslo."),
+        json!({"role": "assistant", "content": "Noted."}),
+        user("So?"),
+    ]);
+    let body = json!({"input": items, "previous_response_id": first["id"], "tools": tools()});
+    let (status, second) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{second}");
+    assert_eq!(
+        told(&model),
+        [
+            "Coat?",
+            "",
+            "\"3 degrees\"",
+            "\"sunny\"",
+            "I am in Oslo.",
+            "Noted.",
+            "So?"
+        ]
+    );
+}
