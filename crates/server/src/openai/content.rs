@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::invalid;
 use crate::problem::Problem;
 
+/// The most characters of the type of a part that an answer repeats.
+const MAX_REPEATED_CHARS: usize = 64;
+
 /// What a message holds: a text, or parts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiContent")]
@@ -41,7 +44,12 @@ impl Content {
         let texts = parts.map(|(at, part)| {
             let text = part.get("text").or_else(|| part.get("refusal"));
             let text = text.and_then(Value::as_str).map(str::to_owned);
-            text.ok_or_else(|| invalid(&format!("{field}[{at}]"), "expected a string"))
+            text.ok_or_else(|| {
+                let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+                let kind: String = kind.chars().take(MAX_REPEATED_CHARS).collect();
+                let why = format!("only text is taken here, and no part of type {kind:?}");
+                invalid(&format!("{field}[{at}]"), &why)
+            })
         });
         texts.collect()
     }
@@ -187,6 +195,22 @@ mod tests {
         ] {
             let text = format!("{:?}", parts(content).unwrap_err());
             assert!(text.contains(place), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_named_by_its_type_where_only_text_is_taken() {
+        let text = |content: Value| {
+            let content: Content = serde_json::from_value(content).unwrap();
+            content.text("input[0].output")
+        };
+        let texts = json!([{"type": "input_text", "text": "3 "}, {"type": "input_text", "text": "degrees"}]);
+        assert_eq!(text(texts).unwrap(), "3 degrees");
+        for kind in ["input_image", "input_file"] {
+            let refused = text(json!([{"type": kind, "file_id": "file-1"}])).unwrap_err();
+            let refused = format!("{refused:?}");
+            assert!(refused.contains("input[0].output[0]"), "{refused}");
+            assert!(refused.contains(kind), "{refused}");
         }
     }
 

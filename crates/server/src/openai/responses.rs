@@ -5,6 +5,7 @@
 
 mod input;
 mod output;
+mod references;
 mod writer;
 
 use axum::Json;
@@ -88,10 +89,14 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, Problem> {
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
-    let said: ResponseRequest = parse(&bytes)?;
+    let mut said: ResponseRequest = parse(&bytes)?;
     drop(bytes);
     let is_stream = said.stream.unwrap_or_default();
     let previous = said.previous_response_id.clone();
+    if let Some(Input::Items(items)) = &mut said.input {
+        let goes_on = previous.as_deref().and_then(run_of);
+        references::look_up(items, goes_on, limited.orchestrator(), &caller).await?;
+    }
     let asked = said.asked()?;
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
@@ -123,8 +128,18 @@ pub(super) async fn retrieve(
     Path(id): Path<String>,
 ) -> Result<Json<ResponseOut>, Problem> {
     let run = run_of(&id).ok_or_else(no_such)?;
-    if !caller.sees_run(&orchestrator, run).await? {
-        return Err(no_such());
+    let response = kept(&orchestrator, &caller, run).await?;
+    response.map(Json).ok_or_else(no_such)
+}
+
+/// Returns a response from the records of its run, as far as it is known; `None` if the caller may see no such run.
+async fn kept(
+    orchestrator: &Orchestrator,
+    caller: &Caller,
+    run: RunId,
+) -> Result<Option<ResponseOut>, Problem> {
+    if !caller.sees_run(orchestrator, run).await? {
+        return Ok(None);
     }
     let summary = orchestrator.sessions().run(run).await?;
     let records = orchestrator.sessions().records(run).await?;
@@ -136,8 +151,8 @@ pub(super) async fn retrieve(
         "neuraxis".to_owned(),
         None,
     );
-    let Some(mut result) = stands(&orchestrator, &summary).await? else {
-        return Ok(Json(begun));
+    let Some(mut result) = stands(orchestrator, &summary).await? else {
+        return Ok(Some(begun));
     };
     run::say_that_it_waits(&mut result);
     let calls = match result.finish_reason {
@@ -147,7 +162,7 @@ pub(super) async fn retrieve(
     let has_form = result.answer.is_some() || result.answer_fault.is_some();
     let ended = Ended { result, calls };
     let response = ResponseEvents::whole(begun, &records, &ended, has_form);
-    Ok(Json(
+    Ok(Some(
         response.map_err(|error| internal(&with_causes(&error)))?,
     ))
 }

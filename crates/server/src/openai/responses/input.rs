@@ -27,12 +27,21 @@ pub(super) enum Input {
 pub(super) struct Item {
     #[serde(rename = "type")]
     kind: Option<String>,
+    id: Option<String>,
     role: Option<String>,
     content: Option<Content>,
     call_id: Option<String>,
     name: Option<String>,
     arguments: Option<String>,
     output: Option<Content>,
+}
+
+impl Item {
+    /// Returns the id of the item that it stands for, where it only names one.
+    pub(super) fn named(&self) -> Option<&str> {
+        let id = self.id.as_deref().unwrap_or_default();
+        (self.kind.as_deref() == Some("item_reference")).then_some(id)
+    }
 }
 
 /// Reads a conversation, and the instructions in it. Calls of one answer become one message.
@@ -89,10 +98,10 @@ impl Read {
                     .push(Message::tool_result(id, name, result(&text)));
                 Ok(())
             }
-            // What a model thought is its provider's to read.
-            Some("reasoning") => Ok(()),
+            // What a model thought is its provider's to read. What else is only named by now is known to the session.
+            Some("reasoning" | "item_reference") => Ok(()),
             Some(_) => {
-                let why = "expected message, function_call, function_call_output or reasoning";
+                let why = "expected message, function_call, function_call_output, reasoning or item_reference";
                 Err(invalid(&format!("{field}.type"), why))
             }
         }

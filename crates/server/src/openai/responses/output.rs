@@ -106,6 +106,14 @@ impl Content {
 }
 
 impl Item {
+    fn id(&self) -> &str {
+        match self {
+            Self::Reasoning { id, .. }
+            | Self::Message { id, .. }
+            | Self::FunctionCall { id, .. } => id,
+        }
+    }
+
     /// Makes a message; `None` is one that is still to come.
     pub(super) fn message(id: String, text: Option<String>) -> Self {
         Self::Message {
@@ -203,6 +211,10 @@ impl ResponseOut {
         self.neuraxis = self.neuraxis.ended(ended);
         self.usage = Some(UsageOut::new(&result.usage.total));
         self
+    }
+
+    pub(super) fn item(&self, id: &str) -> Option<&Item> {
+        self.output.iter().find(|item| item.id() == id)
     }
 
     pub(super) const fn run(&self) -> RunId {

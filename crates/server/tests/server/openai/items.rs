@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
-use super::{builder, post, user};
+use super::{assert_refused, builder, post, user};
 use crate::support::in_process::InProcess;
 
 /// A server whose model calls two tools of the client in one reply, and answers once it knows their results.
@@ -98,4 +98,74 @@ async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
             "So?"
         ]
     );
+}
+
+/// Returns items that only name those of a response.
+fn references(response: &Value) -> Vec<Value> {
+    let items = response["output"].as_array().unwrap().iter();
+    let references = items.map(|item| json!({"type": "item_reference", "id": item["id"]}));
+    references.collect()
+}
+
+#[tokio::test]
+async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_are_not() {
+    let model = ScriptedModel::new()
+        .then(reply::reasoned("A greeting.", "Hi there."))
+        .then(reply::text("Two."))
+        .then(reply::text("Three."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let mut items = vec![user("Hello.")];
+    for said in ["And?", "And then?"] {
+        let (status, response) = post(&client, "/v1/responses", &json!({"input": items})).await;
+        assert_eq!(status, 200, "{response}");
+        items.extend(references(&response));
+        items.push(user(said));
+    }
+    let (status, response) = post(&client, "/v1/responses", &json!({"input": items})).await;
+    assert_eq!(status, 200, "{response}");
+    let said = ["Hello.", "Hi there.", "And?", "Two.", "And then?"];
+    assert_eq!(told(&model), said);
+}
+
+#[tokio::test]
+async fn calls_that_are_only_named_are_answered_with_and_without_the_id_of_their_response() {
+    for with_id in [false, true] {
+        let (server, model) = calling().await;
+        let client = server.client();
+        let mut body = json!({"input": [user("Coat?")], "tools": tools()});
+        let (_, first) = post(&client, "/v1/responses", &body).await;
+        let [_, weather, _, news] = answered(&first);
+        let items = body["input"].as_array_mut().unwrap();
+        if with_id {
+            items.clear();
+        }
+        items.extend(references(&first));
+        items.extend([weather, news]);
+        if with_id {
+            body["previous_response_id"] = first["id"].clone();
+        }
+        let (status, second) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, 200, "{second}");
+        assert_eq!(told(&model), ["Coat?", "", "\"3 degrees\"", "\"sunny\""]);
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_is_named_and_not_known_is_refused_by_its_place() {
+    let naming = |id: &str| {
+        let reference = json!({"type": "item_reference", "id": id});
+        json!({"input": [user("Hello."), reference, user("And?")]})
+    };
+    let refused = |id: &str| (naming(id), 400, "invalid_field", json!("input[1].id"));
+    assert_refused(
+        "/v1/responses",
+        [
+            refused("msg_1"),
+            refused("msg_00000000-0000-0000-0000-000000000000_0"),
+            refused(""),
+        ],
+    )
+    .await;
 }
