@@ -154,7 +154,7 @@ impl McpClients {
         let limited = self.limited.clone();
         server.admit(move |request| {
             let admitted = admit(&limited, &caller, request);
-            admitted.map_err(|problem| problem.detail().to_owned())
+            admitted.map_err(|problem| problem.told().detail)
         })
     }
 

@@ -124,11 +124,6 @@ impl Problem {
         }
     }
 
-    /// Returns what is said to people.
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
-    }
-
     /// Tells whether it is of a kind.
     pub(crate) fn is(&self, kind: &Kind) -> bool {
         self.kind.name == kind.name
@@ -177,13 +172,15 @@ pub(crate) struct Document {
 }
 
 impl Problem {
-    /// Returns what it tells.
+    /// Returns what it tells, without secrets.
     pub(crate) fn told(&self) -> Told {
+        let mut members = self.members.clone();
+        clean_members(&mut members);
         Told {
             name: self.kind.name,
             status: self.kind.status,
-            detail: self.detail.clone(),
-            members: self.members.clone(),
+            detail: without_secrets(&self.detail).into_owned(),
+            members,
         }
     }
 }
@@ -192,13 +189,9 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let told = self.told();
         let Self {
-            kind,
-            detail,
-            mut members,
-            retry_after,
+            kind, retry_after, ..
         } = self;
-        let detail = without_secrets(&detail).into_owned();
-        clean_members(&mut members);
+        let mut members = told.members.clone();
         if let Some(id) = RequestId::current() {
             members.insert("request_id".to_owned(), id.as_str().into());
         }
@@ -206,7 +199,7 @@ impl IntoResponse for Problem {
             kind: kind.place(),
             title: kind.title,
             status: kind.status.as_u16(),
-            detail,
+            detail: told.detail.clone(),
             members,
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];

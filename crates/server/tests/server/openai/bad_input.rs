@@ -68,6 +68,25 @@ async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
 }
 
 #[tokio::test]
+async fn an_error_repeats_nothing_that_no_output_may_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[telemetry]\nredact = ['CANARY-\\d+']\n";
+    std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    for (path, said) in [("chat/completions", "messages"), ("responses", "input")] {
+        let mut body = json!({"model": "CANARY-17"});
+        body[said] = json!([user("hello")]);
+        let path = format!("/v1/{path}");
+        let (status, told) = super::post(&program.client(), &path, &body).await;
+        let code = &told["error"]["code"];
+        assert_eq!((status, code), (404, &json!("no_such_model")), "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains("[redacted]"), "{message}");
+        assert!(!message.contains("CANARY"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[agents.clerk]\ninstructions = 'You answer.'\n";
