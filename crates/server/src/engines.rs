@@ -29,6 +29,8 @@ pub struct Replacing(mpsc::Sender<Replacement>);
 pub(crate) struct Replacement {
     orchestrator: Orchestrator,
     limits: Limits,
+    /// Told once it takes all turns.
+    is_taken: oneshot::Sender<()>,
     /// Told once nothing is at work in the former engine.
     is_over: oneshot::Sender<()>,
 }
@@ -46,16 +48,29 @@ impl Replacing {
     ///
     /// Dropped, the engine takes the turns or it does not.
     pub async fn put(&self, orchestrator: Orchestrator, limits: Limits) {
+        if let Some(over) = self.begin(orchestrator, limits).await {
+            let _ = over.await;
+        }
+    }
+
+    /// As [`put`](Self::put), but over as soon as the engine takes all turns. Returns what is told once nothing is at work in
+    /// the former one, or `None` if the server has stopped and did not take the engine.
+    pub(crate) async fn begin(
+        &self,
+        orchestrator: Orchestrator,
+        limits: Limits,
+    ) -> Option<oneshot::Receiver<()>> {
+        let (is_taken, taken) = oneshot::channel();
         let (is_over, over) = oneshot::channel();
         let replacement = Replacement {
             orchestrator,
             limits,
+            is_taken,
             is_over,
         };
-        // Whoever cannot be told has stopped.
-        if self.0.send(replacement).await.is_ok() {
-            let _ = over.await;
-        }
+        self.0.send(replacement).await.ok()?;
+        taken.await.ok()?;
+        Some(over)
     }
 }
 
@@ -100,6 +115,7 @@ impl Engines {
         let Replacement {
             orchestrator,
             limits,
+            is_taken,
             is_over,
         } = replacement;
         self.limited = self.limited.with(orchestrator.clone(), &limits);
@@ -110,6 +126,8 @@ impl Engines {
         self.sweeping = Sweeping::start(orchestrator.clone(), self.access.metrics.clone());
         let former = std::mem::replace(&mut self.current, orchestrator);
         let clients = std::mem::replace(&mut self.clients, clients);
+        // Nobody has to hear of it.
+        let _ = is_taken.send(());
         self.replaced += 1;
         let (number, all) = (self.replaced, Arc::clone(&self.former));
         let mut list = all.lock().unwrap_or_else(PoisonError::into_inner);

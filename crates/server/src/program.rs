@@ -120,13 +120,6 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let told = stop::signal()?;
     let hangups = Hangups::listen()?;
     let is_kept = app.outlives_the_process();
-    let stop = async move {
-        match told.await {
-            // Nobody could ever go on with what is in memory alone.
-            Stop::Drain if !is_kept => Stop::Cancel,
-            told => told,
-        }
-    };
     let token = ServerToken::write(&config, &environment);
     let token = token.map_err(Failure::Token)?;
     if let Some(token) = &token {
@@ -150,8 +143,16 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
     let reloading = tokio::spawn(reloading);
+    let stop = async move {
+        let told = told.await;
+        reloading.abort();
+        match told {
+            // Nobody could ever go on with what is in memory alone.
+            Stop::Drain if !is_kept => Stop::Cancel,
+            told => told,
+        }
+    };
     let served = server.serve(stop).await;
-    reloading.abort();
     let app = reload::locked(&app);
     app.stop_servers().await;
     for notice in app.telemetry().close().await {

@@ -128,7 +128,8 @@ impl Wiring {
     }
 
     /// Reads the configuration again whenever the process is told to, and puts an engine that is wired by it in the place of
-    /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing.
+    /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing. To be dropped once the
+    /// server stops: runs that a new engine took up then would die with the process.
     pub(crate) async fn keep_reloading(
         self,
         mut config: Config,
@@ -144,13 +145,16 @@ impl Wiring {
             match self.reload(&app).await {
                 Ok((new, by)) => {
                     tell_what_stays(&config, &by);
+                    let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
+                    let Some(over) = replacing.begin(orchestrator, limits).await else {
+                        return;
+                    };
+                    // Not before: the server may have stopped meanwhile.
                     recover_in_the_background(&new);
-                    let (replacing, limits) = (replacing.clone(), self.limits(&by));
-                    let orchestrator = new.orchestrator.clone();
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
                     config = by;
                     tokio::spawn(async move {
-                        replacing.put(orchestrator, limits).await;
+                        let _ = over.await;
                         // Nothing calls their tools any more.
                         app.stop_servers().await;
                     });

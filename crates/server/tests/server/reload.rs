@@ -95,3 +95,22 @@ async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
         break;
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (mut program, mut gate) = gated_program().await;
+    let _frames = program.client().listen("s", &waiting_turn()).await;
+    gate.reached().await;
+    program.signal(Signal::TERM);
+    while !program.log().contains("SIGTERM") {
+        tokio::task::yield_now().await;
+    }
+    program.signal(Signal::HUP);
+    // The gate opens by itself after three seconds, in which a configuration is read many times over.
+    assert_eq!(program.exit().await.code(), Some(0));
+    let log = program.log();
+    assert!(!log.contains("the configuration was read again"), "{log}");
+}
