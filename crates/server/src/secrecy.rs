@@ -13,10 +13,12 @@ use serde_json::{Map, Value};
 /// What is known to be secret. Whatever logs has no configuration, and the log is the process's own.
 static SECRETS: RwLock<Option<Redactor>> = RwLock::new(None);
 
-/// Keeps the secrets of a configuration out from here on, in place of those of another.
+/// Keeps the secrets of a configuration out from here on, and those of former ones still: the engine of one of them may be at
+/// work, and one that is read may not be taken.
 pub(crate) fn keep_out(config: &Config, environment: &Environment) {
+    let new = secrets_of(config, environment);
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
-    *secrets = Some(secrets_of(config, environment));
+    *secrets = Some(secrets.take().unwrap_or_default().and(new));
 }
 
 /// Returns a text without secrets; as it is where no configuration was read yet.

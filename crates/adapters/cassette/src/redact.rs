@@ -59,13 +59,31 @@ impl Redactor {
             // What stands in the place of a secret must not be found as one.
             value.len() >= MIN_SECRET_BYTES && !REDACTED.contains(value.as_str())
         });
-        let mut values: Vec<String> = values.flat_map(forms).collect();
-        values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        values.dedup();
         Self {
-            values,
+            values: longest_first(values.flat_map(forms).collect()),
             patterns: Vec::new(),
         }
+    }
+
+    /// Takes out what another one does, too.
+    ///
+    /// ```
+    /// use neuraxis_cassette::Redactor;
+    ///
+    /// let redactor = Redactor::new(["open sesame"]).and(Redactor::new(["shut sesame"]));
+    /// assert_eq!(redactor.text("open sesame, shut sesame"), "[redacted], [redacted]");
+    /// ```
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.values.extend(other.values);
+        self.values = longest_first(self.values);
+        for pattern in other.patterns {
+            let mut known = self.patterns.iter();
+            if !known.any(|it| it.as_str() == pattern.as_str()) {
+                self.patterns.push(pattern);
+            }
+        }
+        self
     }
 
     /// Takes out what matches one of these, too. In a text that is JSON they are searched in each string and each number of
@@ -252,6 +270,13 @@ fn apply(pieces: &mut [&mut String], edits: &[Edit]) {
     }
 }
 
+/// Puts values into the order in which they are searched, each once: a longer one may hold a shorter one.
+fn longest_first(mut values: Vec<String>) -> Vec<String> {
+    values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    values.dedup();
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -341,6 +366,19 @@ mod tests {
             r#"{"a":"[redacted]","b":"{\"c\":\"[redacted]\"}"} abc"#
         );
         assert!(!format!("{redactor:?}").contains("word"));
+    }
+
+    #[test]
+    fn two_take_out_what_each_does_and_hold_nothing_twice() {
+        let of = |value: &str, pattern: &str| {
+            Redactor::new([value]).with_patterns([Regex::new(pattern).unwrap()])
+        };
+        let both = of("open sesame", "A-\\d").and(of("open sesame street", "B-\\d"));
+        let both = both.clone().and(both);
+        let text = "open sesame street, open sesame, A-1 and B-2";
+        let clean = "[redacted], [redacted], [redacted] and [redacted]";
+        assert_eq!(both.text(text), clean);
+        assert_eq!((both.values.len(), both.patterns.len()), (2, 2));
     }
 
     proptest! {

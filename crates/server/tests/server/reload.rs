@@ -67,6 +67,29 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     assert_eq!(in_mode(&client, "second").await, 200);
 }
 
+#[tokio::test]
+async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("neuraxis.toml");
+    let redacting = |pattern: &str| format!("[telemetry]\nredact = ['{pattern}']\n");
+    fs::write(&file, redacting("FORMER-\\d+")).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    let before = program.log().len();
+    fs::write(&file, redacting("LATTER-\\d+")).unwrap();
+    program.signal(Signal::HUP);
+    told(&program, before, "the configuration was read again").await;
+    for secret in ["FORMER-17", "LATTER-17"] {
+        let body = json!({"model": secret, "messages": [{"role": "user", "content": "hello"}]});
+        let asked = program.client().post("/v1/chat/completions");
+        let asked = asked.header("content-type", "application/json");
+        let (status, told) = answer(asked.body(body.to_string())).await;
+        assert_eq!(status, 404, "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains("[redacted]"), "{message}");
+        assert!(!message.contains(secret), "{message}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
