@@ -1,6 +1,7 @@
 //! `/v1/models`: the agents and roles that a request may name as its model.
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use neuraxis::core::{AgentName, Role};
 use neuraxis::{Brought, Channel, Mode, Orchestrator, UserRequest};
@@ -67,8 +68,10 @@ pub(crate) async fn list(State(limited): State<Limited>, caller: Caller) -> Json
 pub(crate) async fn show(
     State(limited): State<Limited>,
     caller: Caller,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Model>, Problem> {
+    // What is no text names none.
+    let Path(id) = id.map_err(|_| no_such("\u{fffd}"))?;
     let found = all(&limited, &caller).find(|model| model.id == id);
     found.map(Json).ok_or_else(|| no_such(&id))
 }

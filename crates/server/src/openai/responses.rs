@@ -10,6 +10,7 @@ mod writer;
 
 use axum::Json;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -125,9 +126,10 @@ pub(super) async fn create(
 pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ResponseOut>, Problem> {
-    let run = run_of(&id).ok_or_else(no_such)?;
+    let run = id.ok().and_then(|Path(id)| run_of(&id));
+    let run = run.ok_or_else(no_such)?;
     let response = kept(&orchestrator, &caller, run).await?;
     response.map(Json).ok_or_else(no_such)
 }

@@ -364,11 +364,15 @@ async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
         (status, &wrong["error"]["code"]),
         (405, &json!("method_not_allowed"))
     );
-    let (status, wrong) = answer(client.get("/v1/responses/resp_1")).await;
-    assert_eq!(
-        (status, &wrong["error"]["code"]),
-        (404, &json!("no_such_response"))
-    );
+    for (path, code) in [
+        ("responses/resp_1", "no_such_response"),
+        ("responses/%FF", "no_such_response"),
+        ("models/%FF", "no_such_model"),
+    ] {
+        let (status, wrong) = answer(client.get(&format!("/v1/{path}"))).await;
+        let told = (status, &wrong["error"]["code"]);
+        assert_eq!(told, (404, &json!(code)), "{path}: {wrong}");
+    }
 }
 
 #[tokio::test]
