@@ -73,6 +73,8 @@ export class Chat {
     } catch (problem) {
       return this.complain(problem);
     }
+    // Nobody would stop what a view that was left meanwhile follows.
+    if (this.isClosed) return undefined;
     fill(this.notice);
     this.plan.set(overview.plan);
     this.runs = overview.runs;
@@ -140,7 +142,11 @@ export class Chat {
 
   /** Follows a run with a view, and makes it the one at work if it is. */
   async follow(view, begin, isAtWork) {
-    const follower = new Follower({ runId: view.runId, onEvent: (event) => view.hear(event), onState: (state, losses) => view.setConnection(state, losses) });
+    const hear = (event) => {
+      if (this.isClosed) follower.stop();
+      else view.hear(event);
+    };
+    const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => view.setConnection(state, losses) });
     this.followers.add(follower);
     if (isAtWork) {
       this.working = { view, follower };
@@ -290,7 +296,9 @@ export class Chat {
     this.toEnd();
   }
 
+  /** Stops following. What was said and is still on its way is sent all the same, and followed no further than to its run. */
   close() {
-    for (const follower of this.followers) follower.stop();
+    this.isClosed = true;
+    for (const follower of this.followers) if (follower.runId) follower.stop();
   }
 }

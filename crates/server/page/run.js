@@ -38,6 +38,8 @@ export class RunPage {
 
   async open() {
     await this.summarize();
+    // Nobody would stop what a page that was left meanwhile follows.
+    if (this.isClosed) return;
     this.follower = new Follower({ runId: this.runId, onEvent: (event) => {
       if (event.seq === undefined) return;
       this.records.push(event);
@@ -142,6 +144,7 @@ export class RunPage {
   }
 
   close() {
+    this.isClosed = true;
     this.follower?.stop();
     this.replay.pause();
   }

@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -110,6 +110,33 @@ export async function survives_a_lost_connection(world) {
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
   const { runs } = await world.api("/runs");
   assert.equal(runs.length, 1, "the message was not sent twice");
+}
+
+export async function follows_nothing_from_a_view_that_was_left(world) {
+  const page = await world.open();
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  const [{ run_id: run, session_id: session }] = (await world.api("/runs")).runs;
+  await go(page, "#/stats");
+  await sees(page, "h1", "Statistics");
+  // A browser has six connections to a host: with more that nobody stops, nothing would come any more.
+  for (let at = 0; at < 4; at += 1) {
+    for (const where of [`/sessions/${session}`, `/runs/${run}`]) {
+      const { asked } = await hold(page, `**/api/v1${where}`);
+      await go(page, `#${where}`);
+      const loading = await asked;
+      await go(page, "#/stats");
+      await sees(page, "h1", "Statistics");
+      await loading.continue();
+    }
+  }
+  await go(page, "#/runs");
+  await sees(page, ".runs tbody tr", "endless please");
+  // A view that stays is followed.
+  await go(page, `#/sessions/${session}`);
+  await sees(page, ".reply .md", "word");
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 1);
 }
 
 export async function stops_steers_and_goes_on_by_keyboard(world) {

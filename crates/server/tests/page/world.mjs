@@ -235,3 +235,16 @@ export async function ask(page, text) {
 export async function sees(page, selector, text) {
   await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(what)), [selector, text], { timeout: PATIENCE });
 }
+
+/** Holds the next request to an address back. `asked` resolves when it was made, with what lets it go on (`continue`). */
+export async function hold(page, address) {
+  let catches;
+  const asked = new Promise((done) => (catches = done));
+  await page.route(address, (route) => catches({ continue: () => route.continue() }), { times: 1 });
+  return { asked };
+}
+
+/** Goes to another view by the address, without loading the page anew. */
+export async function go(page, hash) {
+  await page.evaluate((where) => { location.hash = where; }, hash);
+}

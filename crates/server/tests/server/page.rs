@@ -58,6 +58,7 @@ scenarios! {
     fn a_message_is_sent_and_its_answer_shown_as_it_comes() = "sends_and_streams";
     fn a_page_that_is_loaded_anew_in_mid_stream_takes_the_run_up_again() = "reloads_in_mid_stream";
     fn a_lost_connection_is_told_and_nothing_is_lost_with_it() = "survives_a_lost_connection";
+    fn a_view_that_is_left_while_it_loads_keeps_no_connection() = "follows_nothing_from_a_view_that_was_left";
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
