@@ -68,15 +68,18 @@ class App {
       this.sessions.select(undefined);
     } else {
       const session = kind === "sessions" ? name : undefined;
-      this.view = new Chat(session, {
+      // Who went elsewhere while a session was made stays there, and finds it in the list.
+      const chat = new Chat(session, {
         made: (made, text) => {
           this.sessions.titles.set(made, oneLine(text, 80));
-          history.replaceState(null, "", `#/sessions/${encodeURIComponent(made)}`);
-          this.sessions.current = made;
+          if (this.view === chat) {
+            history.replaceState(null, "", `#/sessions/${encodeURIComponent(made)}`);
+            this.sessions.current = made;
+          }
           this.sessions.refresh();
         },
         changed: () => this.sessions.refresh(),
-        go: (other) => go(`/sessions/${encodeURIComponent(other)}`),
+        go: (other) => (this.view === chat ? go(`/sessions/${encodeURIComponent(other)}`) : this.sessions.refresh()),
         title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
         begin: (text, files) => {
           history.pushState(null, "", "#/");
@@ -84,6 +87,7 @@ class App {
           return this.view.say(text, files);
         },
       });
+      this.view = chat;
       this.sessions.select(session);
     }
     fill(this.main, this.view.node);

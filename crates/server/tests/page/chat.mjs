@@ -139,6 +139,25 @@ export async function follows_nothing_from_a_view_that_was_left(world) {
   await over(page, 1);
 }
 
+export async function stays_where_the_person_went(world) {
+  const page = await world.open();
+  const { asked } = await hold(page, "**/api/v1/sessions");
+  await say(page, "markdown please");
+  const making = await asked;
+  await go(page, "#/runs");
+  await sees(page, "h1", "Runs");
+  const taken = page.waitForResponse((response) => response.url().endsWith("/turns"));
+  await making.continue();
+  await taken;
+  await sees(page, ".session-list", "markdown please");
+  assert.equal(new URL(page.url()).hash, "#/runs");
+  assert.equal(await page.locator(".session-list .current").count(), 0);
+  // What was said was not lost by it.
+  await page.click(".session-list li a");
+  await over(page, 1);
+  await sees(page, ".turn .bubble", "markdown please");
+}
+
 export async function stops_steers_and_goes_on_by_keyboard(world) {
   const page = await world.open();
   await page.focus("#message");
