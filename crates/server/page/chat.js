@@ -1,7 +1,7 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
 import { Problem, get, path, post } from "./api.js";
-import { announce, appendVisible, button, eachFrame, el, fill } from "./dom.js";
+import { announce, appendVisible, button, eachFrame, el, fill, setBusy } from "./dom.js";
 import { textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -276,11 +276,13 @@ export class Chat {
     const dialog = el("dialog", { class: "dialog", "aria-labelledby": "fork-title", on: { close: () => dialog.remove() } }, form);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
+      setBusy(form, true);
       try {
         const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });
         dialog.close();
         this.hooks.go(session);
       } catch (problem) {
+        setBusy(form, false);
         problemLine.hidden = false;
         problemLine.textContent = problem.message;
       }

@@ -60,6 +60,12 @@ export function announce(text) {
   requestAnimationFrame(() => (region.textContent = text));
 }
 
+/** Lets nobody change a form or send it again while what it asked for is under way. */
+export function setBusy(form, isBusy) {
+  for (const control of form.elements) control.disabled = isBusy;
+  form.setAttribute("aria-busy", String(isBusy));
+}
+
 /** Replaces what an element holds. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter(Boolean));

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { announce, appendVisible, button, copyButton, el, fill, icon } from "./dom.js";
+import { announce, appendVisible, button, copyButton, el, fill, icon, setBusy } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -130,9 +130,12 @@ export class TurnView {
       submit: async (event) => {
         event.preventDefault();
         if (!field.value.trim()) return field.focus();
+        setBusy(this.editor, true);
         try {
           await this.hooks.edit(this, field.value.trim());
         } catch (problem) {
+          setBusy(this.editor, false);
+          field.focus();
           problemLine.hidden = false;
           problemLine.textContent = problem.message;
         }

@@ -313,6 +313,44 @@ export async function asks_again_with_another_message(world) {
   assert.equal((await world.api("/sessions")).sessions.length, 3);
 }
 
+export async function forks_once_however_often_it_is_asked(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  await ask(page, "private matters");
+  const old = new URL(page.url()).hash;
+  const forks = [];
+  page.on("request", (request) => request.url().endsWith("/fork") && forks.push(request));
+  let held = await hold(page, "**/fork");
+  await page.locator("[aria-label='Edit the message and ask again']").nth(1).click();
+  await page.fill(".edit-message textarea", "plan it");
+  await page.keyboard.press("Enter");
+  const edited = await held.asked;
+  await page.keyboard.press("Enter");
+  assert.ok(await page.isDisabled(".edit-message .primary"));
+  await world.accessible(page, "a message that is asked again");
+  await edited.continue();
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await sees(page, ".before .bubble", "markdown please");
+  await over(page, 1);
+  assert.equal(forks.length, 1);
+  const next = new URL(page.url()).hash;
+  // What is refused can be changed and sent again.
+  held = await hold(page, "**/fork");
+  await page.click("[aria-label='Continue in a new session from here']");
+  await page.click("dialog .primary");
+  const refused = await held.asked;
+  assert.ok(await page.isDisabled("dialog .primary"));
+  assert.ok(await page.isDisabled("#fork-text"));
+  await refused.continue();
+  await sees(page, "dialog .error", "say something new");
+  await page.fill("#fork-text", "markdown please");
+  await page.click("dialog .primary");
+  await page.waitForFunction((hash) => location.hash !== hash, next);
+  await over(page, 1);
+  assert.equal(forks.length, 3);
+  assert.equal((await world.api("/sessions")).sessions.length, 3);
+}
+
 export async function keeps_conversations_and_runs_as_files(world) {
   const page = await world.open();
   await ask(page, "private matters");
