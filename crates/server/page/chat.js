@@ -247,9 +247,11 @@ export class Chat {
   /** Asks with another message in the place of a turn's: in a new session with what was said before it. */
   async askAgain(turn, text) {
     const at = this.views.indexOf(turn);
-    const before = at > 0 ? this.views[at - 1].runId : this.runs.at(-1)?.run_id;
+    // A turn that was refused has no run, and left nothing to go on from.
+    const before = this.views.slice(0, at).findLast((view) => view.runId)?.runId ?? this.runs.at(-1)?.run_id;
     if (before) {
-      const { session_id: session } = await post(path`/runs/${before}/fork`, { message: text, ...this.composer.choices.chosen });
+      const attachments = turn.files.length > 0 ? await encoded(turn.files) : undefined;
+      const { session_id: session } = await post(path`/runs/${before}/fork`, { message: text, attachments, ...this.composer.choices.chosen });
       return this.hooks.go(session);
     }
     if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message is of another session: edit it there." });

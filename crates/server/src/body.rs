@@ -51,10 +51,19 @@ pub(crate) async fn json_if_any(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Option<Vec<u8>>, Problem> {
+    json_of_if_any(headers, body, MAX_BYTES).await
+}
+
+/// As [`json_if_any`], of at most so many bytes.
+pub(crate) async fn json_of_if_any(
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+) -> Result<Option<Vec<u8>>, Problem> {
     if body.is_end_stream() {
         return Ok(None);
     }
-    json(headers, body).await.map(Some)
+    json_of(headers, body, most).await.map(Some)
 }
 
 fn is_json(content_type: &HeaderValue) -> bool {

@@ -34,6 +34,8 @@ pub struct ForkOptions {
     pub role: Option<Role>,
     /// What the user says now; without it the conversation goes on from where it stood.
     pub message: Option<String>,
+    /// What is attached to that message; as in [`UserRequest::attachments`].
+    pub attachments: Vec<Part>,
     /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
     pub plan: Option<PlanName>,
     /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`].
@@ -53,6 +55,7 @@ impl ForkOptions {
             agent: None,
             role: None,
             message: None,
+            attachments: Vec::new(),
             plan: None,
             instructions: None,
             trace: None,
@@ -91,6 +94,13 @@ impl ForkOptions {
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
+        self
+    }
+
+    /// Attaches something to what is said; as in [`UserRequest::attach`].
+    #[must_use]
+    pub fn attach(mut self, part: impl Into<Part>) -> Self {
+        self.attachments.push(part.into());
         self
     }
 }
@@ -158,6 +168,9 @@ impl Runs {
             .message
             .as_deref()
             .filter(|text| !text.trim().is_empty());
+        if message.is_none() && !options.attachments.is_empty() {
+            return Err(RequestError::EmptyMessage.into());
+        }
         if message.is_none() && !waits_for_an_answer(&seed) {
             return Err(ForkError::NothingToAnswer);
         }
@@ -165,6 +178,8 @@ impl Runs {
         let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
+        request.attachments = options.attachments;
+        request.check_attachments()?;
         request.context = restored_context(context, &records);
         // Whoever waits for the answer expects the same of it.
         request.answer = AnswerSchema::of_run(&records);
@@ -176,7 +191,7 @@ impl Runs {
             request = request.bring(Brought::default().instructions(instructions));
         }
         request.trace = options.trace;
-        let mut decision = self.decide(&request)?;
+        let mut decision = self.decide_for_takers(&request).await?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role
             && let Err(allowed) = serve_by(&mut decision, &role)
@@ -192,8 +207,9 @@ impl Runs {
         if spec.root.cites() {
             spec.sources = read_until(&records, turn);
         }
-        spec.messages
-            .extend(message.map(Message::user).map(Arc::new));
+        if message.is_some() {
+            spec.messages.push(Arc::new(request.user_message()));
+        }
         let messages = spec.messages.clone();
         self.parts
             .engine

@@ -45,6 +45,34 @@ impl Runs {
         self.decide_with(request, RequestFacts::default())
     }
 
+    /// As [`Self::decide`], by the roles whose models take what is attached.
+    pub(super) async fn decide_for_takers(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        match self.parts.engine.roles_that_take(request).await? {
+            Some(roles) => self.decide_among(&roles, request, RequestFacts::default()),
+            None => self.decide(request),
+        }
+    }
+
+    /// Decides about a request that these roles alone can serve, since their models take what is attached to it.
+    fn decide_among<'a>(
+        &self,
+        roles: &'a [Role],
+        request: &UserRequest,
+        mut facts: RequestFacts<'a>,
+    ) -> Result<Decision, RequestError> {
+        facts.roles = Some(roles);
+        let decided = self.decide_with(request, facts);
+        decided.map_err(|error| match error {
+            RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
+                self.parts.engine.not_taken(request, &allowed)
+            }
+            error => error,
+        })
+    }
+
     /// Decides about a request. From then on it is that of the session's owner.
     pub(crate) async fn govern(&self, request: &mut UserRequest) -> Result<Governed, RequestError> {
         let session = match self.parts.store.session(&request.session_id).await {
@@ -90,15 +118,8 @@ impl Runs {
         let plan = self.plan_of(request);
         let takers = self.parts.engine.roles_that_take(request).await?;
         if let Some(roles) = takers {
-            let mut facts = self.facts(request, session).await?;
-            facts.roles = Some(&roles);
-            let decided = self.decide_with(request, facts);
-            return decided.map(Arc::new).map_err(|error| match error {
-                RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
-                    self.parts.engine.not_taken(request, &allowed)
-                }
-                error => error,
-            });
+            let facts = self.facts(request, session).await?;
+            return self.decide_among(&roles, request, facts).map(Arc::new);
         }
         if self
             .parts

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript,
+    MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript, Turn,
 };
-use neuraxis_engine::{RequestError, RequestPart, attachment, replay};
+use neuraxis_engine::{ForkOptions, RequestError, RequestPart, attachment, replay};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
@@ -97,6 +97,41 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
     assert!(router.requests().is_empty());
     let heard = hear(&orchestrator, request("And now?")).await;
     assert_eq!(heard.result.reply, "router");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_it() {
+    let router = Arc::new(named("router", MediaTypes::NONE));
+    let seer = Arc::new(named("seer", IMAGES));
+    let routed = "channels.chat.role = 'router'\nchannels.chat.simple_role = 'router'\n";
+    let routed = PolicyConfig::from_toml(routed);
+    let orchestrator = builder(ScriptedModel::new())
+        .policy(Policy::layered(routed.unwrap()).unwrap())
+        .model(Role::ROUTER, router.clone())
+        .model(Role::REASONING, seer.clone())
+        .build()
+        .unwrap();
+    let first = hear(&orchestrator, request("And now?")).await.result;
+    assert_eq!(first.reply, "router");
+    let runs = orchestrator.runs();
+    let fork = |options| runs.fork(first.run_id, Turn(1), options);
+    let options = |id: &str| ForkOptions::new(id.parse().unwrap()).attach(picture());
+
+    let handle = fork(options("fork").message("What is it?")).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "seer");
+    let parts = vec![Part::text("What is it?"), Part::Media(picture())];
+    let sent = seer.requests().pop().unwrap();
+    let last = sent.messages.messages().last().unwrap();
+    assert_eq!(last.as_ref(), &Message::User { parts });
+
+    let silent = fork(options("silent")).await.unwrap_err();
+    assert_eq!(silent.to_string(), "the message is empty");
+    let broken = MediaPart::embedded("image/png", "PGh0bWw+");
+    let broken = ForkOptions::new("broken".parse().unwrap())
+        .message("What is it?")
+        .attach(broken);
+    let refused = fork(broken).await.unwrap_err().to_string();
+    assert!(refused.starts_with("attachment 1 (image/png"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run_id;
+use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
@@ -33,6 +34,9 @@ use crate::said::{self, MAX_WHOLE, Said};
 pub(super) struct Fork {
     /// What the user says now; without it the conversation goes on from where it stood.
     message: Option<String>,
+    /// Files that go with the message, as with that of a turn.
+    #[serde(default)]
+    attachments: Vec<Attached>,
     /// After which turn of the run; 0 is before the model said anything. After the last one, if left out.
     #[serde(default, deserialize_with = "said::whole_if_any")]
     #[schemars(range(max = MAX_WHOLE))]
@@ -48,8 +52,15 @@ pub(super) struct Fork {
 }
 
 impl Said for Fork {
-    const FIELDS: &'static [&'static str] =
-        &["message", "turn", "session", "channel", "mode", "agent"];
+    const FIELDS: &'static [&'static str] = &[
+        "message",
+        "attachments",
+        "turn",
+        "session",
+        "channel",
+        "mode",
+        "agent",
+    ];
 }
 
 impl Fork {
@@ -71,13 +82,19 @@ impl Fork {
         }
     }
 
-    fn options(&self, session: SessionId, caller: &Caller, limited: &Limited) -> ForkOptions {
+    fn options(
+        &self,
+        session: SessionId,
+        caller: &Caller,
+        limited: &Limited,
+    ) -> Result<ForkOptions, Problem> {
         let mut options = ForkOptions::new(session);
         let (channel, mode) = (self.channel.clone(), self.mode.clone());
         (options.channel, options.mode) = caller.chosen(limited, channel, mode);
         options.agent.clone_from(&self.agent);
         options.message.clone_from(&self.message);
-        options
+        options.attachments = attached::parts(&self.attachments)?;
+        Ok(options)
     }
 }
 
@@ -99,7 +116,7 @@ pub(crate) async fn fork(
     body: Body,
 ) -> Result<(StatusCode, Json<Forked>), Problem> {
     let id = run_id(id)?;
-    let said: Fork = match body::json_if_any(&headers, body).await? {
+    let said: Fork = match body::json_of_if_any(&headers, body, MAX_BODY_BYTES).await? {
         Some(bytes) => said::parse(&bytes)?,
         None => Fork::default(),
     };
@@ -116,7 +133,7 @@ pub(crate) async fn fork(
     caller.run(&orchestrator, id).await?;
     let records = orchestrator.sessions().records(id).await?;
     let at = said.turn_of(&records)?;
-    let mut options = said.options(session, &caller, &limited);
+    let mut options = said.options(session, &caller, &limited)?;
     if options.agent.is_none() {
         let view = RunView::of(&records);
         options.agent = view.decision().and_then(|decision| decision.agent.clone());

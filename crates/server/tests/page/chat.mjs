@@ -313,6 +313,28 @@ export async function asks_again_with_another_message(world) {
   assert.equal((await world.api("/sessions")).sessions.length, 3);
 }
 
+export async function asks_again_with_the_files_of_the_message(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  // A message that is refused leaves nothing to go on from.
+  await page.setInputFiles("#files", [{ name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") }]);
+  await say(page, "look at this");
+  await sees(page, ".failure", "attachment 1 cannot be sent");
+  await page.click("[aria-label='Leave out archive.zip']");
+  await page.setInputFiles("#files", [{ name: "point.png", mimeType: "image/png", buffer: POINT }]);
+  await ask(page, "private matters");
+  const old = new URL(page.url()).hash;
+  await page.locator("[aria-label='Edit the message and ask again']").last().click();
+  await page.fill(".edit-message textarea", "plan it");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((hash) => location.hash !== hash, old);
+  await sees(page, ".before .bubble", "markdown please");
+  await over(page, 1);
+  await sees(page, ".turn .bubble", "plan it");
+  assert.equal(await page.locator(".turn .said img[src^='data:image/png']").count(), 1);
+  assert.doesNotMatch(await page.locator(".chat").innerText(), /private|look at this/);
+}
+
 export async function forks_once_however_often_it_is_asked(world) {
   const page = await world.open();
   await ask(page, "markdown please");

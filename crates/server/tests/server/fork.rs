@@ -1,5 +1,7 @@
 //! Sessions that go on from a run differently.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
@@ -69,6 +71,54 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
             (status, &problem["type"]),
             (404, &json!("/errors/no-such-run"))
         );
+    }
+}
+
+#[tokio::test]
+async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
+    let program = Program::start().await;
+    let client = program.client();
+    let (_, first) = client
+        .ask("s", &json!({"message": "What time is it?"}))
+        .await;
+    let run = first["run_id"].as_str().unwrap();
+    let file = |name: &str, content: &[u8]| json!({"name": name, "data": STANDARD.encode(content)});
+    // More than a body without files may have.
+    let long = vec![b'a'; 1024 * 1024];
+    let files = json!([file("list.txt", b"Milk."), file("long.txt", &long)]);
+    let body = json!({"message": "What is to be bought?", "attachments": files});
+    let (status, forked) = fork(&client, run, body).await;
+    assert_eq!(status, 202, "{forked}");
+    let events = format!("/api/v1/runs/{}/events", forked["run_id"].as_str().unwrap());
+    client.events(client.get(&events)).await.rest().await;
+    let session = forked["session_id"].as_str().unwrap();
+    let (_, shown) = answer(client.get(&format!("/api/v1/sessions/{session}"))).await;
+    let history = shown["history"].to_string();
+    assert!(history.contains("What is to be bought?"));
+    assert!(history.contains("[file list.txt]") && history.contains("Milk."));
+
+    for (body, expected) in [
+        (
+            json!({"message": "Look", "attachments": [{"name": "a", "data": "not base64!"}]}),
+            "attachment 1 cannot be sent: its content is not base64",
+        ),
+        (
+            json!({"message": "Look", "attachments": [{"name": "a"}]}),
+            "attachments[0]: missing field `data`",
+        ),
+        (
+            json!({"attachments": [file("list.txt", b"Milk.")]}),
+            "the message is empty",
+        ),
+    ] {
+        let (status, problem) = fork(&client, run, body).await;
+        let detail = problem["detail"].as_str().unwrap();
+        assert_eq!(
+            (status, &problem["type"]),
+            (400, &json!("/errors/invalid-field")),
+            "{detail}"
+        );
+        assert!(detail.contains(expected), "{detail}");
     }
 }
 

@@ -64,6 +64,7 @@ scenarios! {
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
     fn a_message_is_asked_again_in_other_words_and_what_was_said_before_it_stays() = "asks_again_with_another_message";
+    fn a_message_that_is_asked_again_keeps_its_files() = "asks_again_with_the_files_of_the_message";
     fn a_session_is_branched_off_once_however_often_it_is_asked_for() = "forks_once_however_often_it_is_asked";
     fn conversations_and_runs_are_kept_as_files() = "keeps_conversations_and_runs_as_files";
     fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
