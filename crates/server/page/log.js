@@ -1,6 +1,6 @@
 // The records of a run as a list: filtered by kind, agent and words, each unfolded to its JSON.
 
-import { appendVisible, button, codeBox, el, fill } from "./dom.js";
+import { appendVisible, button, codeBox, el } from "./dom.js";
 import { oneLine, pretty, reasonOf, textOf } from "./format.js";
 import { messageOf } from "./tool.js";
 
@@ -16,20 +16,17 @@ export class EventLog {
     this.words = el("input", { type: "search", class: "field", placeholder: "Search the records", "aria-label": "Search the records", on: { input: () => this.soon() } });
     this.count = el("span", { class: "hint", role: "status" });
     this.list = el("ol", { class: "log" });
+    /** The rows that are laid out, by the numbers of their records. */
+    this.rows = new Map();
+    this.none = el("p", { class: "empty", hidden: true });
     this.more = button({ text: "Show more", className: "small", onClick: () => { this.shown += PORTION; this.show(); } });
-    this.node = el("div", {}, el("div", { class: "row wrap filters" }, this.kind, this.agent, this.words, this.count), this.list, this.more);
+    this.node = el("div", {}, el("div", { class: "row wrap filters" }, this.kind, this.agent, this.words, this.count), this.list, this.none, this.more);
   }
 
   set(records) {
     this.records = records;
-    const options = (field, name, values) => {
-      const before = field.value;
-      fill(field, el("option", { value: "", text: name }), [...new Set(values)].sort().map((value) => el("option", { value, text: value.replaceAll("_", " ") })));
-      field.value = before;
-      if (field.selectedIndex < 0) field.value = "";
-    };
-    options(this.kind, "Every kind", records.map((record) => record.type));
-    options(this.agent, "Every agent", records.map((record) => record.agent));
+    offer(this.kind, "Every kind", records.map((record) => record.type));
+    offer(this.agent, "Every agent", records.map((record) => record.agent));
     this.show();
   }
 
@@ -58,9 +55,33 @@ export class EventLog {
     const fits = (record) => (!this.kind.value || record.type === this.kind.value) && (!this.agent.value || record.agent === this.agent.value) && (!words || JSON.stringify(record).toLowerCase().includes(words));
     const found = this.records.filter(fits);
     this.count.textContent = `${found.length.toLocaleString("en")} of ${this.records.length.toLocaleString("en")} records`;
-    fill(this.list, found.slice(0, this.shown).map(entry));
+    this.lay(found.slice(0, this.shown));
     this.more.hidden = found.length <= this.shown;
-    if (found.length === 0) fill(this.list, el("li", { class: "empty", text: this.records.length ? "No record is like that." : "Nothing is recorded yet." }));
+    this.none.hidden = found.length > 0;
+    this.list.hidden = found.length === 0;
+    this.none.textContent = this.records.length ? "No record is like that." : "Nothing is recorded yet.";
+  }
+
+  /** Lays out the rows of these records. Those that are there stay as they are: somebody may be reading them while the run is at work. */
+  lay(records) {
+    const rows = new Map(records.map((record) => [record.seq, this.rows.get(record.seq) ?? entry(record)]));
+    for (const [seq, row] of this.rows) if (!rows.has(seq)) row.remove();
+    let next = this.list.firstChild;
+    for (const row of rows.values()) {
+      if (row === next) next = next.nextSibling;
+      else this.list.insertBefore(row, next);
+    }
+    this.rows = rows;
+  }
+}
+
+/** Offers what there is to choose from, in its order. What is offered already stays: the list may be open. */
+function offer(field, name, values) {
+  if (field.options.length === 0) field.append(el("option", { value: "", text: name }));
+  for (const value of new Set(values)) {
+    const options = [...field.options];
+    if (options.some((option) => option.value === value)) continue;
+    field.insertBefore(el("option", { value, text: value.replaceAll("_", " ") }), options.find((option) => option.value > value) ?? null);
   }
 }
 

@@ -1,7 +1,7 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { ask, choose, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, say, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
@@ -75,6 +75,49 @@ export async function shows_what_a_run_did(world) {
     await world.picture(page, `stats-${name}`);
     await page.context().close();
   }
+}
+
+/** Begins a run that waits for an approval, and looks at it. */
+async function looks_at_one_that_waits(world, page, text) {
+  await say(page, text);
+  await page.waitForSelector(".ask .answers");
+  await go(page, `#/runs/${(await world.api("/runs")).runs[0].run_id}`);
+  await sees(page, ".status", "waiting");
+}
+
+/** Approves the call that a run waits with. */
+async function approve(world) {
+  const [{ run_id: run, question, request }] = (await world.api("/approvals")).approvals;
+  const headers = { "content-type": "application/json", authorization: `Bearer ${world.token}` };
+  const answer = await fetch(`${world.server}/api/v1/runs/${run}/approvals/${request.tool_call_id}`, { method: "POST", headers, body: JSON.stringify({ decision: "approve", question }) });
+  assert.ok(answer.ok, `${answer.status}`);
+}
+
+export async function leaves_what_is_read_of_a_run_at_work(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await looks_at_one_that_waits(world, page, "write a note");
+  await page.click("#tab-log");
+  await sees(page, ".log .kind", "approval_requested");
+  await page.click(".log > li:nth-child(2) summary");
+  await page.waitForSelector(".log details[open] pre");
+  await page.evaluate(() => { window.kept = [document.activeElement, ...document.querySelectorAll(".log > li, .filters option")]; });
+  await approve(world);
+  await sees(page, ".log .kind", "final");
+  assert.deepEqual(await page.evaluate(() => [window.kept.every((node) => node.isConnected), document.activeElement === window.kept[0]]), [true, true]);
+  assert.equal(await page.locator(".log details[open] pre").count(), 1, "it stays unfolded");
+  const kinds = await page.locator("[aria-label=Kind] option").evaluateAll((options) => options.map((option) => option.value));
+  assert.ok(kinds.includes("final"));
+  assert.deepEqual(kinds, [...kinds].sort());
+  const seqs = (await page.locator(".log .seq").allTextContents()).map(Number);
+  assert.deepEqual(seqs, seqs.map((_, at) => at + 1), "in their order");
+  await page.selectOption("[aria-label=Kind]", "tool_result");
+  assert.equal(await page.locator(".log > li").count(), 1);
+  await page.selectOption("[aria-label=Kind]", "");
+  assert.equal(await page.locator(".log > li").count(), seqs.length);
+  await page.fill(".filters [type=search]", "nothing is like this");
+  await sees(page, ".empty", "No record is like that.");
+  await world.accessible(page, "a log without a record");
 }
 
 export async function shows_agents_within_agents(world) {
