@@ -9,6 +9,8 @@ const PACE = 700;
 export class Replay {
   constructor() {
     this.records = [];
+    /** How many there were when they were last set: who gives them goes on adding to them. */
+    this.count = 0;
     this.at = 0;
     this.slider = el("input", { type: "range", min: "1", max: "1", value: "1", class: "slider", "aria-label": "Record", on: { input: () => this.to(Number(this.slider.value)) } });
     this.word = el("span", { class: "hint replay-word" });
@@ -20,8 +22,9 @@ export class Replay {
   }
 
   set(records) {
-    const isAtEnd = this.at === 0 || this.at >= this.records.length;
+    const isAtEnd = this.at >= this.count;
     this.records = records;
+    this.count = records.length;
     this.slider.max = String(Math.max(1, records.length));
     if (isAtEnd && !this.node.hidden) this.to(records.length);
   }

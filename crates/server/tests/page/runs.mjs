@@ -120,6 +120,30 @@ export async function leaves_what_is_read_of_a_run_at_work(world) {
   await world.accessible(page, "a log without a record");
 }
 
+export async function replays_a_run_at_work_to_where_it_is(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await looks_at_one_that_waits(world, page, "write a note");
+  await page.click("#tab-replay");
+  await sees(page, ".replay-word", ": waiting");
+  await approve(world);
+  await sees(page, ".stage .md", "The note is written.");
+  await page.waitForFunction(() => document.querySelector(".slider").value === document.querySelector(".slider").max);
+  // Who went back stays there.
+  await go(page, "#/");
+  await choose(page, "Channel", "code_task");
+  await looks_at_one_that_waits(world, page, "write another");
+  await page.click("#tab-replay");
+  await sees(page, ".replay-word", ": waiting");
+  await page.click("[aria-label='Step back']");
+  const [at, last] = await page.evaluate(() => [document.querySelector(".slider").value, document.querySelector(".slider").max]);
+  assert.equal(Number(at), Number(last) - 1);
+  await approve(world);
+  await sees(page, ".status", "done");
+  await page.waitForFunction((before) => Number(document.querySelector(".slider").max) > before, Number(last));
+  assert.equal(await page.inputValue(".slider"), at);
+}
+
 export async function shows_agents_within_agents(world) {
   const page = await world.open({ colorScheme: "dark" });
   await choose(page, "Mode", "exploratory");
