@@ -177,6 +177,14 @@ export class TurnView {
     this.asks.delete(id);
   }
 
+  /** A result that a client brought lets the run go on, unless something else is waited for. */
+  goOn() {
+    if (this.status !== "waiting") return;
+    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["client", "asks"].includes(call.state)) return;
+    this.status = "running";
+    this.setState("Working…", "spinner");
+  }
+
   pay(cost) {
     if (cost === undefined) return;
     this.cost += cost;
@@ -308,6 +316,7 @@ const HANDLERS = {
     turn.dismiss(event.tool_call_id);
     turn.questions.settleAll(event.tool_call_id);
     agent.call(event.tool_call_id, event.name, "").finish(event);
+    turn.goOn();
   },
   plan: (turn, agent, event) => turn.hooks.plan?.(event.plan),
   steered(turn, agent, event) {

@@ -64,6 +64,17 @@ export async function approves_with_the_token(world) {
   await world.picture(page, "waited-wide-light");
 }
 
+export async function goes_on_with_what_a_client_brings(world) {
+  const { status, run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
+  assert.equal(status, "waiting");
+  const page = await world.open({ token: false, hash: "#/sessions/house" });
+  await sees(page, ".call .note", "waits for a client");
+  await sees(page, ".turn-state", "Waiting for you");
+  await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
+  await sees(page, ".reply .md", "word3");
+  await sees(page, ".turn-state", "Working…");
+}
+
 export async function denies_with_a_reason(world) {
   for (const [name, viewport, colorScheme] of [["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"]]) {
     const page = await world.open({ viewport, colorScheme });

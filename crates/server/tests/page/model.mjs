@@ -91,6 +91,8 @@ const SCRIPTS = {
     say("Both halves are known."),
   ],
   shop: [call("shop__look", {}), say("That is what they have.")],
+  // A tool that a client runs itself; what is said after it takes its time.
+  door: [call("open_door", {}), say(words(1500), { pace: 200 })],
   break: [{ status: 500 }],
 };
 
