@@ -251,10 +251,11 @@ impl Budgets<'_> {
         false
     }
 
-    /// Estimates what one model call with the conversation as it stands takes.
+    /// Estimates what one model call with the conversation as it stands, and the definitions of tools, takes.
     fn tokens_of_a_call(&self, agent: &Agent) -> u64 {
-        let reply = agent.spec(self.run).reply_tokens();
-        agent.size().saturating_add(reply)
+        let spec = agent.spec(self.run);
+        let sent = agent.size().saturating_add(agent.definitions(spec));
+        sent.saturating_add(spec.reply_tokens())
     }
 
     /// Returns the agent and those it works for, up to the root agent.

@@ -11,6 +11,7 @@ use units::removable;
 
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
+use super::room::definition_bytes;
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -121,8 +122,7 @@ impl AgentTurn<'_> {
 
 impl Agent {
     fn plan_before_call(&self, spec: &AgentSpec) -> Option<TrimPlan> {
-        let context = spec.context_tokens?;
-        let room = context.saturating_sub(spec.reply_tokens().min(context / 4));
+        let room = self.room_in(spec.context_tokens?, spec);
         let size = self.size();
         if size <= percent(room, FULL) {
             return None;
@@ -135,20 +135,16 @@ impl Agent {
     pub(super) fn plan_after_overflow(
         &mut self,
         spec: &AgentSpec,
+        tools: &OfferedTools,
         limit: Option<u64>,
         needed: Option<u64>,
     ) -> Option<TrimPlan> {
         let limit = limit.or(spec.context_tokens);
         if let Some(needed) = needed {
-            self.gauge
-                .was_measured(needed, self.conversation.transcript());
+            self.was_measured(needed, spec, tools);
         }
         let size = self.size();
-        let target = limit.map_or(size / 2, |limit| {
-            limit
-                .saturating_sub(spec.reply_tokens().min(limit / 4))
-                .min(size)
-        });
+        let target = limit.map_or(size / 2, |limit| self.room_in(limit, spec).min(size));
         let plan = self.plan(size.saturating_sub(target).max(1));
         (!plan.is_empty()).then_some(plan)
     }
@@ -193,9 +189,29 @@ impl Agent {
         plan
     }
 
+    /// Takes note of what a provider said about the conversation as it stands, with these tools beside it.
+    pub(super) fn was_measured(&mut self, tokens: u64, spec: &AgentSpec, tools: &OfferedTools) {
+        let definitions = definition_bytes(&tools.definitions(spec, self.tools(spec)));
+        let transcript = self.conversation.transcript();
+        self.gauge.was_measured(tokens, definitions, transcript);
+    }
+
+    /// Returns what a context has room for beside the reply and the definitions of tools.
+    fn room_in(&self, context: u64, spec: &AgentSpec) -> u64 {
+        let reply = spec.reply_tokens().min(context / 4);
+        let room = context.saturating_sub(reply);
+        room.saturating_sub(self.definitions(spec))
+    }
+
     /// Estimates the tokens of its conversation.
     pub(super) fn size(&self) -> u64 {
         self.gauge.estimate(self.conversation.transcript())
+    }
+
+    /// Estimates the tokens of the definitions that its requests hold.
+    pub(super) fn definitions(&self, spec: &AgentSpec) -> u64 {
+        let held = OfferedTools::not_to_be_called(spec).definitions(spec, self.tools(spec));
+        self.gauge.tokens_of_definitions(definition_bytes(&held))
     }
 }
 

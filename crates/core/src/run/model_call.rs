@@ -170,6 +170,23 @@ impl OfferedTools {
         let showed = spec.profile.offer != Offer::Never && spec.gather_tool().is_none();
         if showed { Self::Shown } else { Self::None }
     }
+
+    /// Returns the definitions that a request holds, of those that the agent's requests may hold.
+    pub(super) fn definitions(
+        &self,
+        spec: &AgentSpec,
+        offered: &Arc<[ToolSpec]>,
+    ) -> Arc<[ToolSpec]> {
+        match self {
+            Self::Callable | Self::Shown => Arc::clone(offered),
+            Self::Only(names) => only(offered, |name| names.contains(name)),
+            Self::Gather => {
+                let gather = spec.gather_tool();
+                only(&spec.tools, |name| Some(name) == gather)
+            }
+            Self::None => Arc::default(),
+        }
+    }
 }
 
 impl PlannedCall {
@@ -195,19 +212,12 @@ impl PlannedCall {
         spec: &AgentSpec,
         offered: &Arc<[ToolSpec]>,
     ) -> (Arc<[ToolSpec]>, ToolChoice) {
-        let tools = match &self.tools {
-            OfferedTools::Callable => Arc::clone(offered),
-            OfferedTools::Only(names) => only(offered, |name| names.contains(name)),
-            OfferedTools::Shown => return (Arc::clone(offered), ToolChoice::None),
-            OfferedTools::Gather => {
-                let gather = spec.gather_tool();
-                return (
-                    only(&spec.tools, |name| Some(name) == gather),
-                    ToolChoice::Auto,
-                );
-            }
-            OfferedTools::None => return (Arc::default(), ToolChoice::None),
-        };
+        let tools = self.tools.definitions(spec, offered);
+        match self.tools {
+            OfferedTools::Shown | OfferedTools::None => return (tools, ToolChoice::None),
+            OfferedTools::Gather => return (tools, ToolChoice::Auto),
+            OfferedTools::Callable | OfferedTools::Only(_) => {}
+        }
         let is_there = match &self.choice {
             Some(ToolChoice::Named(name)) => tools.iter().any(|tool| tool.name == *name),
             Some(ToolChoice::Required) => !tools.is_empty(),

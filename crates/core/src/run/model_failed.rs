@@ -99,7 +99,8 @@ impl AgentTurn<'_> {
     fn changes_call(&mut self, planned: &mut PlannedCall, error: &LlmError) -> bool {
         match error.kind {
             LlmErrorKind::ContextOverflow { limit, needed } if !planned.tried.trimmed => {
-                let plan = self.agent.plan_after_overflow(self.spec, limit, needed);
+                let (spec, tools) = (self.spec, &planned.tools);
+                let plan = self.agent.plan_after_overflow(spec, tools, limit, needed);
                 let Some(plan) = plan else {
                     return false;
                 };

@@ -99,7 +99,8 @@ impl AgentTurn<'_> {
     fn turn_replied(&mut self, call: &ModelCall, reply: &Reply) -> Result<Next, InputError> {
         let source = self.reply_source(call);
         let message = self.agent.conversation.push_reply(source, reply);
-        self.agent.measure(reply.usage);
+        let tools = &call.planned.tools;
+        self.agent.measure(self.spec, tools, reply.usage);
         self.warn_of_failures_left(&message);
         if let Some(reason) = reply.turned_down() {
             return self.reply_turned_down(&message, reason);
@@ -239,8 +240,8 @@ impl Agent {
         })
     }
 
-    /// Takes note of how large the provider says the conversation is, its reply included.
-    fn measure(&mut self, usage: Usage) {
+    /// Takes note of how large the provider says the conversation is, its reply included, with the tools of the request.
+    fn measure(&mut self, spec: &AgentSpec, tools: &OfferedTools, usage: Usage) {
         if usage.prompt.label == CountLabel::Measured && usage.prompt.tokens > 0 {
             // Reasoning is not sent again, or no longer counts once it is.
             let answer = usage
@@ -248,8 +249,7 @@ impl Agent {
                 .tokens
                 .saturating_sub(usage.reasoning.tokens);
             let tokens = usage.prompt.tokens.saturating_add(answer);
-            self.gauge
-                .was_measured(tokens, self.conversation.transcript());
+            self.was_measured(tokens, spec, tools);
         } else {
             self.gauge.was_estimated(self.conversation.transcript());
         }

@@ -135,9 +135,19 @@ impl AgentSpec {
     }
 }
 
+/// Returns how many bytes the definitions of tools take in a request.
+pub(super) fn definition_bytes(tools: &[ToolSpec]) -> u64 {
+    let bytes = tools.iter().map(tool_bytes).sum::<usize>();
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
 fn tool_tokens(tool: &ToolSpec) -> u64 {
+    Gauge::tokens_of_new(tool_bytes(tool))
+}
+
+fn tool_bytes(tool: &ToolSpec) -> usize {
     let texts = tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len();
-    Gauge::tokens_of_new(texts + TOOL_FRAME_BYTES)
+    texts + TOOL_FRAME_BYTES
 }
 
 #[cfg(test)]

@@ -185,7 +185,11 @@ async fn an_agent_that_works_for_another_searches_its_own_tools() {
 #[tokio::test]
 async fn in_a_small_context_tools_join_while_there_is_room_and_the_others_can_be_called() {
     let small = Arc::new(ScriptedModel::new().with_context(2_000));
-    let world = World::with("", |builder| builder.model(Role::REASONING, small.clone()));
+    // What the tools leave no room for goes without a summary, which would be asked of the same model.
+    let drops = "[agents.main_thread]\ncompaction = 'drop'\n";
+    let world = World::with(drops, |builder| {
+        builder.model(Role::REASONING, small.clone())
+    });
     for topic in ["alert", "issue", "song", "pod", "invoice"] {
         let query = format!(r#"{{"query":"list {topic}"}}"#);
         small.push(reply::calls([("find_tools", query.as_str())]));

@@ -1,4 +1,5 @@
-//! How large a conversation is, in tokens: as measured by the provider, plus an estimate of what is new since.
+//! How large a conversation is, and the definitions of tools beside it, in tokens: as measured by the provider, plus an
+//! estimate of what is new since.
 
 use std::sync::Arc;
 
@@ -24,17 +25,28 @@ pub(in crate::run) struct Gauge {
     messages: usize,
     /// Their bytes.
     bytes: u64,
-    /// So many tokens had so many bytes when the provider last said; nothing before it did.
+    /// What the definitions of tools were when the provider last said, in tokens and in bytes.
+    #[serde(default)]
+    definitions: (u64, u64),
+    /// So many tokens had so many bytes then, definitions included; nothing before it said anything.
     learned: (u64, u64),
 }
 
 impl Gauge {
-    /// Takes note of what a provider said about the conversation as it stands.
-    pub(in crate::run) fn was_measured(&mut self, tokens: u64, transcript: &Transcript) {
+    /// Takes note of what a provider said about the conversation as it stands, and definitions of so many bytes beside it.
+    pub(in crate::run) fn was_measured(
+        &mut self,
+        tokens: u64,
+        definitions: u64,
+        transcript: &Transcript,
+    ) {
         self.bytes = self.bytes_of(transcript);
         self.messages = transcript.len();
-        self.tokens = tokens;
-        self.learned = (tokens, self.bytes);
+        // Both have their share by their bytes: taken for the conversation alone, a short one would look far too large.
+        self.learned = (tokens, self.bytes.saturating_add(definitions));
+        let share = self.tokens_of_bytes(definitions).min(tokens);
+        self.definitions = (share, definitions);
+        self.tokens = tokens.saturating_sub(share);
     }
 
     /// Takes note that a provider said nothing: what is there is not estimated again.
@@ -53,10 +65,16 @@ impl Gauge {
         self.messages = transcript.len();
     }
 
-    /// Estimates the tokens of the conversation as it stands.
+    /// Estimates the tokens of the conversation as it stands, without the definitions of tools.
     pub(in crate::run) fn estimate(&self, transcript: &Transcript) -> u64 {
         self.tokens
             .saturating_add(self.tokens_of(transcript.since(self.messages)))
+    }
+
+    /// Estimates the tokens of definitions of so many bytes.
+    pub(in crate::run) fn tokens_of_definitions(&self, bytes: u64) -> u64 {
+        let (tokens, had) = self.definitions;
+        tokens.saturating_add(self.tokens_of_bytes(bytes.saturating_sub(had)))
     }
 
     /// Estimates the tokens of messages.
@@ -143,7 +161,7 @@ mod tests {
     fn only_what_is_new_is_estimated() {
         let mut gauge = Gauge::default();
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
-        gauge.was_measured(300, &conversation(2));
+        gauge.was_measured(300, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(2)), 300);
         // 800 bytes were 300 tokens, so the next 400 are 150 and a message's own.
         assert_eq!(gauge.estimate(&conversation(3)), 300 + 154);
@@ -156,24 +174,54 @@ mod tests {
         assert_eq!(gauge.messages, 2);
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
         assert_eq!(gauge.estimate(&conversation(3)), 3 * 104);
-        gauge.was_measured(800, &conversation(2));
+        gauge.was_measured(800, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(3)), 800 + 404);
     }
 
     #[test]
     fn a_claim_that_cannot_be_true_does_not_spoil_the_estimate() {
         let mut gauge = Gauge::default();
-        gauge.was_measured(1, &conversation(2));
+        gauge.was_measured(1, 0, &conversation(2));
         assert!(gauge.estimate(&conversation(3)) >= 50);
-        gauge.was_measured(u64::MAX, &conversation(2));
+        gauge.was_measured(u64::MAX, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(3)), u64::MAX);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 404);
     }
 
     #[test]
+    fn definitions_have_their_share_and_do_not_make_the_conversation_look_larger() {
+        let mut gauge = Gauge::default();
+        assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
+        assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
+        // 16,800 bytes in all: four a token, as in the conversation.
+        gauge.was_measured(4_200, 16_000, &conversation(2));
+        assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
+        assert_eq!(gauge.estimate(&conversation(2)), 200);
+        assert_eq!(gauge.estimate(&conversation(3)), 200 + 104);
+        assert_eq!(
+            gauge.tokens_of_definitions(16_400),
+            4_100,
+            "those that joined since are estimated"
+        );
+        gauge.was_cut(&conversation(1));
+        assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
+        assert_eq!(gauge.estimate(&conversation(1)), 104);
+    }
+
+    #[test]
+    fn what_a_provider_says_of_all_is_the_sum_of_both_parts() {
+        let mut gauge = Gauge::default();
+        for tokens in [1, 12, 777, 4_200, 90_000] {
+            gauge.was_measured(tokens, 16_001, &conversation(3));
+            let parts = gauge.estimate(&conversation(3)) + gauge.tokens_of_definitions(16_001);
+            assert_eq!(parts, tokens);
+        }
+    }
+
+    #[test]
     fn what_was_learned_stays_when_the_conversation_is_cut() {
         let mut gauge = Gauge::default();
-        gauge.was_measured(800, &conversation(4));
+        gauge.was_measured(800, 0, &conversation(4));
         gauge.was_cut(&conversation(2));
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 204);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 204);

@@ -9,8 +9,9 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// What the first model call of [`measured`] is taken to need: 12 bytes of English, a message's own, and the reply.
-const FIRST_CALL: u64 = 3 + 4 + 50;
+/// What the first model call of [`measured`] is taken to need: 12 bytes of English, a message's own, the definitions of tools
+/// and the reply.
+const FIRST_CALL: u64 = 3 + 4 + DEFINITIONS + 50;
 
 /// A run whose model calls are taken to bring 50 tokens each.
 fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
@@ -139,8 +140,8 @@ fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
 
 #[test]
 fn tokens_and_money_are_divided_as_calls_are() {
-    // Each of two agents needs three calls of 55 tokens to begin; their parent said 12 and keeps back two calls of 62.
-    let (agent, parent) = (1 + 4 + 50, 12 + 50);
+    // Each of two agents needs three calls of 198 tokens to begin; their parent said 12 and keeps back two calls of 62.
+    let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
     let needed = 12 + 2 * parent + 2 * 3 * agent;
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
@@ -194,11 +195,13 @@ fn a_turn_is_begun_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() 
 
 #[test]
 fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
-    // After a call of 10 and 2 tokens, with a result of 1 byte: 12 + (1 + 4) + 50 a call, and 12 are spent.
-    let needed = 12 + 3 * (12 + 5 + 50);
+    // After a call of 300 and 2 tokens, with a result of 1 byte: 302 + (1 + 4) + 50 a call, and 302 are spent.
+    let needed = 302 + 3 * (302 + 5 + 50);
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
-        run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+        let mut reply = calls_to(&[READ]);
+        reply.usage = usage(300, 2);
+        run.reply(reply).allow().finish(0, done("1"));
         assert_eq!(run.model_call().purpose, purpose, "{tokens} tokens");
     }
 }
@@ -206,7 +209,7 @@ fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
 #[test]
 fn a_sub_agents_turn_leaves_enough_for_the_last_answers_of_all_above_it() {
     // The agent's task is 1 byte. Its parent has said 12 tokens' worth.
-    let (agent, parent) = (1 + 4 + 50, 12 + 50);
+    let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
     let needed = 12 + 3 * agent + 2 * parent;
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));

@@ -10,10 +10,10 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// A context of 1,000 tokens, of which 50 are for the reply: trimmed from 807 on, to 570.
+/// A context of 1,000 tokens beside the definitions of tools, of which 50 are for the reply: trimmed from 807 on, to 570.
 fn small(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = spec();
-    spec.root.context_tokens = Some(1_000);
+    spec.root.context_tokens = Some(1_000 + DEFINITIONS);
     spec.root.max_output_tokens = Some(50);
     spec.root.limits.max_turns = Some(30);
     spec.root.profile.compaction = Compaction::Drop;
@@ -149,7 +149,8 @@ fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_questi
 #[test]
 fn what_the_provider_measured_counts_and_only_what_is_new_is_estimated() {
     let history = exchanges(2);
-    for (measured, trims) in [(801, false), (803, true)] {
+    // Of all that was measured 569 of 2,192 bytes are the tools': of 961 tokens 250, so that 716 of 843 are the conversation.
+    for (measured, trims) in [(961, false), (962, true)] {
         let mut run = Script::start_after(small(|_| {}), history.clone());
         let mut reply = calls_to(&[READ]);
         reply.usage = usage(measured - 2, 2);
@@ -157,6 +158,38 @@ fn what_the_provider_measured_counts_and_only_what_is_new_is_estimated() {
         // The new result is one byte, whatever the ratio, and a message's own four tokens.
         assert_eq!(trimmed(&run).len() == 1, trims, "{measured} tokens");
     }
+}
+
+/// A context of 8,000 tokens, of which 50 are for the reply and 4,022 for the definition of the one tool: trimmed from 3,339
+/// on.
+fn with_a_large_tool() -> RunSpec {
+    small(|spec| {
+        let mut read = tools().remove(0);
+        read.description = "d".repeat(16_000).into();
+        spec.root.tools = [read].into();
+        spec.root.context_tokens = Some(8_000);
+    })
+}
+
+#[test]
+fn the_first_call_leaves_room_for_the_definitions_of_tools() {
+    for (count, trims) in [(16, 0), (17, 1)] {
+        // 208 tokens each, and 7 of the question.
+        let run = Script::start_after(with_a_large_tool(), exchanges(count));
+        assert_eq!(trimmed(&run).len(), trims, "{count} exchanges");
+    }
+}
+
+#[test]
+fn definitions_of_tools_that_were_measured_do_not_make_results_look_larger() {
+    let mut run = Script::start_after(with_a_large_tool(), exchanges(2));
+    let mut reply = calls_to(&[READ]);
+    // Four bytes a token: of the definition, and of the conversation.
+    reply.usage = usage(4_425, 2);
+    run.reply(reply).allow();
+    run.finish(0, done(&format!("{:?}", "x".repeat(4_000))));
+    assert_eq!(run.just_recorded(), ["tool_result"]);
+    assert_eq!(run.model_call().request.messages.len(), 7);
 }
 
 #[test]
@@ -315,7 +348,7 @@ fn a_compaction_that_is_ordered_and_fails_leaves_the_conversation_as_it_was() {
     assert_eq!(run.model_call().purpose, Purpose::Turn, "nothing to sum up");
 }
 
-/// A conversation that outgrows its context, of which a call takes about 900 tokens; two more are kept back for the end.
+/// A conversation that outgrows its context, of which a call takes 1,032 tokens; two more are kept back for the end.
 fn summarizing_within(tokens: u64) -> Script {
     let limited = |spec: &mut RunSpec| {
         summarizing(spec);
@@ -326,18 +359,18 @@ fn summarizing_within(tokens: u64) -> Script {
 
 #[test]
 fn what_cannot_pay_for_a_summary_as_well_is_trimmed_without() {
-    let run = summarizing_within(3_000);
+    let run = summarizing_within(3_500);
     assert_eq!(trimmed(&run)[0].summary, None);
     assert_eq!(run.model_call().purpose, Purpose::Turn);
     assert_eq!(
-        summarizing_within(4_000).model_call().purpose,
+        summarizing_within(4_500).model_call().purpose,
         Purpose::Compaction
     );
 }
 
 #[test]
 fn a_summary_that_took_too_much_leaves_what_the_last_answer_needs() {
-    let mut run = summarizing_within(4_000);
+    let mut run = summarizing_within(4_500);
     let mut reply = says("The user wrote many x.");
     reply.usage = usage(3_400, 10);
     run.reply(reply);
@@ -463,7 +496,7 @@ fn an_overflow_trims_exactly_once_by_what_the_provider_says_and_asks_again() {
     assert_eq!(
         trimmed(&run)[0].messages,
         4,
-        "350 tokens are four messages of about 108"
+        "350 tokens are four messages of 101"
     );
     assert_eq!(
         (run.model_call().purpose, run.model_call().turn.0),
@@ -564,7 +597,7 @@ fn cancelled_while_it_is_summed_up_the_run_keeps_its_whole_history() {
 fn a_sub_agent_has_a_context_of_its_own() {
     let mut spec = researching();
     let researcher = researcher(&mut spec);
-    researcher.context_tokens = Some(1_000);
+    researcher.context_tokens = Some(1_000 + DEFINITIONS);
     researcher.max_output_tokens = Some(50);
     let mut run = Script::start(spec);
     run.reply(research(&["a"])).allow();

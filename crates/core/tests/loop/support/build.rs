@@ -25,6 +25,9 @@ pub(crate) fn run_id() -> RunId {
     RunId(Uuid::from_u128(0x0195_5f00_7a00_7000_8000_0000_0000_0001))
 }
 
+/// What their definitions are taken to need, in tokens, before a provider has said anything: 569 bytes.
+pub(crate) const DEFINITIONS: u64 = 143;
+
 /// All the tools above.
 pub(crate) fn tools() -> Vec<ToolSpec> {
     vec![

@@ -96,7 +96,7 @@ pub(super) const STATES: [State; 21] = [
         "model (compaction)",
         || {
             let mut spec = in_time();
-            spec.root.context_tokens = Some(100);
+            spec.root.context_tokens = Some(300);
             let history =
                 ["q", "a", "q", "a"].map(|text| neuraxis_core::Message::user(text.repeat(100)));
             Script::start_after(spec, history.into_iter().collect())
