@@ -61,7 +61,8 @@ impl Cost {
         }
     }
 
-    fn said(amount: Option<MicroUsd>, label: CountLabel) -> Self {
+    /// Makes a cost of what is said of a call; unknown where no amount is.
+    pub(crate) fn said(amount: Option<MicroUsd>, label: CountLabel) -> Self {
         amount.map_or(Self::UNKNOWN, |amount| Self { amount, label })
     }
 }

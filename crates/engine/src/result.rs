@@ -160,13 +160,17 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
 }
 
 /// Adds up what the model calls of a run cost; `None` if any of its replies came from a model without a price: a sum without
-/// it would be too low. Attempts that failed count as far as their providers said what they used.
+/// it would be too low. Attempts that failed, and those that a hook stopped, count as far as their providers said what they
+/// used.
 #[must_use]
 pub fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
-    let mut costs = records.iter().filter_map(|record| match &record.body {
-        RecordBody::LlmCall(call) => Some(call.cost),
-        RecordBody::LlmFailed(failed) => Some(Some(failed.cost.unwrap_or_default())),
-        _ => None,
+    let mut costs = records.iter().filter_map(|record| {
+        let paid = Cost::of(&record.body)?;
+        match &record.body {
+            RecordBody::LlmCall(call) => Some(call.cost),
+            RecordBody::LlmFailed(_) => Some(Some(paid.amount)),
+            _ => None,
+        }
     });
     costs.try_fold(MicroUsd::default(), |sum, cost| {
         Some(MicroUsd(sum.0.saturating_add(cost?.0)))

@@ -244,7 +244,7 @@ impl Check {
         Self(Kind::MaxTokens(most))
     }
 
-    /// The models cost no more. Fails where one has no price.
+    /// The models cost no more. Fails where one has no price, and where a provider did not say what a call used.
     #[must_use]
     pub const fn max_cost(most: MicroUsd) -> Self {
         Self(Kind::MaxCost(most))

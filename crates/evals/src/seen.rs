@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
-use neuraxis_core::{FinishReason, Message, MicroUsd, Record, RunStatus, without_fence};
+use neuraxis_core::{
+    CountLabel, FinishReason, Message, MicroUsd, Record, RunStatus, SessionMetrics, without_fence,
+};
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
 
@@ -16,6 +18,8 @@ pub(crate) struct Seen {
     pub(crate) calls: Vec<ToolCallRecord>,
     /// `None` if a model without a price answered.
     pub(crate) cost: Option<MicroUsd>,
+    /// Unknown, and the cost a lower bound, if somebody did not say what a call used.
+    pub(crate) cost_label: CountLabel,
     redact: Redact,
 }
 
@@ -44,6 +48,7 @@ impl Seen {
             view: RunView::of(records),
             calls: tool_calls(records),
             cost: run_cost(records),
+            cost_label: SessionMetrics::of_run(records.iter().map(|record| &**record)).cost_label,
             redact: Redact::default(),
         }
     }

@@ -9,9 +9,10 @@ use super::shares::part_of;
 use super::turn::{AgentTurn, place};
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
-use crate::limits::{Limits, MicroUsd};
+use crate::limits::Limits;
+use crate::metrics::Cost;
 use crate::spec::{AgentSpec, RunSpec};
-use crate::usage::Usage;
+use crate::usage::{CountLabel, Usage};
 
 /// How many model calls a last answer may take: itself and its retry without tools (loop rule 6).
 const LAST_ANSWER_CALLS: u64 = 2;
@@ -33,9 +34,9 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    fn charge(&mut self, usage: &Usage, cost: Option<MicroUsd>) {
+    fn charge(&mut self, usage: &Usage, cost: Cost) {
         self.tokens = self.tokens.saturating_add(used(usage));
-        self.cost = self.cost.saturating_add(cost.unwrap_or_default().0);
+        self.cost = self.cost.saturating_add(cost.amount.0);
     }
 
     const fn count_tool_call(&mut self) {
@@ -81,12 +82,12 @@ impl AgentTurn<'_> {
     }
 
     /// Counts what an attempt of a model call used, for the agent and those above it.
-    pub(super) fn charge(&mut self, role: &Role, usage: Usage, cost: Option<MicroUsd>) {
+    pub(super) fn charge(&mut self, role: &Role, usage: Usage, cost: Cost) {
         self.agent.spent.charge(&usage, cost);
         self.agent.usage.add(role, usage);
-        // An attempt of which nobody says what it cost tells nothing of the next one.
-        if let Some(cost) = cost {
-            self.agent.spent.last_cost = cost.0;
+        // An attempt of which nobody says what it cost tells nothing of the next one, be it for want of a price or of a count.
+        if cost.label != CountLabel::Unknown {
+            self.agent.spent.last_cost = cost.amount.0;
         }
         self.each_above(|agent| {
             agent.spent.charge(&usage, cost);

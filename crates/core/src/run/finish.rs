@@ -12,6 +12,7 @@ use crate::error::InputError;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, CallIndex};
 use crate::log::Conversation;
+use crate::metrics::Cost;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::UsageScope;
 use crate::record::RecordBody;
@@ -205,7 +206,7 @@ impl AgentTurn<'_> {
         self.step.take_back(effect_id);
         let cancel = Effect::CancelModel(CancelModel { effect_id });
         self.step.effects.push(cancel);
-        self.charge(&role, Usage::UNKNOWN, None);
+        self.charge(&role, Usage::UNKNOWN, Cost::UNKNOWN);
         self.agent.phase = Phase::Between;
     }
 }

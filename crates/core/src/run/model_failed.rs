@@ -8,6 +8,7 @@ use crate::effect::Purpose;
 use crate::error::{InputError, LlmError, LlmErrorKind};
 use crate::finish::FinishReason;
 use crate::input::{ModelFailed, NextAttempt};
+use crate::metrics::Cost;
 use crate::record::{LlmFailed, RecordBody};
 use crate::usage::Usage;
 
@@ -18,10 +19,11 @@ impl AgentTurn<'_> {
             return Ok(Next::Wait);
         };
         if let Some(usage) = &failed.error.usage {
-            self.charge(&failed.served_by, **usage, failed.cost);
+            let cost = Cost::said(failed.cost, failed.cost_label);
+            self.charge(&failed.served_by, **usage, cost);
         } else if failed.error.kind.may_have_used_tokens() {
             // Nobody says what it used: the sum is a lower bound from now on (loop rule 12).
-            self.charge(&failed.served_by, Usage::UNKNOWN, None);
+            self.charge(&failed.served_by, Usage::UNKNOWN, Cost::UNKNOWN);
         }
         let (next, error) = (failed.next, failed.error.clone());
         self.note_failure(&call, failed);

@@ -14,6 +14,7 @@ use crate::ids::{Attempt, EffectId, Role};
 use crate::input::ModelReplied;
 use crate::log::{ReplySource, Unrecorded};
 use crate::message::Message;
+use crate::metrics::Cost;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::{Hook, NoCalls};
 use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded, Warning};
@@ -29,7 +30,8 @@ impl AgentTurn<'_> {
             return Ok(Next::Wait);
         };
         let reply = Arc::clone(&replied.reply);
-        self.charge(&replied.served_by, reply.usage, replied.cost);
+        let cost = Cost::said(replied.cost, replied.cost_label);
+        self.charge(&replied.served_by, reply.usage, cost);
         self.note_call(&call, replied)?;
         if reply.is_refusal() {
             let told = reply.text();

@@ -11,6 +11,7 @@ use crate::error::InputError;
 use crate::finish::RunStatus;
 use crate::ids::{AgentId, CallIndex, EffectId};
 use crate::input::{Recheck, Resumed};
+use crate::metrics::Cost;
 use crate::record::RecordBody;
 use crate::tool::ToolKind;
 use crate::usage::Usage;
@@ -47,7 +48,7 @@ impl AgentTurn<'_> {
                 call.attempt = call.attempt.next();
                 let call = call.clone();
                 // What the lost attempt used, nobody will ever say (loop rule 12).
-                self.charge(&call.planned.role, Usage::UNKNOWN, None);
+                self.charge(&call.planned.role, Usage::UNKNOWN, Cost::UNKNOWN);
                 let effect = self.agent.model_effect(self.spec, &call)?;
                 self.step.effects.push(effect);
             }

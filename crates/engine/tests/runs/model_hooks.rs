@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, AnswerRule, FinishReason, Hook, LiveBody, Message, Purpose, Record, RecordBody, Role,
-    RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
+    AgentId, AnswerRule, CountLabel, FinishReason, Hook, LiveBody, Message, MicroUsd, Purpose,
+    Record, RecordBody, Role, RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
 };
 use neuraxis_engine::{
     Agent, AnswerSchema, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
@@ -278,11 +278,11 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
             BeforeModel::refuse("slow", "No.")
         }
     }
-    for model in [
-        // It is still talking when the hook says no …
-        talking("One two three").hang_at(2),
-        // … or has long said what it wants to do.
-        reply::calls([("pay", "{}")]).into(),
+    for (model, cost) in [
+        // It is still talking when the hook says no, so that nobody can say what it used …
+        (talking("One two three").hang_at(2), Some(MicroUsd(0))),
+        // … or has long said what it wants to do, for which there is no price.
+        (reply::calls([("pay", "{}")]).into(), None),
     ] {
         let pay = Arc::new(ScriptedTool::echoing(spec("pay").read_only()));
         let program = Program::with(
@@ -297,6 +297,8 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
         assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
         assert_eq!(shown(&heard), ("No.".to_owned(), true));
         assert_eq!((pay.count(), program.model.open_calls()), (0, 0));
+        let told = (heard.result.cost, heard.result.cost_label);
+        assert_eq!(told, (cost, CountLabel::Unknown));
     }
 }
 

@@ -46,6 +46,10 @@ impl Check {
                 }
             }
             Kind::MaxCost(most) => match seen.cost {
+                Some(cost) if cost.0 <= most.0 && seen.cost_label == CountLabel::Unknown => Err(
+                    "a provider did not say what a call used, so that nobody knows its cost"
+                        .to_owned(),
+                ),
                 Some(cost) => at_most(cost.0, most.0, "micro-dollars"),
                 None => Err("a model has no price: set one in [prices]".to_owned()),
             },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
-use neuraxis_core::{FinishReason, MicroUsd};
+use neuraxis_core::{FinishReason, MicroUsd, Reply, Usage};
 use neuraxis_evals::{Case, Check, Evals, Verdict};
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::json;
@@ -124,4 +124,23 @@ async fn what_is_not_known_is_not_little() {
     assert_eq!(told[0], "a model has no price: set one in [prices]");
     assert!(told[1].starts_with("the answer is not JSON ("), "{told:?}");
     assert_eq!(crate::verdicts(&report), [Verdict::Failed; 2]);
+}
+
+#[tokio::test]
+async fn a_price_without_a_count_is_not_little_either() {
+    let uncounted = Reply {
+        usage: Usage::UNKNOWN,
+        ..reply::text("Hello.")
+    };
+    let case = Case::new("a", "Hello").check(Check::max_cost(MicroUsd(1_000_000)));
+    let policy = Policy::layered(PolicyConfig::from_toml(PRICES).unwrap()).unwrap();
+    let model = ScriptedModel::new().then(uncounted);
+    let orchestrator = builder(model).policy(policy).build().unwrap();
+    let report = Evals::new(&orchestrator).run(&[case]).await;
+    let found = found(&report);
+    assert_eq!(
+        found[0].message.as_deref().unwrap(),
+        "a provider did not say what a call used, so that nobody knows its cost"
+    );
+    assert_eq!(crate::verdicts(&report), [Verdict::Failed]);
 }

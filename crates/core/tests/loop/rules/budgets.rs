@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuraxis_core::{
-    Attempt, BudgetKind, FinishReason, Input, LimitKind, LlmError, LlmErrorKind, MicroUsd,
-    ModelFailed, NextAttempt, Purpose, RecordBody, Reply, RunSpec, ToolFailure,
+    Attempt, BudgetKind, CountLabel, FinishReason, Input, LimitKind, LlmError, LlmErrorKind,
+    MicroUsd, ModelFailed, NextAttempt, Purpose, RecordBody, Reply, RunSpec, ToolFailure,
 };
 
 use crate::support::*;
@@ -285,6 +285,24 @@ fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_
     run.send(Input::ModelFailed(failed));
     run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
     // Spent are 25, and each of the next turn, the last answer and its retry may cost 15 again.
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Cost);
+}
+
+#[test]
+fn a_price_without_a_count_does_not_make_the_next_call_look_free() {
+    let mut run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(40));
+    }));
+    reply_for(&mut run, 0, calls_to(&[READ]), 10);
+    run.allow().finish(0, done("1"));
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    let mut input = run.replied(another_call_to(READ, 2));
+    if let Input::ModelReplied(input) = &mut input {
+        (input.cost, input.cost_label) = (Some(MicroUsd(1)), CountLabel::Unknown);
+    }
+    run.send(input).allow().finish(0, done("2"));
+    // Spent are at least 11, and each of the next turn, the last answer and its retry may cost 10 again.
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     assert_eq!(limit_of(&run), LimitKind::Cost);
 }
