@@ -5,7 +5,7 @@
 //! tool delivers is checked as the arguments of every call are.
 
 use super::Next;
-use super::agent::Agent;
+use super::agent::{Agent, Phase};
 use super::turn::AgentTurn;
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -110,13 +110,19 @@ impl AgentTurn<'_> {
         Next::GoOn
     }
 
-    fn end_as_planned(&mut self) -> Result<Next, InputError> {
+    /// Ends the agent with the answer that was to be looked at first.
+    pub(super) fn end_as_planned(&mut self) -> Result<Next, InputError> {
         let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
         Ok(Next::Finish(reason, text))
     }
 }
 
 impl Agent {
+    /// Tells whether a hook looks at its answer, or whoever checks the form of it.
+    pub(super) fn awaits_judgment(&self) -> bool {
+        matches!(&self.phase, Phase::Consulting(consulting) if consulting.hook == Hook::Answer)
+    }
+
     /// Tells whether the model may try once more after a batch that ended so: its call has a result that says what is wrong.
     pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {
         matches!(reason, FinishReason::InvalidAnswer(_)) && self.is_asked_again(spec)

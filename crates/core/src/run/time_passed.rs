@@ -63,6 +63,11 @@ impl RunTree {
             turn.cancel_model_call();
             return Ok(Next::FinishWithDraft);
         }
+        if turn.agent.awaits_judgment() {
+            // At a limit there is no time for another answer: the one that there is stands.
+            turn.agent.take_back_batch();
+            return turn.end_as_planned();
+        }
         if is_up {
             self.stop_work(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
             self.turn(id, step)?.agent.closing = Some(Limit::Deadline);

@@ -206,6 +206,25 @@ fn an_answer_that_was_delivered_stands_although_a_limit_is_reached() {
 }
 
 #[test]
+fn an_answer_that_is_still_looked_at_stands_when_time_is_up() {
+    for now in [8_000, 10_000] {
+        let mut spec = held(1);
+        spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
+        let mut run = Script::start(spec);
+        run.reply(says("{}")).at(now).send(Input::TimePassed);
+        assert_eq!(run.just_recorded(), ["limit_reached", "final"]);
+        let outcome = run.outcome();
+        assert_eq!(
+            (outcome.content.as_str(), &outcome.finish_reason),
+            ("{}", &FinishReason::Stop)
+        );
+        let late = run.advised(turn_down());
+        run.send_in_vain(late);
+        assert_restores(&run);
+    }
+}
+
+#[test]
 fn where_no_tool_may_be_called_the_form_of_the_delivery_is_that_of_the_text() {
     let mut spec = delivering(1);
     spec.root.limits.max_turns = Some(1);
