@@ -75,6 +75,7 @@ impl AgentTurn<'_> {
         let is_asked_again = self.agent.closing.is_none() && self.agent.is_asked_again(self.spec);
         if calls {
             self.begin_batch(message, Origin::Model);
+            self.batch()?.turned_down = true;
             let why = format!("not run: the reply was turned down: {reason}");
             self.settle_all(&ToolOutcome::failed(ToolFailure::Denied, &why))?;
         } else {

@@ -9,6 +9,7 @@ use crate::advised_call::AdvisedCall;
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
+use crate::input::is_false;
 use crate::json::{JsonText, without_fence};
 use crate::message::Message;
 use crate::outcome::ToolFailure;
@@ -21,6 +22,9 @@ use crate::tool::{ToolClass, ToolKind};
 pub(super) struct Batch {
     pub(super) content_index: ContentIndex,
     pub(super) calls: Vec<Call>,
+    /// Whether the program's code wants another reply than this one: that none of its calls ran is no failure of theirs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) turned_down: bool,
 }
 
 /// One tool call.
@@ -221,6 +225,7 @@ impl Batch {
         Self {
             content_index,
             calls,
+            turned_down: false,
         }
     }
 
@@ -252,10 +257,10 @@ impl Batch {
         self.calls.iter().all(Call::is_over)
     }
 
-    /// Tells whether a call failed, other than by reaching a limit.
+    /// Tells whether a call failed, other than by reaching a limit or with a reply that was turned down.
     pub(super) fn has_failed(&self) -> bool {
         let mut failures = self.calls.iter().filter_map(Call::failure);
-        failures.any(|failure| failure != ToolFailure::LimitReached)
+        !self.turned_down && failures.any(|failure| failure != ToolFailure::LimitReached)
     }
 
     /// Tells whether a call of a tool that there is not was among them.

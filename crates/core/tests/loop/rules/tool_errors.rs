@@ -1,8 +1,8 @@
 //! Rules 3 and 5: what a call that gave no value tells the model, and when it ends the run.
 
 use neuraxis_core::{
-    Effect, FinishReason, MAX_ERROR_CHARS, ReplyFinish, RunSpec, RunStatus, ToolErrors,
-    ToolFailure, ToolOutcome, ToolStatus, Vetting,
+    Effect, FinishReason, MAX_ERROR_CHARS, ReplyAdvice, ReplyFinish, RunSpec, RunStatus,
+    ToolErrors, ToolFailure, ToolOutcome, ToolStatus, Vetting,
 };
 
 use crate::support::*;
@@ -139,5 +139,22 @@ fn stop_on_error_also_ends_at_a_call_that_was_not_run() {
     }
     let mut run = Script::start(stopping());
     run.reply(ended(calls_to(&[SEND]), ReplyFinish::Length));
+    assert_eq!(run.outcome().finish_reason, FinishReason::ToolError);
+}
+
+#[test]
+fn a_reply_that_a_hook_turned_down_is_no_call_that_failed() {
+    let mut run = Script::start(stopping());
+    let mut reply = calls_to(&[SEND]);
+    reply.advice = Some(Box::new(ReplyAdvice::AskAgain {
+        reason: "nothing may be sent today".to_owned(),
+    }));
+    run.reply(reply);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Denied));
+    assert_eq!(run.step.status, RunStatus::Running);
+    assert_eq!(run.model_call().turn.0, 2);
+    run.reply(calls_to(&[READ]))
+        .allow()
+        .finish(0, failed("broken"));
     assert_eq!(run.outcome().finish_reason, FinishReason::ToolError);
 }
