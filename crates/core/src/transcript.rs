@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::json::ContentHash;
 use crate::message::{Message, Part};
 
+/// How a summary begins that stands where messages of a conversation went.
+pub(crate) const SUMMARY_HEADING: &str = "[Summary of the earlier conversation]\n";
+
 /// A list of messages that is cheap to clone: a model request shares the run's own list instead of copying it.
 ///
 /// Appending copies the list of pointers only while somebody else still holds a clone, never the messages.
@@ -45,19 +48,19 @@ impl Transcript {
         self.0.is_empty()
     }
 
-    /// Returns the text of the last user message; an empty one if there is none.
+    /// Returns the text of the last user message, for which no summary of earlier ones is taken; an empty one if there is
+    /// none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
-        let mut latest_first = self.0.iter().rev();
-        let user = latest_first.find(|message| matches!(***message, Message::User { .. }));
+        let place = last_user_message(&self.0);
+        let user = place.and_then(|place| self.0.get(place));
         user.map(|message| message.text()).unwrap_or_default()
     }
 
-    /// Puts a text in the place of that of the last user message, whose images and files stay. Returns where it stands;
-    /// nothing, and nothing is changed, if there is none.
+    /// Puts a text in the place of that of the last user message, for which no summary of earlier ones is taken, and whose
+    /// images and files stay. Returns where it stands; nothing, and nothing is changed, if there is none.
     pub fn replace_user_text(&mut self, text: &str) -> Option<usize> {
-        let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
-        let place = self.0.iter().rposition(is_user)?;
+        let place = last_user_message(&self.0)?;
         let message = Arc::make_mut(&mut self.0).get_mut(place)?;
         let media = message.media().cloned().map(Part::Media);
         let parts = std::iter::once(Part::text(text)).chain(media).collect();
@@ -94,6 +97,22 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
     }
 }
 
+/// Returns the place of the last user message. A summary stands where messages went, maybe after the question that is being
+/// worked on, and is none itself, unless there is no other.
+pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {
+    let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+    let is_said = |message: &Arc<Message>| is_user(message) && !is_summary(message);
+    let said = messages.iter().rposition(is_said);
+    said.or_else(|| messages.iter().rposition(is_user))
+}
+
+fn is_summary(message: &Message) -> bool {
+    let Message::User { parts } = message else {
+        return false;
+    };
+    matches!(parts.first(), Some(Part::Text(part)) if part.text.starts_with(SUMMARY_HEADING))
+}
+
 /// Count and chained hash of a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -121,5 +140,29 @@ impl PrefixDigest {
             count: self.count.saturating_add(1),
             hash: message.hash_after(self.hash),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_not_taken_for_what_the_user_said_unless_there_is_nothing_else() {
+        let summary = Message::user(format!("{SUMMARY_HEADING}Much was read."));
+        let mut transcript: Transcript = [
+            Message::user("Is it blue?"),
+            summary.clone(),
+            Message::assistant("Let me look."),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(transcript.last_user_text(), "Is it blue?");
+        assert_eq!(transcript.replace_user_text("Is it red?"), Some(0));
+        assert_eq!(transcript.messages()[0].text(), "Is it red?");
+        assert_eq!(*transcript.messages()[1], summary);
+        let mut alone: Transcript = [summary.clone()].into_iter().collect();
+        assert_eq!(alone.last_user_text(), summary.text());
+        assert_eq!(alone.replace_user_text("Is it red?"), Some(0));
     }
 }

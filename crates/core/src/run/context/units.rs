@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::message::{Message, Part};
+use crate::message::Message;
 use crate::record::Span;
-use crate::run::compaction::SUMMARY_HEADING;
+use crate::transcript::last_user_message;
 
 /// Messages that stay or go together: one of a person, or one of a model with the results of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +36,8 @@ impl Unit {
 
 /// Returns what may go, oldest first: everything but the system prompt, the last user message and the running turn.
 pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
-    let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
-    // A summary stands where messages went, maybe after the question that is being worked on: it is none itself.
-    let is_question = |message: &Arc<Message>| is_user(message) && !is_summary(message);
-    let last_user = messages.iter().rposition(is_question);
-    let last_user = last_user.or_else(|| messages.iter().rposition(is_user));
+    let last_user = last_user_message(messages);
     let last_reply = messages.iter().rposition(is_reply);
     // The running turn: a reply whose results no model has read yet, or else what a person said last.
     let unread = last_reply.filter(|reply| {
@@ -59,13 +55,6 @@ pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
         unit.may_come_first |= last_user.is_some_and(|user| user < unit.start);
     }
     units
-}
-
-fn is_summary(message: &Message) -> bool {
-    let Message::User { parts } = message else {
-        return false;
-    };
-    matches!(parts.first(), Some(Part::Text(part)) if part.text.starts_with(SUMMARY_HEADING))
 }
 
 fn units(messages: &[Arc<Message>], first: usize, end: usize) -> Vec<Unit> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Keep, LlmErrorKind, Message,
-    NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span, ToolChoice,
+    Advice, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook, Keep, LlmErrorKind,
+    Message, NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span, ToolChoice,
     Transcript, Usage, continued_history,
 };
 
@@ -274,6 +274,34 @@ fn a_summary_after_the_question_is_not_taken_for_the_question() {
         }
     }
     assert!(compactions >= 3);
+}
+
+#[test]
+fn a_hook_is_told_the_question_and_changes_that_and_not_the_summary_after_it() {
+    let mut run = Script::start(small(|spec| {
+        summarizing(spec);
+        spec.root.profile.hooks = vec![Hook::Request];
+    }));
+    run.advise(Advice::Continue);
+    for number in 1..20 {
+        turn(&mut run, number);
+        run.advise(Advice::Continue);
+        if run.model_call().purpose == Purpose::Compaction {
+            break;
+        }
+    }
+    run.reply(says("Much was read."));
+    turn(&mut run, 20);
+    let told = run.consulted().subject.as_str();
+    assert!(told.contains(r#""text":"Please help.""#), "{told}");
+    run.advise(Advice::Amend {
+        text: Some("Please hurry.".to_owned()),
+        notes: Vec::new(),
+    });
+    let sent = run.model_call().request.messages.messages();
+    assert_eq!(*sent[0], Message::user("Please hurry."));
+    assert!(sent[1].text().starts_with("[Summary"));
+    assert_told(&run, &Transcript::default());
 }
 
 #[test]
