@@ -28,6 +28,9 @@ const LOG_VARIABLE: &str = "NEURAXIS_LOG";
 /// What separates the names of nested keys in the name of a variable.
 const SEPARATOR: &str = "__";
 
+/// The protocols of a Service of Kubernetes, as names of variables have them and as addresses do.
+const PROTOCOLS: [(&str, &str); 3] = [("TCP", "tcp://"), ("UDP", "udp://"), ("SCTP", "sctp://")];
+
 /// The most bytes of a file.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
@@ -174,7 +177,7 @@ fn is_same_folder(one: &Path, other: &Path) -> bool {
 fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigError> {
     // A name that is not Unicode does not matter unless it claims to be ours.
     let name = name.to_string_lossy();
-    if name == LOG_VARIABLE {
+    if name == LOG_VARIABLE || is_of_a_service(&name, value) {
         return Ok(None);
     }
     let Some(path) = name.strip_prefix(PREFIX) else {
@@ -189,6 +192,38 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigErr
         key: path.to_lowercase().replace(SEPARATOR, "."),
         text: value.to_owned(),
     }))
+}
+
+/// Tells whether Kubernetes makes such a variable: each pod gets some of every Service beside it, which may have our name. Those
+/// of our nested keys have a double underscore.
+fn is_of_a_service(name: &str, value: &OsStr) -> bool {
+    let is_address = || {
+        let value = value.to_string_lossy();
+        PROTOCOLS
+            .iter()
+            .any(|(_, scheme)| value.starts_with(scheme))
+    };
+    !name.contains(SEPARATOR)
+        && (name.ends_with("_SERVICE_HOST")
+            || name.ends_with("_SERVICE_PORT")
+            || name.contains("_SERVICE_PORT_")
+            || name.ends_with("_PORT") && is_address()
+            || is_of_a_port(name))
+}
+
+/// Tells whether a name is one as `…_PORT_80_TCP` or `…_PORT_80_TCP_ADDR`.
+fn is_of_a_port(name: &str) -> bool {
+    let mut ends = ["_PROTO", "_PORT", "_ADDR"].into_iter();
+    let port = ends.find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let Some((port, protocol)) = port.rsplit_once('_') else {
+        return false;
+    };
+    let Some((service, number)) = port.rsplit_once('_') else {
+        return false;
+    };
+    service.ends_with("_PORT")
+        && number.parse::<u16>().is_ok()
+        && PROTOCOLS.iter().any(|(known, _)| *known == protocol)
 }
 
 /// Why a file was not read.

@@ -398,6 +398,38 @@ fn the_variable_that_says_what_is_logged_is_no_key() {
 }
 
 #[test]
+fn what_kubernetes_says_of_services_with_our_name_is_no_key() {
+    let address = "tcp://10.0.0.7:80";
+    let said = [
+        ("NEURAXIS_SERVER_SERVICE_HOST", "10.0.0.7"),
+        ("NEURAXIS_SERVER_SERVICE_PORT", "80"),
+        ("NEURAXIS_SERVER_SERVICE_PORT_HTTP", "80"),
+        ("NEURAXIS_SERVER_PORT", address),
+        ("NEURAXIS_SERVER_PORT_80_TCP", address),
+        ("NEURAXIS_SERVER_PORT_80_TCP_PROTO", "tcp"),
+        ("NEURAXIS_SERVER_PORT_80_TCP_PORT", "80"),
+        ("NEURAXIS_SERVER_PORT_80_TCP_ADDR", "10.0.0.7"),
+        ("NEURAXIS_WORKER_1_PORT_9080_UDP", "udp://10.0.0.8:9080"),
+        ("NEURAXIS_SERVICE_HOST", "10.0.0.9"),
+        ("NEURAXIS_PORT", "sctp://10.0.0.9:80"),
+    ];
+    let with = |machine: Machine, (name, value): (&str, &str)| machine.with_variable(name, value);
+    let machine = said.into_iter().fold(Machine::new(), with);
+    assert!(machine.load().is_ok());
+    for (name, value) in [
+        ("NEURAXIS_SERVER_PORT", "8787"),
+        ("NEURAXIS_SERVER_PORTS", address),
+        ("NEURAXIS_SERVER_PORT_HTTP_TCP", address),
+        ("NEURAXIS_SERVER_PORT_80_QUIC", address),
+        ("NEURAXIS_SERVER__SERVICE_HOST", "10.0.0.7"),
+        ("NEURAXIS_SERVER__PORT", address),
+    ] {
+        let complaint = Machine::new().with_variable(name, value).complaint();
+        assert!(complaint.contains(name), "{complaint}");
+    }
+}
+
+#[test]
 fn another_provider_in_a_stronger_source_begins_the_section_anew() {
     let machine = Machine::new()
         .with_file(

@@ -128,6 +128,14 @@ fn the_configuration_for_kubernetes_is_one() {
 }
 
 #[test]
+fn no_pod_gets_variables_of_the_services_beside_it() {
+    let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
+    let pods = text.matches("\n      containers:").count();
+    let without = text.matches("\n      enableServiceLinks: false\n").count();
+    assert_eq!((pods, without), (2, 2));
+}
+
+#[test]
 fn the_variables_of_the_compose_file_are_a_configuration() {
     let text = fs::read_to_string(deploy("restate.compose.yaml")).unwrap();
     let variables = text.lines().filter_map(|line| {
