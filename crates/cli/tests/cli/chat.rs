@@ -82,6 +82,56 @@ fn files_go_with_the_next_message_and_with_no_other() {
 }
 
 #[test]
+fn a_file_that_cannot_be_sent_stays_with_no_message_but_the_one_that_names_it() {
+    let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    let machine = Machine::new().with_file("shot.png", picture);
+    let named = chat(&machine, &[], "What is @shot.png?\nWhat time is it?\n");
+    assert_eq!(
+        named.stderr.matches("cannot be sent").count(),
+        1,
+        "{named:?}"
+    );
+    assert!(named.stdout.starts_with("It is "), "{named:?}");
+    let lines = "/attach shot.png\nWhat is it?\n/attach none\nWhat time is it?\n";
+    let attached = chat(&machine, &[], lines);
+    assert!(
+        attached.stderr.contains("/attach none lets the message go"),
+        "{attached:?}"
+    );
+    let said: Vec<_> = attached.stdout.lines().collect();
+    assert_eq!(said[1], "nothing goes with the next message");
+    assert!(said[2].starts_with("It is "), "{attached:?}");
+}
+
+#[test]
+fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
+    let machine = Machine::new().with_file("notes.md", "It was dark.\n");
+    for leave in ["/new", "/session other"] {
+        let done = chat(
+            &machine,
+            &[],
+            &format!("/attach notes.md\n{leave}\n/attach\n"),
+        );
+        let last = "nothing goes with the next message\n";
+        assert!(done.stdout.ends_with(last), "{done:?}");
+    }
+}
+
+#[test]
+fn the_first_message_after_an_undo_says_that_it_takes_no_files() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 3));
+    let machine = model.machine().with_file("notes.md", "It was dark.\n");
+    let lines =
+        "first\nsecond\n/undo\nRead @notes.md\n/attach notes.md\nRead it\n/attach none\nthird\n";
+    let done = with_model_on(&machine, &[], lines);
+    let refused = "files cannot go with the first message after /undo";
+    assert_eq!(done.stderr.matches(refused).count(), 2, "{done:?}");
+    assert!(done.stderr.contains("without the @"), "{done:?}");
+    assert!(done.stderr.contains("/attach none"), "{done:?}");
+    assert_eq!(model.heard(), ["first", "third"]);
+}
+
+#[test]
 fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
     let done = with_model(&model, "A story?\n");

@@ -3,7 +3,7 @@
 
 use anyhow::anyhow;
 use neuraxis::core::log::RunView;
-use neuraxis::core::{RunId, Seq, Turn};
+use neuraxis::core::{Part, RunId, Seq, Turn};
 use neuraxis::engine::{Earlier, ForkOptions};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
@@ -11,7 +11,7 @@ use neuraxis::{RunStatus, SessionId};
 use super::super::ask::served_by_rules;
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, WITHOUT_FILES};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress::Progress;
@@ -79,15 +79,22 @@ impl Conversation {
         self.fork(last.run_id, Turn(0), None).await
     }
 
-    /// Goes on from the end of a turn with a message.
+    /// Goes on from the end of a turn with a message, which cannot take the files that it names.
     pub(super) async fn say_after(
         &mut self,
         (run, turn): (RunId, Turn),
         message: String,
+        named: &[Part],
     ) -> Result<(), CommandError> {
-        if !self.attachments.is_empty() {
+        let error = || {
             let error = anyhow!("files cannot go with the first message after /undo");
-            return Err(CommandError::usage(error).hint("send a message without them first"));
+            CommandError::usage(error)
+        };
+        if !named.is_empty() {
+            return Err(error().hint("say it without the @: the message after it can take them"));
+        }
+        if !self.attachments.is_empty() {
+            return Err(error().hint(WITHOUT_FILES));
         }
         self.fork(run, turn, Some(message)).await
     }

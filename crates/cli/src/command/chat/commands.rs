@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::anyhow;
 use neuraxis::brainstem::Outlook;
 use neuraxis::core::AgentName;
-use neuraxis::engine::Earlier;
 use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
@@ -59,9 +58,7 @@ impl Conversation {
             Slash::Verbose => self.verbose()?,
             Slash::Reasoning => self.reasoning().await?,
             Slash::New => {
-                self.goes_on_from = None;
-                self.earlier = Earlier::Whole;
-                self.session = new_session()?;
+                self.go_to(new_session()?);
                 self.session(None).await?;
             }
             Slash::Quit => return Ok(Flow::Leave),
@@ -138,27 +135,29 @@ impl Conversation {
     async fn resume_in(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(name) = argument {
             let sessions = self.app.orchestrator.sessions();
-            let before = self.session.clone();
-            self.session = lookup::session(&sessions, name).await?;
-            lookup::unaltered(&sessions, &self.session).await?;
-            if self.unfinished().await.is_none() {
-                let there = std::mem::replace(&mut self.session, before);
+            let there = lookup::session(&sessions, name).await?;
+            lookup::unaltered(&sessions, &there).await?;
+            let unfinished = sessions.unfinished_run(&there).await;
+            if unfinished.ok().flatten().is_none() {
                 let error = anyhow!("session {there} has no run that waits");
                 return Err(CommandError::usage(error)
                     .hint(format!("/session {there} goes there all the same")));
             }
-            self.goes_on_from = None;
-            self.earlier = Earlier::Whole;
+            self.go_to(there);
             self.session(None).await?;
         }
         self.resume().await
     }
 
-    /// Keeps a file for the next message.
+    /// Keeps a file for the next message, or none of those that were kept.
     fn attach(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
-        if let Some(file) = argument {
-            let part = attached(Path::new(file))?;
-            self.attachments.push((one_line(file), part));
+        match argument {
+            Some("none") => self.attachments.clear(),
+            Some(file) => {
+                let part = attached(Path::new(file))?;
+                self.attachments.push((one_line(file), part));
+            }
+            None => {}
         }
         let names: Vec<&str> = self
             .attachments
@@ -243,9 +242,7 @@ impl Conversation {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
             let sessions = self.app.orchestrator.sessions();
-            self.session = continued(&sessions, session).await?;
-            self.goes_on_from = None;
-            self.earlier = Earlier::Whole;
+            self.go_to(continued(&sessions, session).await?);
             if sessions.runs(&self.session).await?.is_none() {
                 let line = format!(
                     "session {} is new: your next message begins it",

@@ -22,6 +22,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{Loaded, Setup, hear_of_other_commands};
 
+/// What to do about files that stay with each message until one is taken.
+pub(super) const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
+
 /// A conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -33,7 +36,7 @@ pub(super) struct Conversation {
     pub(super) channel: Channel,
     /// The agent that answers; that of the channel if `None`.
     pub(super) agent: Option<AgentName>,
-    /// What goes with the next message, with the names that were given.
+    /// What goes with the next message that is taken, with the names that were given.
     pub(super) attachments: Vec<(String, Part)>,
     /// The role that has to serve; the one that policy chooses if `None`.
     pub(super) role: Option<Role>,
@@ -194,14 +197,14 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
+        // They go with this attempt alone: whoever says it again names them again.
+        let named = files_in(&message)?;
         if let Some(turn) = self.goes_on_from {
-            return self.say_after(turn, message).await;
+            return self.say_after(turn, message, &named).await;
         }
-        let (message, named) = files_in(message)?;
-        self.attachments.extend(named);
         let mut request = self.request(message);
-        let parts = self.attachments.iter().map(|(_, part)| part.clone());
-        request.attachments = parts.collect();
+        let attached = self.attachments.iter().map(|(_, part)| part.clone());
+        request.attachments = attached.chain(named).collect();
         request.earlier = self.earlier;
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => {
@@ -217,8 +220,26 @@ impl Conversation {
                     false => "/resume goes on with it; /new begins another session",
                 }))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let is_too_much = matches!(
+                    error,
+                    RequestError::Attachment { .. } | RequestError::TooLarge { .. }
+                );
+                let error = CommandError::from(error);
+                Err(match is_too_much && !self.attachments.is_empty() {
+                    true => error.hint(WITHOUT_FILES),
+                    false => error,
+                })
+            }
         }
+    }
+
+    /// Goes to another session. What was set for the next message was meant for the one before.
+    pub(super) fn go_to(&mut self, session: SessionId) {
+        self.session = session;
+        self.goes_on_from = None;
+        self.earlier = Earlier::Whole;
+        self.attachments.clear();
     }
 
     /// Goes on with the run of the session that has not ended.
@@ -357,16 +378,16 @@ fn refused(error: RequestError) -> CommandError {
 }
 
 /// Reads the files that a message names with `@` before them. A word that names no file stays what it is.
-fn files_in(message: String) -> Result<(String, Vec<(String, Part)>), CommandError> {
+fn files_in(message: &str) -> Result<Vec<Part>, CommandError> {
     let names = message
         .split_whitespace()
         .filter_map(|word| word.strip_prefix('@'));
     let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
-    let mut files = Vec::new();
-    for name in names.filter(|name| Path::new(name).is_file()) {
-        files.push((one_line(name), ask::attached(Path::new(name))?));
-    }
-    Ok((message, files))
+    names
+        .map(Path::new)
+        .filter(|file| file.is_file())
+        .map(ask::attached)
+        .collect()
 }
 
 /// Checks a name against those that there are.

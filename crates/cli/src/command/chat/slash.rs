@@ -74,8 +74,8 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
     (
         Slash::Attach,
         "attach",
-        "[FILE]",
-        "show what goes with the next message, or add a file to it",
+        "[FILE|none]",
+        "show what goes with the next message, add a file to it, or take all off it",
     ),
     (
         Slash::Tools,
