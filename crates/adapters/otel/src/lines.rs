@@ -149,14 +149,19 @@ impl Writer {
 
     fn write(&mut self, buffer: &mut String, count: &mut u64) {
         let tally = &self.tally;
-        match self.file.append(buffer.as_bytes()) {
-            Ok(()) => tally.written.fetch_add(*count, Ordering::Relaxed),
-            Err(error) => {
-                let mut last = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
-                *last = Some(error.to_string());
-                tally.dropped.fetch_add(*count, Ordering::Relaxed)
-            }
+        let appended = self.file.append(buffer.as_bytes());
+        let unrotated = self.file.take_unrotated();
+        let counted = match &appended {
+            Ok(()) => &tally.written,
+            Err(_) => &tally.dropped,
         };
+        counted.fetch_add(*count, Ordering::Relaxed);
+        let refused = appended.err().map(|error| error.to_string());
+        let too_long = unrotated.map(|error| format!("no new file could be begun: {error}"));
+        if let Some(error) = refused.or(too_long) {
+            let mut last = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some(error);
+        }
         buffer.clear();
         *count = 0;
     }
@@ -186,6 +191,25 @@ mod tests {
         let last = r#"{"n":999,"key":"[redacted]"}"#;
         assert_eq!(text.lines().last(), Some(last));
         assert_eq!(text.lines().count(), 1_000);
+    }
+
+    #[test]
+    fn where_no_new_file_can_be_begun_lines_are_written_all_the_same_and_that_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        fs::create_dir(folder.path().join("traces.jsonl.1")).unwrap();
+        let rotation = Rotation {
+            max_bytes: 4,
+            files: 1,
+        };
+        let lines = JsonLines::open(&path, rotation, Redact::default()).unwrap();
+        for written in 1..=3 {
+            lines.add("{}".to_owned());
+            let delivery = lines.flush(PATIENCE);
+            assert_eq!((delivery.delivered, delivery.dropped), (written, 0));
+        }
+        let told = lines.delivery().error.unwrap();
+        assert!(told.starts_with("no new file could be begun: "), "{told}");
     }
 
     #[cfg(unix)]

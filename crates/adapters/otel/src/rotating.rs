@@ -31,6 +31,10 @@ pub(crate) struct Rotating {
     rotation: Rotation,
     file: Option<File>,
     bytes: u64,
+    /// The bytes from which on a new file is begun: more than the rotation says where that failed before.
+    most: u64,
+    /// Why the last attempt to begin a new file failed, until somebody takes it.
+    unrotated: Option<io::Error>,
 }
 
 impl Rotating {
@@ -41,16 +45,26 @@ impl Rotating {
             rotation,
             file: None,
             bytes: 0,
+            most: rotation.max_bytes,
+            unrotated: None,
         };
         rotating.file()?;
         Ok(rotating)
     }
 
-    /// Appends whole lines.
+    /// Appends whole lines. Where no new file can be begun, as in a folder that others own, this one goes on: what is too long
+    /// is better than what is lost. It is tried again after as many bytes as a file should have.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let more = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-        if self.bytes > 0 && self.bytes.saturating_add(more) > self.rotation.max_bytes {
-            self.rotate()?;
+        if self.bytes > 0 && self.bytes.saturating_add(more) > self.most {
+            let max_bytes = self.rotation.max_bytes;
+            self.most = match self.rotate() {
+                Ok(()) => max_bytes,
+                Err(error) => {
+                    self.unrotated = Some(error);
+                    self.bytes.saturating_add(max_bytes)
+                }
+            };
         }
         let written = self.file().and_then(|file| file.write_all(lines));
         if written.is_err() {
@@ -59,6 +73,11 @@ impl Rotating {
         }
         self.bytes = self.bytes.saturating_add(more);
         written
+    }
+
+    /// Returns why no new file was begun, if one should have been since this was asked last.
+    pub(crate) fn take_unrotated(&mut self) -> Option<io::Error> {
+        self.unrotated.take()
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
@@ -143,6 +162,35 @@ mod tests {
             }
             assert!(found.iter().all(|(_, count)| *count <= 10), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_no_other_can_follow_goes_on_and_that_is_tried_again_after_as_many_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        let rotation = Rotation {
+            max_bytes: 1_000,
+            files: 1,
+        };
+        // No file takes the place of a folder, whoever asks.
+        let in_the_way = folder.path().join("traces.jsonl.1");
+        fs::create_dir(&in_the_way).unwrap();
+        let mut rotating = Rotating::open(&path, rotation).unwrap();
+        let line = format!("{}\n", "x".repeat(99));
+        let mut fails = |_: &u32| {
+            rotating.append(line.as_bytes()).unwrap();
+            rotating.take_unrotated().is_some()
+        };
+        let failed: Vec<u32> = (1..=25).filter(&mut fails).collect();
+        assert_eq!(failed, [11, 21]);
+        fs::remove_dir(&in_the_way).unwrap();
+        assert_eq!((26..=31).filter(&mut fails).count(), 0);
+        let found = lines(folder.path());
+        let expected = [("traces.jsonl", 1_usize), ("traces.jsonl.1", 30)];
+        assert_eq!(
+            found,
+            expected.map(|(name, count)| (name.to_owned(), count))
+        );
     }
 
     #[test]
