@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use neuraxis_core::{ModelRef, Record, Role, Transcript};
+use neuraxis_core::{Record, Role, Transcript};
 
 pub use self::player::CassetteClient;
 use self::recordings::Recordings;
@@ -196,14 +196,10 @@ impl Cassette {
         &self.name
     }
 
-    /// Returns the model that was recorded for a role.
-    fn model(&self, role: &Role) -> ModelRef {
-        let mut exchanges = self.recordings.exchanges().iter();
-        let recorded = exchanges.find(|exchange| exchange.role == *role);
-        recorded.map_or_else(
-            || ModelRef::new("cassette", "nothing-recorded"),
-            |exchange: &Arc<Exchange>| exchange.model.clone(),
-        )
+    /// Returns what was recorded for a role.
+    fn exchanges_of(&self, role: &Role) -> impl Iterator<Item = &Arc<Exchange>> {
+        let exchanges = self.recordings.exchanges().iter();
+        exchanges.filter(move |exchange| exchange.role == *role)
     }
 }
 

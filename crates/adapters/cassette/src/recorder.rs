@@ -42,6 +42,7 @@ impl Recorder {
 
     fn begin(&self, request: &ModelRequest, mode: Mode) -> Take {
         let (number, started_ms) = self.recording.next();
+        let info = self.client.info();
         Take {
             recording: Arc::clone(&self.recording),
             started: Instant::now(),
@@ -50,7 +51,9 @@ impl Recorder {
                 number,
                 line: 0,
                 role: self.role.clone(),
-                model: self.client.info().model,
+                model: info.model,
+                context_tokens: info.context_tokens,
+                media: info.media,
                 mode,
                 started_ms,
                 request: request.clone(),

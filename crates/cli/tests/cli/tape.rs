@@ -5,6 +5,7 @@ use std::fs;
 use crate::machine::Machine;
 use crate::provider::{ANSWER, Behavior, Provider};
 use crate::providers::machine;
+use crate::scripted::{Scripted, Turn};
 
 const QUESTION: &str = "What time is it?";
 
@@ -71,6 +72,24 @@ fn a_run_with_readings_that_never_repeat_is_replayed_too() {
     let compared = [&replay[..], &["--tool-results", "compare"]].concat();
     let done = machine.run(compared);
     assert_eq!(done.code, Some(1), "{done:?}");
+}
+
+#[test]
+fn a_replay_asks_what_fitted_the_context_of_the_recorded_model() {
+    let model = Scripted::start([Turn::Says(&["I am."])]);
+    // Too few tokens for the definitions of all tools.
+    let section = format!(
+        "[models.reasoning]\nprovider = 'llama'\nbase_url = '{}'\ncontext_tokens = 500\n",
+        model.url()
+    );
+    let machine = Machine::new().with_file("neuraxis.toml", section);
+    let question = "Are you there?";
+    assert_eq!(recorded(&machine, &[question]), "I am.\n");
+    let recording = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    assert!(recording.contains("\"context_tokens\":500,"), "{recording}");
+    let done = machine.run(["ask", "--replay", "it.cassette", "--strict", question]);
+    assert_eq!(done.stdout_of(0), "I am.\n");
+    assert_eq!(model.asked(), 1);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler, Role};
+use neuraxis_core::{
+    LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler, Role,
+};
 use neuraxis_ports::{
     CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
 };
@@ -96,7 +98,17 @@ impl LlmClient for CassetteClient {
     }
 
     fn info(&self) -> ModelInfo {
-        let mut info = ModelInfo::new(self.cassette.model(&self.role));
+        let recorded = || self.cassette.exchanges_of(&self.role);
+        let model = recorded().next().map_or_else(
+            || ModelRef::new("cassette", "nothing-recorded"),
+            |exchange| exchange.model.clone(),
+        );
+        let mut info = ModelInfo::new(model);
+        // What was not known yet when the first call was made may have been later.
+        info.context_tokens = recorded().find_map(|exchange| exchange.context_tokens);
+        let mut media = recorded().map(|exchange| exchange.media);
+        let known = media.find(|media| *media != MediaTypes::Unknown);
+        info.media = known.unwrap_or_default();
         let file = self.cassette.name().display();
         let (by, at) = (
             &self.cassette.header.recorded_by,

@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    CallModel, Effect, EffectId, Input, ModelRef, Record, RecordBody, RestoreError, Role, RunTree,
-    Stamp, Transcript,
+    CallModel, Compaction, Effect, EffectId, Input, MediaTypes, ModelRef, Record, RecordBody,
+    RestoreError, Role, RunSpec, RunTree, Stamp, Transcript,
 };
 
 use crate::error::CassetteError;
 use crate::exchange::{Ended, Event, Exchange, Header, Mode};
 
 /// What the records of a run do not hold.
-const NOT_CAPTURED: [&str; 5] = [
+const NOT_CAPTURED: [&str; 6] = [
     "pieces: each reply comes whole, at the time of its end",
     "what a failed attempt had given before it failed",
     "calls that were open when the records ended",
     "the model that a failed attempt asked, where no call of its role succeeded",
     "what went over the wire: HTTP status, headers and bytes",
+    "which images, sounds and files the models take",
 ];
 
 /// Follows a run from its records and returns every exchange that came to an end.
@@ -51,11 +52,13 @@ fn follow(history: Transcript, records: &[Arc<Record>]) -> Result<Vec<Exchange>,
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
         spec.decision = Some(Arc::clone(decision));
     }
+    let contexts = contexts(&spec);
     let (mut run, step) = RunTree::start(spec, history, stamp(first));
     let mut asked = Asked {
         open: BTreeMap::new(),
         began: first.at,
         models: models(records),
+        contexts,
         exchanges: Vec::new(),
     };
     asked.note(step.effects);
@@ -86,11 +89,41 @@ fn models(records: &[Arc<Record>]) -> BTreeMap<Role, ModelRef> {
     calls.collect()
 }
 
+/// Returns how much context the model of each role has, as far as the agents of a run say: what each was given is the least of
+/// the models that may serve it.
+fn contexts(spec: &RunSpec) -> BTreeMap<Role, u64> {
+    let decision = spec.decision.as_deref();
+    let routed = decision.and_then(|decision| decision.routing.as_ref());
+    let larger = decision.and_then(|decision| decision.escalation.as_ref());
+    let routed = routed.into_iter().flat_map(|routing| &routing.choices);
+    let larger = larger.and_then(|escalation| escalation.role.as_ref());
+    let besides = routed.chain(larger);
+    let mut known: Vec<(&Role, Option<u64>)> = besides
+        .map(|role| (role, spec.root.context_tokens))
+        .collect();
+    for agent in std::iter::once(&spec.root).chain(spec.agents.values()) {
+        known.extend(agent.turn_roles().map(|role| (role, agent.context_tokens)));
+        if let Compaction::Summarize { role } = &agent.profile.compaction {
+            known.push((role, agent.summary_context_tokens));
+        }
+    }
+    let mut contexts = BTreeMap::new();
+    for (role, tokens) in known {
+        if let Some(tokens) = tokens {
+            // An agent may have been given less than its model has, and never more.
+            let most = contexts.entry(role.clone()).or_insert(tokens);
+            *most = tokens.max(*most);
+        }
+    }
+    contexts
+}
+
 /// What the run has asked of its models.
 struct Asked {
     open: BTreeMap<EffectId, CallModel>,
     began: Timestamp,
     models: BTreeMap<Role, ModelRef>,
+    contexts: BTreeMap<Role, u64>,
     exchanges: Vec<Exchange>,
 }
 
@@ -128,6 +161,11 @@ impl Asked {
             Event::Reply(reply) => Some(&reply.model),
             _ => self.models.get(role),
         };
+        // Where no model has the role that was asked, that of another serves it.
+        let context = self
+            .contexts
+            .get(role)
+            .or_else(|| self.contexts.get(&call.role));
         self.exchanges.push(Exchange {
             number: u32::try_from(self.exchanges.len() + 1).unwrap_or(u32::MAX),
             line: 0,
@@ -135,6 +173,8 @@ impl Asked {
             model: model
                 .cloned()
                 .unwrap_or_else(|| ModelRef::new("unknown", "unknown")),
+            context_tokens: context.copied(),
+            media: MediaTypes::Unknown,
             mode: Mode::Whole,
             started_ms: u64::try_from(ended).unwrap_or_default().saturating_sub(ms),
             request: call.request.clone(),

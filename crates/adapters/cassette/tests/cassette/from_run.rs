@@ -34,9 +34,10 @@ fn stamp() -> Stamp {
 }
 
 impl Run {
-    fn start() -> Self {
+    fn start(context_tokens: Option<u64>) -> Self {
         let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         agent.system_prompt = Some("You are brief.".into());
+        agent.context_tokens = context_tokens;
         agent.tools = [spec("look").read_only().build()].into();
         let spec = RunSpec::new(
             CountingIds::nth_run(1),
@@ -88,7 +89,7 @@ impl Run {
     }
 
     fn whole() -> Self {
-        let mut run = Self::start();
+        let mut run = Self::start(None);
         let call = run.model_call();
         run.send(Input::ModelFailed(ModelFailed {
             cost: None,
@@ -188,6 +189,20 @@ async fn a_cassette_of_a_run_is_saved_and_read_like_any_other() {
             .text(),
         "Blue."
     );
+}
+
+#[test]
+fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() {
+    let mut run = Run::start(Some(8_000));
+    let call = run.model_call();
+    run.replies(&call, 1, reply::text("Blue."));
+    let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
+    let tape = Tape::new();
+    cassette.save(tape.path(), options()).unwrap();
+    for cassette in [cassette, tape.open()] {
+        let info = cassette.client(Role::REASONING).info();
+        assert_eq!(info.context_tokens, Some(8_000));
+    }
 }
 
 #[test]
