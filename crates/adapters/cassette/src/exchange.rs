@@ -1,7 +1,7 @@
 //! One recorded call: what was asked, what came back, and when.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{LlmError, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta, Role};
+use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply, ReplyDelta, Role};
 use serde::{Deserialize, Serialize};
 
 /// What a cassette says of itself in its first line.
@@ -24,8 +24,6 @@ pub(crate) struct Exchange {
     pub(crate) model: ModelRef,
     /// Its context size in tokens, as far as it was known then: what it was asked depends on it.
     pub(crate) context_tokens: Option<u64>,
-    /// Which media it takes, as far as that was known then.
-    pub(crate) media: MediaTypes,
     pub(crate) mode: Mode,
     /// When the call began, in milliseconds of the recording.
     pub(crate) started_ms: u64,

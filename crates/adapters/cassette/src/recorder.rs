@@ -53,7 +53,6 @@ impl Recorder {
                 role: self.role.clone(),
                 model: info.model,
                 context_tokens: info.context_tokens,
-                media: info.media,
                 mode,
                 started_ms,
                 request: request.clone(),

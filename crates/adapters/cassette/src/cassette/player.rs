@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use neuraxis_core::{
-    LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler, Role,
-};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply, ReplyAssembler, Role};
 use neuraxis_ports::{
     CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
 };
@@ -106,9 +104,6 @@ impl LlmClient for CassetteClient {
         let mut info = ModelInfo::new(model);
         // What was not known yet when the first call was made may have been later.
         info.context_tokens = recorded().find_map(|exchange| exchange.context_tokens);
-        let mut media = recorded().map(|exchange| exchange.media);
-        let known = media.find(|media| *media != MediaTypes::Unknown);
-        info.media = known.unwrap_or_default();
         let file = self.cassette.name().display();
         let (by, at) = (
             &self.cassette.header.recorded_by,

@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    CallModel, Compaction, Effect, EffectId, Input, MediaTypes, ModelRef, Record, RecordBody,
-    RestoreError, Role, RunSpec, RunTree, Stamp, Transcript,
+    CallModel, Compaction, Effect, EffectId, Input, ModelRef, Record, RecordBody, RestoreError,
+    Role, RunSpec, RunTree, Stamp, Transcript,
 };
 
 use crate::error::CassetteError;
 use crate::exchange::{Ended, Event, Exchange, Header, Mode};
 
 /// What the records of a run do not hold.
-const NOT_CAPTURED: [&str; 6] = [
+const NOT_CAPTURED: [&str; 5] = [
     "pieces: each reply comes whole, at the time of its end",
     "what a failed attempt had given before it failed",
     "calls that were open when the records ended",
     "the model that a failed attempt asked, where no call of its role succeeded",
     "what went over the wire: HTTP status, headers and bytes",
-    "which images, sounds and files the models take",
 ];
 
 /// Follows a run from its records and returns every exchange that came to an end.
@@ -174,7 +173,6 @@ impl Asked {
                 .cloned()
                 .unwrap_or_else(|| ModelRef::new("unknown", "unknown")),
             context_tokens: context.copied(),
-            media: MediaTypes::Unknown,
             mode: Mode::Whole,
             started_ms: u64::try_from(ended).unwrap_or_default().saturating_sub(ms),
             request: call.request.clone(),

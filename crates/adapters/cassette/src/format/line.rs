@@ -52,8 +52,6 @@ pub(super) struct ExchangeLine {
     pub(super) model: ModelRef,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) context_tokens: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) media: Option<Vec<String>>,
     pub(super) mode: Mode,
     pub(super) started_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

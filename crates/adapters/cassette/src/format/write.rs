@@ -5,7 +5,7 @@ mod lines;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use neuraxis_core::{MediaTypes, Message, ModelRequest, ToolSpec, Transcript};
+use neuraxis_core::{Message, ModelRequest, ToolSpec, Transcript};
 
 use self::lines::Lines;
 use super::VERSION;
@@ -57,7 +57,6 @@ impl Writer {
             role: exchange.role.clone(),
             model: exchange.model.clone(),
             context_tokens: exchange.context_tokens,
-            media: names_of(exchange.media),
             mode: exchange.mode,
             started_ms: exchange.started_ms,
             tools_from,
@@ -119,12 +118,5 @@ impl Writer {
         }
         self.written
             .push_back((exchange.number, exchange.request.clone()));
-    }
-}
-
-fn names_of(media: MediaTypes) -> Option<Vec<String>> {
-    match media {
-        MediaTypes::Unknown => None,
-        MediaTypes::Only(types) => Some(types.iter().map(|name| (*name).to_owned()).collect()),
     }
 }

@@ -9,7 +9,7 @@ use neuraxis_core::{
     Transcript,
 };
 
-use self::convert::{check, delta, media, part, reply_part, request, spec};
+use self::convert::{check, delta, part, reply_part, request, spec};
 use super::Weighed;
 use crate::exchange::{Event, Exchange};
 use crate::format::line::from_fields;
@@ -243,7 +243,6 @@ impl Block {
             role: head.role,
             model: head.model,
             context_tokens: head.context_tokens,
-            media: media(head.media),
             mode: head.mode,
             started_ms: head.started_ms,
             request: request(messages, tools, settings)?,

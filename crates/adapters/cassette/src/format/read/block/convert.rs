@@ -1,9 +1,9 @@
 //! From lines to what they stand for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use neuraxis_core::{
-    BlockIndex, MediaTypes, ModelRequest, Part, ReasoningPart, ReplyDelta, ReplyFormat, ReplyPart,
+    BlockIndex, ModelRequest, Part, ReasoningPart, ReplyDelta, ReplyFormat, ReplyPart,
     RequestedCall, TextPart, ToolAnnotations, ToolCall, ToolCallId, ToolChoice, ToolClass,
     ToolKind, ToolSpec, Transcript,
 };
@@ -12,40 +12,6 @@ use super::Reason;
 use crate::exchange::{Ended, Event, Mode};
 use crate::format::line::from_fields;
 use crate::format::line::{CallLine, ChoiceField, DeltaLine, Line, SettingsLine, ToolLine};
-
-/// The most lists of media types that are kept, many times those that there are.
-const MAX_LISTS: usize = 64;
-
-/// The most bytes of one of them.
-const MAX_LIST_BYTES: usize = 1024;
-
-/// The lists of media types that files held so far. What a model takes is known for as long as the program runs, so each is kept
-/// once, and for good.
-static LISTS: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
-
-/// Returns which media a model takes; nobody knows where that is more than is kept.
-pub(super) fn media(types: Option<Vec<String>>) -> MediaTypes {
-    let Some(types) = types else {
-        return MediaTypes::Unknown;
-    };
-    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = || types.iter().map(String::as_str);
-    let mut known = lists.iter().copied();
-    if let Some(list) = known.find(|list| list.iter().copied().eq(names())) {
-        return MediaTypes::Only(list);
-    }
-    let bytes: usize = names().map(|name| name.len() + size_of::<&str>()).sum();
-    if lists.len() == MAX_LISTS || bytes > MAX_LIST_BYTES {
-        return MediaTypes::Unknown;
-    }
-    let list: Vec<&'static str> = types
-        .into_iter()
-        .map(|name| -> &'static str { name.leak() })
-        .collect();
-    let list: &'static [&'static str] = list.leak();
-    lists.push(list);
-    MediaTypes::Only(list)
-}
 
 /// Checks that what came back can have come back.
 pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(), Reason> {
