@@ -118,17 +118,19 @@ fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
 }
 
 #[test]
-fn the_first_message_after_an_undo_says_that_it_takes_no_files() {
-    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 3));
-    let machine = model.machine().with_file("notes.md", "It was dark.\n");
-    let lines =
-        "first\nsecond\n/undo\nRead @notes.md\n/attach notes.md\nRead it\n/attach none\nthird\n";
-    let done = with_model_on(&machine, &[], lines);
-    let refused = "files cannot go with the first message after /undo";
-    assert_eq!(done.stderr.matches(refused).count(), 2, "{done:?}");
-    assert!(done.stderr.contains("without the @"), "{done:?}");
-    assert!(done.stderr.contains("/attach none"), "{done:?}");
-    assert_eq!(model.heard(), ["first", "third"]);
+fn files_go_with_the_first_message_after_an_undo_too() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 4));
+    let machine = model
+        .machine()
+        .with_file("notes.md", "It was dark.\n")
+        .with_file("more.md", "And cold.\n");
+    let lines = "first\nsecond\n/undo\n/attach more.md\nRead @notes.md\nthird\n";
+    with_model_on(&machine, &[], lines).stdout_of(0);
+    let heard = model.heard().join("\n");
+    for said in ["first", "It was dark.", "And cold.", "third"] {
+        assert_eq!(heard.matches(said).count(), 1, "{heard}");
+    }
+    assert!(!heard.contains("second"), "{heard}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use neuraxis::{RunStatus, SessionId};
 use super::super::ask::served_by_rules;
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
-use super::conversation::{Conversation, WITHOUT_FILES};
+use super::conversation::Conversation;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress::Progress;
@@ -79,37 +79,34 @@ impl Conversation {
         self.fork(last.run_id, Turn(0), None).await
     }
 
-    /// Goes on from the end of a turn with a message, which cannot take the files that it names.
+    /// Goes on from the end of a turn with a message, and the files that go with it.
     pub(super) async fn say_after(
         &mut self,
         (run, turn): (RunId, Turn),
         message: String,
-        named: &[Part],
+        files: Vec<Part>,
     ) -> Result<(), CommandError> {
-        let error = || {
-            let error = anyhow!("files cannot go with the first message after /undo");
-            CommandError::usage(error)
-        };
-        if !named.is_empty() {
-            return Err(error().hint("say it without the @: the message after it can take them"));
-        }
-        if !self.attachments.is_empty() {
-            return Err(error().hint(WITHOUT_FILES));
-        }
-        self.fork(run, turn, Some(message)).await
+        self.fork(run, turn, Some((message, files))).await
     }
 
     async fn fork(
         &mut self,
         run: RunId,
         turn: Turn,
-        message: Option<String>,
+        said: Option<(String, Vec<Part>)>,
     ) -> Result<(), CommandError> {
         let session = new_session()?;
-        let options = self.fork_options(session.clone(), message);
+        let mut options = self.fork_options(session.clone());
+        let is_said = said.is_some();
+        if let Some((message, files)) = said {
+            (options.message, options.attachments) = (Some(message), files);
+        }
         let runs = self.app.orchestrator.runs();
         let handle = runs.fork(run, turn, options).await?;
         let events = handle.events();
+        if is_said {
+            self.attachments.clear();
+        }
         self.goes_on_from = None;
         self.earlier = Earlier::Whole;
         self.session = session;
@@ -117,7 +114,7 @@ impl Conversation {
         self.show(handle, events, Seq(0)).await
     }
 
-    fn fork_options(&self, session: SessionId, message: Option<String>) -> ForkOptions {
+    fn fork_options(&self, session: SessionId) -> ForkOptions {
         let mut options = ForkOptions::new(session)
             .mode(self.mode.clone())
             .channel(self.channel.clone());
@@ -125,7 +122,6 @@ impl Conversation {
         options.plan.clone_from(&self.plan);
         options.role.clone_from(&self.role);
         options.instructions.clone_from(&self.instructions);
-        options.message = message;
         options
     }
 

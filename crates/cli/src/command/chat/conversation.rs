@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::setup::{Loaded, Setup, hear_of_other_commands};
 
 /// What to do about files that stay with each message until one is taken.
-pub(super) const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
+const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
 
 /// A conversation.
 #[derive(Debug)]
@@ -199,12 +199,13 @@ impl Conversation {
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
         // They go with this attempt alone: whoever says it again names them again.
         let named = files_in(&message)?;
+        let attached = self.attachments.iter().map(|(_, part)| part.clone());
+        let files = attached.chain(named).collect();
         if let Some(turn) = self.goes_on_from {
-            return self.say_after(turn, message, &named).await;
+            return self.say_after(turn, message, files).await;
         }
         let mut request = self.request(message);
-        let attached = self.attachments.iter().map(|(_, part)| part.clone());
-        request.attachments = attached.chain(named).collect();
+        request.attachments = files;
         request.earlier = self.earlier;
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => {
