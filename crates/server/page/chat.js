@@ -1,7 +1,7 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
 import { Problem, get, path, post } from "./api.js";
-import { announce, appendVisible, button, eachFrame, el, fill, setBusy } from "./dom.js";
+import { announce, appendVisible, button, eachFrame, el, fill, isBusy, setBusy } from "./dom.js";
 import { textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -278,6 +278,7 @@ export class Chat {
     const dialog = el("dialog", { class: "dialog", "aria-labelledby": "fork-title", on: { close: () => dialog.remove() } }, form);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
+      if (isBusy(form)) return;
       setBusy(form, true);
       try {
         const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });

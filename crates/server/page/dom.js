@@ -61,9 +61,14 @@ export function announce(text) {
 }
 
 /** Lets nobody change a form or send it again while what it asked for is under way. */
-export function setBusy(form, isBusy) {
-  for (const control of form.elements) control.disabled = isBusy;
-  form.setAttribute("aria-busy", String(isBusy));
+export function setBusy(form, busy) {
+  for (const control of form.elements) control.disabled = busy;
+  form.setAttribute("aria-busy", String(busy));
+}
+
+/** Tells whether what a form asked for is under way: a key may still reach a field that was just disabled. */
+export function isBusy(form) {
+  return form.getAttribute("aria-busy") === "true";
 }
 
 /** Replaces what an element holds. */

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { announce, appendVisible, button, copyButton, el, fill, icon, setBusy } from "./dom.js";
+import { announce, appendVisible, button, copyButton, el, fill, icon, isBusy, setBusy } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -129,6 +129,7 @@ export class TurnView {
     this.editor = el("form", { class: "stack edit-message", on: {
       submit: async (event) => {
         event.preventDefault();
+        if (isBusy(this.editor)) return undefined;
         if (!field.value.trim()) return field.focus();
         setBusy(this.editor, true);
         try {
