@@ -52,6 +52,9 @@ const TOLD: [&str; 6] = [
     "headers_env",
 ];
 
+/// Those of them that are tables: what several sources say in one is merged, entry by entry.
+const MERGED: [&str; 3] = ["env", "headers", "headers_env"];
+
 /// `[mcp]`: servers of the Model Context Protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -343,24 +346,38 @@ impl Layers {
     /// Checks that nothing which the user names goes to a program or an address that the file of the working directory
     /// names, trusted or not.
     fn check_told(&self, table: &str) -> Result<(), ConfigError> {
-        let is_of = |key: &str, is_found: bool| {
-            let layer = self.strongest(&format!("{table}.{key}"));
-            layer.is_some_and(|layer| Layer::is_found(layer) == is_found)
-        };
-        let found = WHERE.iter().find(|key| is_of(key, true));
-        let told = TOLD.iter().find(|key| is_of(key, false));
+        let found = WHERE
+            .iter()
+            .find_map(|key| self.said_by(table, key, Layer::is_found));
+        let told = TOLD
+            .iter()
+            .find_map(|key| self.said_by(table, key, |layer| !layer.is_found()));
         match (found, told) {
-            (Some(address), Some(key)) => {
-                let (address, key) = (format!("{table}.{address}"), format!("{table}.{key}"));
-                Err(ConfigError::KeyElsewhere {
-                    at: self.origin_around(&address),
-                    key_at: Box::new(self.origin_around(&key)),
-                    key,
-                    address,
-                })
-            }
+            (Some((address, at)), Some((key, key_at))) => Err(ConfigError::KeyElsewhere {
+                at,
+                address,
+                key,
+                key_at: Box::new(key_at),
+            }),
             _ => Ok(()),
         }
+    }
+
+    /// Returns a key of a server's section, and where it stands, if a source of this kind has a part in its value.
+    fn said_by(
+        &self,
+        table: &str,
+        name: &str,
+        is_meant: impl Fn(&Layer) -> bool,
+    ) -> Option<(String, Origin)> {
+        let key = format!("{table}.{name}");
+        let mut layers = self.0.iter().rev().filter(|layer| layer.sets(&key));
+        let layer = match MERGED.contains(&name) {
+            true => layers.find(|layer| is_meant(layer)),
+            false => layers.next().filter(|layer| is_meant(layer)),
+        }?;
+        let at = layer.origin(&key);
+        Some((key, at))
     }
 }
 
