@@ -226,7 +226,7 @@ fn write_cause(out: &mut impl Write, cause: &str) -> io::Result<()> {
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
-            ConfigError::KeyElsewhere { .. } => {
+            ConfigError::KeyElsewhere { .. } | ConfigError::VariablesElsewhere { .. } => {
                 "`neuraxis trust show` says what the file of this folder does"
             }
             ConfigError::Read { .. } => {

@@ -8,7 +8,7 @@ use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
 use super::Layers;
-use super::secret::{self, HIDDEN, is_variable_name, may_be_key};
+use super::secret::{self, HIDDEN, is_variable_name, may_be_key, sounds_secret};
 use super::settings::on_one_line;
 use crate::names::{is_shown_whole, shown};
 
@@ -47,6 +47,13 @@ fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
             0,
             format!("says how the program of MCP server {server} is started"),
         ),
+        ["env", variable, ..] => (
+            0,
+            format!(
+                "starts the program of MCP server {server} with the variable {}",
+                name(variable)
+            ),
+        ),
         ["url"] => {
             let url = secret::without_secrets(text);
             (
@@ -66,7 +73,8 @@ fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
 }
 
 impl Change {
-    /// Tells whether the key or the value is longer than what is shown of it: then nobody can decide by that.
+    /// Tells whether the key or the value is longer than what is shown of it, or holds something hidden with which a
+    /// program is started: then nobody can decide by that.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
@@ -176,9 +184,19 @@ impl Change {
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
         let key = names.join(".");
-        let whole = on_one_line(&key, value);
+        // Without a key nothing is hidden.
+        let in_full = on_one_line("", value);
+        let whole = match names {
+            // A variable can make a program do anything: its value is shown, unless its name says that it is a secret.
+            ["mcp", "servers", _, "env", variable] if !sounds_secret(variable) => in_full.clone(),
+            _ => on_one_line(&key, value),
+        };
+        let starts_program = matches!(names, ["mcp", "servers", _, "args" | "env", ..]);
+        let is_hidden = whole != in_full || names.iter().any(|part| may_be_key(part));
         let value = cut(&whole);
-        let is_cut = value != whole || !names.iter().all(|part| is_shown_whole(part));
+        let is_cut = value != whole
+            || !names.iter().all(|part| is_shown_whole(part))
+            || starts_program && is_hidden;
         let names: Vec<String> = names.iter().map(|part| name(part)).collect();
         Self {
             danger,

@@ -70,6 +70,21 @@ pub enum ConfigError {
         /// The origin of that key.
         key_at: Box<Origin>,
     },
+    /// Variables would go to a program that a more trusted source names, or tells something.
+    #[error(
+        "{at:#}: {variables} is set by the file of the working directory, and variables can make a program do anything, but \
+         {key} is set elsewhere ({key_at}); set both in that file, or both in your own configuration"
+    )]
+    VariablesElsewhere {
+        /// Where the variables stand.
+        at: Origin,
+        /// The dotted path of the variables.
+        variables: String,
+        /// The dotted path of what names the program, or of what it is told.
+        key: String,
+        /// The origin of that key.
+        key_at: Box<Origin>,
+    },
     /// The file that `price_list.file` names is no list of prices.
     #[error("the list of prices {} cannot be used", path.display())]
     PriceList {

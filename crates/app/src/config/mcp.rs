@@ -318,6 +318,7 @@ impl McpConfig {
                 return Err(layers.fault_at(&table, fault));
             }
             layers.check_told(&table)?;
+            layers.check_variables(&table)?;
         }
         Ok(self)
     }
@@ -356,6 +357,25 @@ impl Layers {
             (Some((address, at)), Some((key, key_at))) => Err(ConfigError::KeyElsewhere {
                 at,
                 address,
+                key,
+                key_at: Box::new(key_at),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the file of the working directory, trusted or not, sets no variable of a program that the user names or
+    /// tells something: one such as `LD_PRELOAD` makes any program do anything, with all that it is told.
+    fn check_variables(&self, table: &str) -> Result<(), ConfigError> {
+        let variables = self.said_by(table, "env", Layer::is_found);
+        let own = ["command"]
+            .iter()
+            .chain(&TOLD)
+            .find_map(|key| self.said_by(table, key, |layer| !layer.is_found()));
+        match (variables, own) {
+            (Some((variables, at)), Some((key, key_at))) => Err(ConfigError::VariablesElsewhere {
+                at,
+                variables,
                 key,
                 key_at: Box::new(key_at),
             }),

@@ -212,7 +212,8 @@ impl Add {
                 Some(_) => ", with the same folder,",
                 None => "",
             };
-            let error = anyhow!("there is too much in it to show all of it");
+            let error =
+                anyhow!("there is too much in it to show all of it, or something is hidden");
             return Err(CommandError::usage(error).hint(format!(
                 "read the file, then `neuraxis trust add --yes`{folder} trusts it"
             )));

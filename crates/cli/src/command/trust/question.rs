@@ -60,8 +60,8 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
     };
     if is_too_much(found) {
         Progress::new().warn(
-            "./neuraxis.toml would change too much to show all of it, so you are not asked whether you trust it: read the \
-             file, then `neuraxis trust add --yes` trusts it",
+            "./neuraxis.toml would change too much to show all of it, or starts a program with what may be a secret, so you \
+             are not asked whether you trust it: read the file, then `neuraxis trust add --yes` trusts it",
         );
         return Ok(Remembered::Nothing);
     }
@@ -88,7 +88,7 @@ fn is_open(found: &FoundFile) -> bool {
         && !found.changes().is_empty()
 }
 
-/// Tells whether something of what a file would change is cut or left out where it is shown.
+/// Tells whether something of what a file would change is cut, hidden or left out where it is shown.
 pub(super) fn is_too_much(found: &FoundFile) -> bool {
     let changes = found.changes();
     changes.len() > MAX_SHOWN || changes.iter().any(Change::is_cut)
@@ -145,7 +145,7 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
         _ if found.fault().is_some() || found.changes().is_empty() => return String::new(),
         Trust::Trusted => "`neuraxis trust remove` takes the trust back",
         _ if is_too_much(found) => {
-            "this is too much to show all of it: read the file, then `neuraxis trust add --yes` trusts it"
+            "not all of it is shown: read the file, then `neuraxis trust add --yes` trusts it"
         }
         _ => "`neuraxis trust add` trusts it",
     };
