@@ -2,10 +2,12 @@
 //! are set. For whoever helps a person to choose one.
 
 use futures_util::future::join_all;
+use neuraxis_llama::{LlamaConfig, Server};
+use toml::Value;
 
 use crate::config::Config;
 use crate::config::discovery::discoveries;
-use crate::discover::{in_variable, local_servers};
+use crate::discover::{LocalServer, in_variable, local_servers};
 use crate::environment::Environment;
 
 /// Variables that usually hold keys of services without a provider of their own here, and where these speak OpenAI's
@@ -54,16 +56,35 @@ pub async fn candidates(config: &Config, environment: &Environment) -> Vec<Candi
     let discovery = config.discovery();
     let places = discovery.places();
     let servers = join_all(places.into_iter().map(|place| local_servers(vec![place]))).await;
-    let servers = servers.into_iter().flatten().map(|server| Candidate {
-        about: format!("the model server at {}", server.base_url),
-        keys: vec![
-            ("provider", "llama".to_owned()),
-            ("base_url", server.base_url),
-        ],
-        model: server.model,
-    });
+    let servers = servers.into_iter().flatten().map(at_server);
     let keys = with_keys(environment).filter(|_| discovery.keys);
     servers.chain(keys).collect()
+}
+
+fn at_server(found: LocalServer) -> Candidate {
+    let about = format!("the model server at {}", found.base_url);
+    let provider = ("provider", "llama".to_owned());
+    let server = program(found.server).map(|program| ("server", program));
+    let address = ("base_url", found.base_url);
+    Candidate {
+        about,
+        keys: std::iter::once(provider)
+            .chain(server)
+            .chain([address])
+            .collect(),
+        model: found.model,
+    }
+}
+
+/// Returns how a table names a program, unless it is the one that is meant where none is named.
+fn program(server: Server) -> Option<String> {
+    if server == LlamaConfig::default().server {
+        return None;
+    }
+    match Value::try_from(server) {
+        Ok(Value::String(name)) => Some(name),
+        _ => None,
+    }
 }
 
 fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ {
@@ -113,8 +134,34 @@ fn set_but_unused(
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_llama::ServerState;
+
     use super::*;
     use crate::config::Sources;
+
+    #[test]
+    fn the_program_that_was_found_is_named_where_it_is_not_the_one_that_is_meant_anyway() {
+        let programs = [None, Some("ollama"), Some("lm-studio")];
+        for (place, expected) in LlamaConfig::usual_places().into_iter().zip(programs) {
+            let candidate = at_server(LocalServer {
+                server: place.server,
+                base_url: place.base_url,
+                model: Some("m".to_owned()),
+                state: ServerState::Ready,
+            });
+            let named = candidate.keys.iter().find(|(key, _)| *key == "server");
+            assert_eq!(named.map(|(_, program)| program.as_str()), expected);
+            let environment = Environment::new(std::env::temp_dir());
+            let keys = candidate
+                .keys
+                .into_iter()
+                .chain([("model", "m".to_owned())]);
+            let sources = keys.fold(Sources::default(), |sources, (key, value)| {
+                sources.with_flag("t", format!("models.reasoning.{key}"), value)
+            });
+            Config::load(&environment, &sources).unwrap();
+        }
+    }
 
     #[test]
     fn every_service_whose_key_is_set_can_be_configured_as_it_is_proposed() {

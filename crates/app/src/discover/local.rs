@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use neuraxis_core::{LlmError, LlmErrorKind};
-use neuraxis_llama::{LlamaClient, LlamaConfig, ServerState};
+use neuraxis_llama::{LlamaClient, LlamaConfig, Server, ServerState};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,6 +25,8 @@ const LOOK_AT_LOG: &str = "if it is your model server, look at its log";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocalServer {
+    /// Which program it is, as is usual at its place.
+    pub server: Server,
     /// Its address.
     pub base_url: String,
     /// The model it serves, if it said so.
@@ -208,6 +210,7 @@ async fn question(place: LlamaConfig) -> Result<Option<(Arc<LlamaClient>, LocalS
     }
     let config = place.informed_by(&probe);
     let server = LocalServer {
+        server: config.server,
         base_url: config.base_url.clone(),
         model: config.model.clone(),
         state: probe.state,
@@ -217,7 +220,6 @@ async fn question(place: LlamaConfig) -> Result<Option<(Arc<LlamaClient>, LocalS
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_llama::Server;
     use neuraxis_ports::LlmClient;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -268,6 +270,7 @@ mod tests {
         let url = place.base_url.clone();
         let (client, server) = find(vec![nobody().await, place]).await.found.unwrap();
         assert_eq!(server.to_string(), format!("qwen3:8b at {url}"));
+        assert_eq!(server.server, Server::Ollama);
         assert_eq!(client.info().model.model.as_ref(), "qwen3:8b");
     }
 
