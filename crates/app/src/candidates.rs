@@ -7,7 +7,7 @@ use toml::Value;
 
 use crate::config::Config;
 use crate::config::discovery::discoveries;
-use crate::discover::{LocalServer, in_variable, local_servers};
+use crate::discover::{LocalServer, address_in_variable, in_variable, local_servers};
 use crate::environment::Environment;
 
 /// Variables that usually hold keys of services without a provider of their own here, and where these speak OpenAI's
@@ -94,11 +94,14 @@ fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ 
             ("provider", provider.to_string()),
             ("api_key_env", usual.key.to_owned()),
         ];
-        let address = environment.variable(usual.base_url);
-        let address = address.and_then(|address| address.to_str());
-        let address = address.map(|address| ("base_url", address.trim().to_owned()));
+        let address = address_in_variable(usual.base_url, environment);
+        let mut about = format!("{provider}, with the key in {}", usual.key);
+        if address.is_some() {
+            about.push_str(&format!(" and the address in {}", usual.base_url));
+        }
+        let address = address.map(|address| ("base_url", address));
         Some(Candidate {
-            about: format!("{provider}, with the key in {}", usual.key),
+            about,
             keys: keys.into_iter().chain(address).collect(),
             model: Some(usual.model.to_owned()),
         })
@@ -160,6 +163,29 @@ mod tests {
                 sources.with_flag("t", format!("models.reasoning.{key}"), value)
             });
             Config::load(&environment, &sources).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_address_is_proposed_where_a_variable_holds_one() {
+        for (held, expected) in [
+            ("", None),
+            (" ", None),
+            (
+                " https://gateway.example/v1 ",
+                Some("https://gateway.example/v1"),
+            ),
+        ] {
+            for (_, usual) in discoveries() {
+                let environment = Environment::new(std::env::temp_dir())
+                    .with_variable(usual.key, "sk-canary")
+                    .with_variable(usual.base_url, held);
+                let candidate = with_keys(&environment).next().unwrap();
+                let address = candidate.keys.iter().find(|(key, _)| *key == "base_url");
+                assert_eq!(address.map(|(_, address)| address.as_str()), expected);
+                let is_told = candidate.about.contains(usual.base_url);
+                assert_eq!(is_told, expected.is_some(), "{}", candidate.about);
+            }
         }
     }
 

@@ -164,7 +164,7 @@ fn connect(
 }
 
 /// Returns the address that a variable names.
-fn address(variable: &str, environment: &Environment) -> Option<String> {
+pub(crate) fn address(variable: &str, environment: &Environment) -> Option<String> {
     let value = environment.variable(variable)?.to_str()?.trim();
     (!value.is_empty()).then(|| value.to_owned())
 }

@@ -1,10 +1,12 @@
 //! `neuraxis setup`: finds what could answer, asks which of it and which model, and writes that down.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use neuraxis_app::{Candidate, ModelError, Offer, candidates, discover};
+use neuraxis::core::LlmErrorKind;
+use neuraxis_app::{Candidate, ModelError, candidates, discover};
 use toml_edit::{Table, value};
 
 use super::mcp::Edited;
@@ -18,6 +20,14 @@ use crate::setup::Setup;
 
 /// How many models are listed.
 const MAX_LISTED: usize = 20;
+
+/// What to do about one that cannot be used as it is found.
+const UNUSABLE: &str =
+    "correct what is wrong, such as the variable with its address, and run `neuraxis setup` again";
+
+/// What to do about one that nobody reaches.
+const UNREACHABLE: &str =
+    "start it, or see to the network and its address, and run `neuraxis setup` again";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,11 +66,14 @@ impl SetUp {
             several => self.choose(several)?,
         };
         anstream::eprintln!("Using {}.", one_line(&chosen.about));
-        let offered = offered(setup, chosen).await;
-        if let Err(error) = &offered {
-            progress.warn(&format!("it does not say which models it has: {error}"));
-        }
-        let model = self.model(chosen, &offered.unwrap_or_default())?;
+        let offered = match offered(setup, chosen).await? {
+            Ok(models) => models,
+            Err(error) => {
+                progress.warn(&format!("it does not say which models it has: {error}"));
+                Vec::new()
+            }
+        };
+        let model = self.model(chosen, &offered)?;
         let path = edited.path().display().to_string();
         let is_added = edited.add_model("reasoning", table(chosen, &model));
         if !is_added.map_err(CommandError::configuration)? {
@@ -69,9 +82,14 @@ impl SetUp {
                 .hint("edit it there, or write another file: neuraxis setup --config FILE"));
         }
         edited.save().map_err(CommandError::failed)?;
+        // Whoever does not name it may have it all the same.
+        let done = match offered.contains(&model) {
+            true => "answers now",
+            false => "is asked from now on",
+        };
         let model = one_line(&model);
         Output::new().line(&format!(
-            "wrote [models.reasoning] to {path}: {model} answers now"
+            "wrote [models.reasoning] to {path}: {model} {done}"
         ))?;
         progress.done("try it: neuraxis \"What can you do?\"");
         Ok(())
@@ -153,8 +171,12 @@ fn asked(question: &str, usual: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Asks the one that was chosen for its models.
-async fn offered(setup: &Setup, chosen: &Candidate) -> Result<Vec<String>, String> {
+/// Asks the one that was chosen for its models, which it may not say though it answers. One that cannot be used as it was
+/// found, or that is not reached, is an error: what would be written is of no use.
+async fn offered(
+    setup: &Setup,
+    chosen: &Candidate,
+) -> Result<Result<Vec<String>, String>, CommandError> {
     let keys = chosen.keys.iter();
     let keys = keys.map(|(key, value)| (format!("models.reasoning.{key}"), value.clone()));
     let mut settings: Vec<_> = keys.collect();
@@ -163,21 +185,30 @@ async fn offered(setup: &Setup, chosen: &Candidate) -> Result<Vec<String>, Strin
         settings.push(("models.reasoning.model".to_owned(), model.clone()));
     }
     let loaded = setup.with_model(settings).load();
-    let loaded = loaded.map_err(|error| error.in_one_line())?;
+    let loaded = loaded.map_err(|error| error.hint("nothing was written"))?;
     let discovery = discover(&loaded.config, &loaded.environment).await;
     let endpoint = discovery
         .endpoints
         .into_iter()
         .find(|(role, _)| role.as_str() == "reasoning");
-    let offer: Result<Offer, String> = match endpoint {
-        Some((_, Ok(endpoint))) => endpoint.offer(WITHIN).await.map_err(|it| it.to_string()),
-        Some((_, Err(ModelError::NoModel { server, .. }))) => {
-            server.offer(WITHIN).await.map_err(|it| it.to_string())
-        }
-        Some((_, Err(error))) => Err(error.to_string()),
-        None => Err("it cannot be configured".to_owned()),
+    let offer = match endpoint {
+        Some((_, Ok(endpoint))) => endpoint.offer(WITHIN).await,
+        Some((_, Err(ModelError::NoModel { server, .. }))) => server.offer(WITHIN).await,
+        Some((_, Err(error))) => return Err(not_written(&error, UNUSABLE)),
+        None => return Err(not_written(&"it cannot be configured", UNUSABLE)),
     };
-    Ok(offer.map_err(|error| one_line(&error))?.models)
+    match offer {
+        Ok(offer) => Ok(Ok(offer.models)),
+        Err(error) if error.kind == LlmErrorKind::Connection => {
+            Err(not_written(&error, UNREACHABLE))
+        }
+        Err(error) => Ok(Err(one_line(&error.to_string()))),
+    }
+}
+
+fn not_written(error: &impl Display, what_to_do: &str) -> CommandError {
+    let error = anyhow!("{error}").context("nothing was written");
+    CommandError::failed(error).hint(what_to_do)
 }
 
 fn table(chosen: &Candidate, model: &str) -> Table {

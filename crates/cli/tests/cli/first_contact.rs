@@ -4,6 +4,8 @@
 use std::fs;
 use std::process::Stdio;
 
+use neuraxis_testkit::{FaultyModelServer, ModelFault};
+
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
@@ -80,6 +82,47 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
     );
     let again = run(&["setup", "--yes"]).complaint(2);
     assert!(again.contains("already"), "{again}");
+}
+
+#[test]
+fn setup_writes_nothing_of_what_is_not_reached_or_would_put_a_secret_in_the_file() {
+    let machine = Machine::new();
+    let file = machine.home().join("config/neuraxis/neuraxis.toml");
+    let set_up = |address: &str| -> Done {
+        let mut command = machine.command(["setup", "--yes"]);
+        command
+            .env("OPENAI_API_KEY", "sk-canary")
+            .env("OPENAI_BASE_URL", address);
+        command.output().unwrap().into()
+    };
+    let unreachable = FaultyModelServer::start(ModelFault::Unreachable);
+    let nobody = unreachable.base_url();
+    for (address, told) in [
+        (nobody.clone(), "no connection to the model server"),
+        (
+            nobody.replace("http://", "http://me:hunter2@"),
+            "a user name or password",
+        ),
+        (format!("{nobody}/?key=hunter2"), "a query"),
+    ] {
+        let complaint = set_up(&address).complaint(1);
+        for part in [
+            "address in OPENAI_BASE_URL",
+            "nothing was written",
+            told,
+            "hint: ",
+        ] {
+            assert!(complaint.contains(part), "{part}: {complaint}");
+        }
+        assert!(!complaint.contains("hunter2"), "{complaint}");
+        assert!(!file.exists(), "{address}");
+    }
+    // One that answers may not say which models it has.
+    let failing = FaultyModelServer::start(ModelFault::Failing);
+    let wrote = set_up(&failing.base_url()).stdout_of(0);
+    assert!(wrote.contains("is asked from now on"), "{wrote}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&failing.base_url()), "{text}");
 }
 
 #[test]
