@@ -349,10 +349,10 @@ impl Layers {
     fn check_told(&self, table: &str) -> Result<(), ConfigError> {
         let found = WHERE
             .iter()
-            .find_map(|key| self.said_by(table, key, Layer::is_found));
+            .find_map(|key| self.set_by(table, key, Layer::is_found));
         let told = TOLD
             .iter()
-            .find_map(|key| self.said_by(table, key, |layer| !layer.is_found()));
+            .find_map(|key| self.set_by(table, key, |layer| !layer.is_found()));
         match (found, told) {
             (Some((address, at)), Some((key, key_at))) => Err(ConfigError::KeyElsewhere {
                 at,
@@ -367,11 +367,11 @@ impl Layers {
     /// Checks that the file of the working directory, trusted or not, sets no variable of a program that the user names or
     /// tells something: one such as `LD_PRELOAD` makes any program do anything, with all that it is told.
     fn check_variables(&self, table: &str) -> Result<(), ConfigError> {
-        let variables = self.said_by(table, "env", Layer::is_found);
+        let variables = self.set_by(table, "env", Layer::is_found);
         let own = ["command"]
             .iter()
             .chain(&TOLD)
-            .find_map(|key| self.said_by(table, key, |layer| !layer.is_found()));
+            .find_map(|key| self.set_by(table, key, |layer| !layer.is_found()));
         match (variables, own) {
             (Some((variables, at)), Some((key, key_at))) => Err(ConfigError::VariablesElsewhere {
                 at,
@@ -384,7 +384,7 @@ impl Layers {
     }
 
     /// Returns a key of a server's section, and where it stands, if a source of this kind has a part in its value.
-    fn said_by(
+    fn set_by(
         &self,
         table: &str,
         name: &str,
