@@ -2,6 +2,7 @@
 
 mod commit;
 mod fit;
+mod lines;
 mod plan;
 mod read;
 
@@ -91,7 +92,8 @@ fn planned(
             ),
         });
     }
-    let sections = read::sections(patch)?;
+    let patch = lines::taken(patch)?;
+    let sections = read::sections(&patch)?;
     plan::plan(root, &sections, stop)
 }
 

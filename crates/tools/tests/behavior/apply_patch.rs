@@ -203,6 +203,51 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
 }
 
 #[tokio::test]
+async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
+    let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
+    for (patch, expected) in [
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n three\n-four\n+FOUR\n",
+            "the counts of hunk 1 of \"a.txt\" are too small: line 7 of the patch, \" three\", is one line too many",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n# Then:\n@@ -3 +3 @@\n-three\n+THREE\n",
+            "line 7 of the patch, \"@@ -3 +3 @@\", is cut off by a line before it that belongs to no hunk, \"# Then:\"",
+        ),
+        (
+            "@@ -3 +3 @@\n-three\n+THREE\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n",
+            "the hunk in line 1 of the patch, \"@@ -3 +3 @@\", has no file",
+        ),
+        (
+            "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n--- a/b.txt\n+++ b/b.txt\n@@ \
+             -1 +1 @@\n-one\n+ONE\n",
+            "line 7 of the patch, \"--- a/b.txt\", has no line `diff --git` before it",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@\n-one\n+ONE\n",
+            "line 3 of the patch, \"@@\", begins no hunk; each hunk needs a line",
+        ),
+    ] {
+        let message = refusal(&project, patch).await;
+        let expected = format!("invalid_patch: {expected}");
+        assert!(message.starts_with(&expected), "{patch:?} gave {message}");
+    }
+    assert_eq!(read(&project, "a.txt"), POEM);
+}
+
+#[tokio::test]
+async fn blank_lines_between_hunks_and_what_stands_around_a_mail_are_passed_over() {
+    let project = Project::with(&[("a.txt", POEM)]);
+    let patch = "From 1234 Mon Sep 17 00:00:00 2001\nSubject: Shout\n\n- louder\n---\n a.txt | 4 ++--\n\ndiff --git \
+                 a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n\n@@ \
+                 -7 +7 @@\n-seven\n+SEVEN\n-- \n2.43.0\n\n";
+    let applied = apply(&project, patch).await;
+    assert_eq!(applied["files"][0]["added_lines"], 2);
+    let expected = POEM.replace("one", "ONE").replace("seven", "SEVEN");
+    assert_eq!(read(&project, "a.txt"), expected);
+}
+
+#[tokio::test]
 async fn no_path_of_a_patch_leads_out_to_secrets_or_to_what_is_protected() {
     let project = Project::with(&[
         ("sub/a.txt", "x\n"),
@@ -333,8 +378,19 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let patch = json!({ "patch": lines.join("\n") + "\n" });
         let result = runtime.block_on(call(project.tool("apply_patch"), patch, context()));
-        if result.is_err() {
-            prop_assert_eq!(read(&project, "a.txt"), POEM);
+        match result {
+            Err(_) => {
+                prop_assert_eq!(read(&project, "a.txt"), POEM);
+            }
+            Ok(applied) => {
+                let files = applied["files"].as_array().unwrap().iter();
+                let added: u64 = files.map(|file| file["added_lines"].as_u64().unwrap()).sum();
+                let is_git = lines.iter().any(|line| line.starts_with("diff --git "));
+                let names = if is_git { ["diff --git "; 2] } else { ["--- ", "+++ "] };
+                let begins = |line: &str| names.iter().any(|name| line.starts_with(*name));
+                let asked = lines.iter().skip_while(|line| !begins(line)).filter(|line| **line == "+x");
+                prop_assert!(added >= asked.count() as u64, "a part of {lines:?} was lost: {applied}");
+            }
         }
         prop_assert!(!project.path("../x").exists());
     }

@@ -122,7 +122,7 @@ fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
 }
 
 /// Quotes a line with what cannot be seen of it, such as blanks at its end.
-fn quoted(line: &str) -> String {
+pub(super) fn quoted(line: &str) -> String {
     let mut text: String = line.chars().take(MAX_QUOTED_CHARS).collect();
     if line.chars().nth(MAX_QUOTED_CHARS).is_some() {
         text.push('…');

@@ -38,16 +38,9 @@ impl Wanted {
     }
 }
 
+/// Reads a patch that holds nothing but lines of files and hunks.
 pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
-    if patch
-        .lines()
-        .any(|line| line.starts_with("*** Begin Patch"))
-    {
-        return Err(invalid(
-            "this is no unified diff; write `--- a/path`, `+++ b/path` and hunks that begin with `@@ -1,3 +1,4 @@`",
-        ));
-    }
-    let is_git = patch.lines().any(|line| line.starts_with("diff --git "));
+    let is_git = patch.starts_with("diff --git ");
     let options = if is_git {
         ParseOptions::gitdiff()
     } else {
@@ -71,10 +64,10 @@ pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
     Ok(sections)
 }
 
-const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@` whose counts are right, and each line of it \
-    begins with a blank, `+` or `-`";
+pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@` whose counts are right, \
+    and each line of it begins with a blank, `+` or `-`";
 
-fn invalid(why: impl Into<String>) -> FileError {
+pub(super) fn invalid(why: impl Into<String>) -> FileError {
     FileError::InvalidPatch { why: why.into() }
 }
 
