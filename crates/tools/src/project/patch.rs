@@ -13,6 +13,7 @@ use neuraxis_ports::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::fit::Moved;
 use self::plan::{Operation, Planned};
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
@@ -74,6 +75,9 @@ struct Changed {
     from: Option<String>,
     added_lines: u64,
     removed_lines: u64,
+    /// The hunks that did not fit at their own lines, and where they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    moved_hunks: Vec<Moved>,
 }
 
 /// Works out what the files will hold, and touches none of them.
@@ -127,5 +131,6 @@ fn changed(planned: &Planned) -> Changed {
         from: planned.from.clone(),
         added_lines: planned.added_lines,
         removed_lines: planned.removed_lines,
+        moved_hunks: planned.moved.clone(),
     }
 }

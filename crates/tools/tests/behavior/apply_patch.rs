@@ -100,14 +100,71 @@ async fn a_git_diff_moves_and_copies_files() {
 }
 
 #[tokio::test]
-async fn a_hunk_at_the_wrong_line_is_found_where_its_lines_are() {
-    let project = Project::with(&[("a.txt", &format!("{}{POEM}", "x\n".repeat(50)))]);
-    apply(
+async fn a_hunk_at_the_wrong_line_is_found_where_its_lines_are_and_those_behind_it_move_as_far() {
+    let file = format!("{}{POEM}seven\n", "x\n".repeat(50));
+    let project = Project::with(&[("a.txt", &file)]);
+    let applied = apply(
         &project,
-        "--- a/a.txt\n+++ b/a.txt\n@@ -2,2 +2,2 @@\n four\n-five\n+FIVE\n",
+        "--- a/a.txt\n+++ b/a.txt\n@@ -2,2 +2,3 @@\n four\n-five\n+FIVE\n+5\n@@ -5 +6 @@\n-seven\n+SEVEN\n",
     )
     .await;
-    assert!(read(&project, "a.txt").ends_with("four\nFIVE\nsix\nseven\n"));
+    assert!(read(&project, "a.txt").ends_with("four\nFIVE\n5\nsix\nSEVEN\nseven\n"));
+    assert_eq!(
+        applied["files"][0]["moved_hunks"],
+        json!([{ "hunk": 1, "line": 54 }, { "hunk": 2, "line": 58 }])
+    );
+}
+
+#[tokio::test]
+async fn a_hunk_goes_to_the_line_that_it_names_whatever_other_lines_are_like_it() {
+    let project = Project::with(&[
+        ("a.txt", "a\nb\nx\nc\nx\n"),
+        ("b.txt", &"x\nold\ny\n".repeat(100)),
+    ]);
+    // A hunk without context, and one that was taken out of a patch in which others came before.
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+n\n@@ -5 +5,0 @@\n-x\n--- a/b.txt\n+++ b/b.txt\n@@ -100,3 +150,3 \
+                 @@\n x\n-old\n+new\n y\n";
+    let applied = apply(&project, patch).await;
+    assert_eq!(read(&project, "a.txt"), "a\nb\nn\nx\nc\n");
+    assert_eq!(read(&project, "b.txt").lines().nth(100), Some("new"));
+    assert_eq!(applied["files"][1].get("moved_hunks"), None);
+}
+
+#[tokio::test]
+async fn a_hunk_that_fits_in_several_places_but_not_in_its_own_is_refused_with_them() {
+    let file = "x\nold\ny\n".repeat(100);
+    let project = Project::with(&[("a.txt", &file)]);
+    let change = |hunk: &str| format!("--- a/a.txt\n+++ b/a.txt\n{hunk}");
+    let patch = change("@@ -99,3 +99,3 @@\n x\n-old\n+new\n y\n");
+    assert_eq!(
+        refusal(&project, &patch).await,
+        "does_not_fit: \"a.txt\": hunk 1 of 1 (@@ -99,3 @@) fits in more than one place, and not at its own line: at the lines \
+         1, 4, 7, 10, 13, 16, 19, 22 and 92 more; give it the right line, or more lines around the change"
+    );
+    let message = refusal(&project, &change("@@ -400,0 +401 @@\n+new\n")).await;
+    assert!(
+        message.contains("its own line is not in the file, which has 300 lines"),
+        "{message}"
+    );
+    assert_eq!(read(&project, "a.txt"), file);
+}
+
+#[tokio::test]
+async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
+    let project = Project::with(&[("a.txt", "a\r\nb"), ("b.txt", "a\nb")]);
+    let patch =
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-a\r\n+A\r\n b\n\\ No newline at end of file\n";
+    apply(&project, patch).await;
+    assert_eq!(read(&project, "a.txt"), "A\r\nb");
+    let joined = refusal(&project, "--- a/b.txt\n+++ b/b.txt\n@@ -2,0 +3 @@\n+c\n").await;
+    assert!(
+        joined.contains("the line \"b\" has no newline at its end"),
+        "{joined}"
+    );
+    let patch =
+        "--- a/b.txt\n+++ b/b.txt\n@@ -2 +2,2 @@\n-b\n\\ No newline at end of file\n+b\n+c\n";
+    apply(&project, patch).await;
+    assert_eq!(read(&project, "b.txt"), "a\nb\nc\n");
 }
 
 #[tokio::test]

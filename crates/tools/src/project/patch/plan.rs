@@ -9,7 +9,7 @@ use diffy::{Line, Patch};
 use serde::Serialize;
 
 use super::PATCH_MAX_FILE_BYTES;
-use super::fit;
+use super::fit::{self, Moved};
 use super::read::{Section, Wanted};
 use crate::blocking::Stop;
 use crate::project::failure::{FileError, shown};
@@ -37,6 +37,8 @@ pub(super) struct Planned {
     pub(super) from: Option<String>,
     pub(super) added_lines: u64,
     pub(super) removed_lines: u64,
+    /// The hunks that fit at another line than their own.
+    pub(super) moved: Vec<Moved>,
     /// What is written, if anything is.
     pub(super) write: Option<Write>,
     /// What is removed, if anything is, and what it held.
@@ -111,10 +113,16 @@ fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
 
 fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Planned, FileError> {
     let hunks = &section.hunks;
+    let mut moved = Vec::new();
+    let mut patched = |content: &[u8], path: &str| -> Result<Vec<u8>, FileError> {
+        let patched = fit::patched(content, hunks, path, stop)?;
+        moved = patched.moved;
+        Ok(patched.content)
+    };
     let (operation, write, remove) = match &section.wanted {
         Wanted::Create { path } => {
             let target = fresh(root, path)?;
-            let content = fit::patched(b"", hunks, path, stop)?;
+            let content = patched(b"", path)?;
             let permissions = section.is_executable.then(executable).flatten();
             (
                 Operation::Created,
@@ -124,7 +132,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         }
         Wanted::Modify { path } => {
             let (target, before) = present(root, path)?;
-            let content = fit::patched(&before, hunks, path, stop)?;
+            let content = patched(&before, path)?;
             let write = Write {
                 target,
                 content: bounded(content, path)?,
@@ -135,7 +143,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         }
         Wanted::Delete { path } => {
             let (target, before) = present(root, path)?;
-            let left = fit::patched(&before, hunks, path, stop)?;
+            let left = patched(&before, path)?;
             if !left.is_empty() {
                 return Err(FileError::InvalidPatch {
                     why: format!("it deletes {path:?}, but does not remove all of its lines"),
@@ -145,13 +153,13 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         }
         Wanted::Rename { from, to } => {
             let (source, before) = present(root, from)?;
-            let content = bounded(fit::patched(&before, hunks, from, stop)?, to)?;
+            let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
             (Operation::Renamed, Some(write), Some((source, before)))
         }
         Wanted::Copy { from, to } => {
             let (source, before) = present(root, from)?;
-            let content = bounded(fit::patched(&before, hunks, from, stop)?, to)?;
+            let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
             (Operation::Copied, Some(write), None)
         }
@@ -165,6 +173,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         from,
         added_lines: lines(hunks, |line| matches!(line, Line::Insert(_))),
         removed_lines: lines(hunks, |line| matches!(line, Line::Delete(_))),
+        moved,
         write,
         remove,
     })
