@@ -8,6 +8,7 @@ mod cut;
 mod json;
 pub(crate) mod reach;
 pub(crate) mod read_output;
+mod search;
 #[cfg(test)]
 mod tests;
 

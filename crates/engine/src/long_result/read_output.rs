@@ -6,20 +6,11 @@ use neuraxis_core::{
     InvalidId, JsonText, READ_OUTPUT, RunId, ToolCallId, ToolClass, ToolOutput, ToolSignal,
     ToolSpec,
 };
-use neuraxis_ports::{OutputPage, OutputPlace, Tool, ToolContext, ToolError, async_trait};
-use regex::{Regex, RegexBuilder};
+use neuraxis_ports::{OutputPlace, Tool, ToolContext, ToolError, async_trait};
 use serde::{Deserialize, Serialize};
 
 use super::reach::Reach;
-
-/// How many bytes are searched at a time.
-const SEARCHED_BYTES: usize = 256 * 1024;
-
-/// The most characters of a line that a search shows.
-const MAX_LINE_CHARS: usize = 400;
-
-/// How much a compiled pattern may take: one that counts to a million would take more.
-const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+use super::search::{SEARCHED_BYTES, Search};
 
 const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call: call it with the arguments that stand \
     where the result was cut. A page has `next_offset` if more follows. With a `pattern` it finds lines instead.";
@@ -81,24 +72,6 @@ struct Page<'a> {
     total_bytes: u64,
     total_lines: u64,
     summary: String,
-}
-
-/// Lines that were found, as a model reads them.
-#[derive(Debug, Serialize)]
-struct Found {
-    matches: Vec<Line>,
-    /// Where to search on; left out at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_line: Option<u64>,
-    total_lines: u64,
-    summary: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Line {
-    line: u64,
-    offset: u64,
-    text: String,
 }
 
 #[async_trait]
@@ -187,72 +160,14 @@ impl Reach {
         from: OutputPlace,
         pattern: &str,
     ) -> Result<(JsonText, bool), ToolError> {
-        let pattern = compiled(pattern)?;
+        let mut search = Search::new(pattern, self.most / 2)?;
         let mut page = self.at(run, call, from, SEARCHED_BYTES).await?;
-        let (mut found, mut room) = (Vec::new(), self.most / 2);
-        let mut next_line = None;
-        'pages: loop {
-            let (mut offset, mut number) = (page.start, page.first_line);
-            let (lines, next) = whole_lines(&page);
-            for line in lines.split_inclusive('\n') {
-                if pattern.is_match(line.trim_end_matches(['\n', '\r'])) {
-                    let shown = Line {
-                        line: number,
-                        offset,
-                        text: one_line(line),
-                    };
-                    let size = JsonText::encode(&shown)?.as_str().len();
-                    if size > room && !found.is_empty() {
-                        next_line = Some(number);
-                        break 'pages;
-                    }
-                    room = room.saturating_sub(size);
-                    found.push(shown);
-                }
-                offset += line.len() as u64;
-                number += u64::from(line.ends_with('\n'));
-            }
-            match next {
-                Some(next) => page = self.at(run, call, next, SEARCHED_BYTES).await?,
-                None => break,
-            }
+        while let Some(next) = search.within(&page)? {
+            page = self.at(run, call, next, SEARCHED_BYTES).await?;
         }
-        let follows = match next_line {
-            Some(line) => format!(" More follow: search on with line {line}."),
-            None => String::new(),
-        };
-        let count = match found.len() {
-            1 => "1 line fits".to_owned(),
-            number => format!("{number} lines fit"),
-        };
-        let shown = Found {
-            matches: found,
-            next_line,
-            total_lines: page.head.lines,
-            summary: format!("{count} the pattern.{follows}"),
-        };
-        Ok((JsonText::encode(&shown)?, page.head.untrusted))
+        let found = search.found(page.head.lines);
+        Ok((JsonText::encode(&found)?, page.head.untrusted))
     }
-}
-
-/// Returns the lines of a page that are whole, or the part of one that is longer than the page, and where to go on.
-fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
-    let next = page.next();
-    let end = page.text.rfind('\n').map(|at| at + 1);
-    match (next, end) {
-        (Some(_), Some(end)) => {
-            let lines = page.text.get(..end).unwrap_or_default();
-            (lines, Some(OutputPlace::Byte(page.start + end as u64)))
-        }
-        (next, _) => (&page.text, next),
-    }
-}
-
-fn compiled(pattern: &str) -> Result<Regex, ToolError> {
-    let built = RegexBuilder::new(pattern)
-        .size_limit(MAX_PATTERN_BYTES)
-        .build();
-    built.map_err(|error| ToolError::permanent(format!("the pattern cannot be used: {error}")))
 }
 
 /// Takes so many bytes off the end of a text, and what is left of a line where there is a whole one before it.
@@ -263,13 +178,5 @@ fn shortened(text: &str, by: usize) -> &str {
     match part.rfind('\n').map(|at| at + 1) {
         Some(lines) if lines > part.len() / 2 => part.get(..lines).unwrap_or_default(),
         _ => part,
-    }
-}
-
-fn one_line(line: &str) -> String {
-    let line = line.trim_end_matches(['\n', '\r']);
-    match line.char_indices().nth(MAX_LINE_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line.to_owned(),
     }
 }

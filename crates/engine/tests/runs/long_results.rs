@@ -229,6 +229,46 @@ async fn a_pattern_finds_a_line_wherever_it_stands() {
 }
 
 #[tokio::test]
+async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
+    // The first match stands across the end of what is searched at a time.
+    let (x, y) = ("x".repeat(256 * 1024 - 3), "y".repeat(300_000));
+    let long = format!("{x}needle{y}needle{y}\n{}needle\n", "z".repeat(2_000));
+    let tool = ScriptedTool::always(
+        spec("big").read_only(),
+        Act::value(JsonText::string(&long).as_str()),
+    );
+    let model = ScriptedModel::answering(|request: &ModelRequest| match request.messages.len() {
+        ..=2 => Script::from(reply::calls([("big", "{}")])),
+        3..=4 => {
+            // Within a line no piece of it begins one.
+            let arguments = format!(r#"{{"call":"{}","pattern":"needle|^y"}}"#, call_of(request));
+            Script::from(reply::calls([(READ_OUTPUT, arguments.as_str())]))
+        }
+        _ => Script::from(reply::text("Found.")),
+    });
+    let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let found: Value = heard.results()[1].value.decode().unwrap();
+    let matches = found["matches"].as_array().unwrap();
+    let places: Vec<_> = matches
+        .iter()
+        .map(|it| (it["line"].as_u64().unwrap(), it["offset"].as_u64().unwrap()))
+        .collect();
+    let offsets: Vec<_> = long
+        .match_indices("needle")
+        .map(|(at, _)| at as u64)
+        .collect();
+    assert_eq!(places, [(1, offsets[0]), (1, offsets[1]), (2, offsets[2])]);
+    let shown = |at: usize| matches[at]["text"].as_str().unwrap();
+    assert_eq!(
+        shown(0),
+        format!("…{}needle{}…", "x".repeat(100), "y".repeat(294))
+    );
+    assert_eq!(shown(2), format!("…{}needle", "z".repeat(100)));
+    assert_eq!(found["summary"], "2 lines fit the pattern.");
+}
+
+#[tokio::test]
 async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
     let store = Arc::new(MemoryStore::new());
     let fails = ScriptedTool::always(spec("big").read_only(), Act::error(&long()));
