@@ -150,6 +150,17 @@ async fn a_hunk_that_fits_in_several_places_but_not_in_its_own_is_refused_with_t
 }
 
 #[tokio::test]
+async fn a_patch_that_ends_without_a_newline_changes_whole_lines() {
+    let project = Project::with(&[("a.txt", POEM)]);
+    apply(
+        &project,
+        "--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-two\n+TWO",
+    )
+    .await;
+    assert_eq!(read(&project, "a.txt"), POEM.replace("two", "TWO"));
+}
+
+#[tokio::test]
 async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
     let project = Project::with(&[("a.txt", "a\r\nb"), ("b.txt", "a\nb")]);
     let patch =

@@ -46,6 +46,10 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
             reader.pass_over(number, line)?;
         }
     }
+    // Only a mark says that a line of the file has no newline; that the patch itself ends without one says nothing.
+    if !taken.is_empty() && !taken.ends_with('\n') {
+        taken.push('\n');
+    }
     Ok(taken)
 }
 
