@@ -11,6 +11,7 @@ use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, Channel, EffectId, JsonText, Mode, RunId, ToolCallId, Turn, Verdict};
 use neuraxis_ports::{Tool, ToolContext, TurnContext};
 use neuraxis_tools::project_files;
+use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 /// A policy that lets patches change anything but the files of one folder.
@@ -62,13 +63,39 @@ pub fn patch(input: &[u8]) {
     let changed: Vec<&str> = changed.map(|(path, _)| path.as_str()).collect();
     let is_outside = |path: &&str| !path.starts_with("project/");
     assert!(!changed.iter().any(is_outside), "{changed:?}");
-    if result.is_err() {
-        assert!(changed.is_empty(), "it failed, and changed {changed:?}");
+    match result {
+        Err(_) => assert!(changed.is_empty(), "it failed, and changed {changed:?}"),
+        // In a series of mails a message may stand between the files.
+        Ok(_) if text.contains("\nFrom ") => {}
+        Ok(output) => {
+            let applied: Value = output.value.decode().unwrap();
+            let files = applied["files"].as_array().unwrap().iter();
+            let added: u64 = files
+                .map(|file| file["added_lines"].as_u64().unwrap())
+                .sum();
+            let asked = lines_to_add(text) as u64;
+            assert!(added >= asked, "of {asked} lines it added {added}");
+        }
     }
     if !is_denied {
         let is_kept = |path: &&str| path.starts_with("project/kept");
         assert!(!changed.iter().any(is_kept), "nobody denied {changed:?}");
     }
+}
+
+/// Counts the lines behind the beginning of the first file that can be nothing but lines to add.
+fn lines_to_add(patch: &str) -> usize {
+    let is_git = patch.lines().any(|line| line.starts_with("diff --git "));
+    let begins = |line: &str| {
+        if is_git {
+            line.starts_with("diff --git ")
+        } else {
+            line.starts_with("--- ") || line.starts_with("+++ ")
+        }
+    };
+    let lines = patch.lines().skip_while(|line| !begins(line));
+    let added = lines.filter(|line| line.starts_with('+') && !line.starts_with("+++ "));
+    added.count()
 }
 
 fn is_denied(tool: &Arc<dyn Tool>, arguments: &JsonText) -> bool {
