@@ -192,7 +192,7 @@ impl<'a> SearchRun<'a> {
         );
         let result = self
             .searcher
-            .search_reader(self.pattern.matcher(), &mut reader, &mut found);
+            .search_reader(self.pattern, &mut reader, &mut found);
         self.stop.check()?;
         self.bytes_left -= reader.bytes_read();
         match result {

@@ -67,6 +67,34 @@ async fn plain_text_is_taken_as_it_is() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_line_is_before_its_line_end_whichever_it_is() {
+    let project = Project::with(&[("a.txt", "a;\r\n}\r\nb;\n}\n\r\n\n;c\r\n \r\nd\r;\r\ne;")]);
+    let cases: [(&str, &[&str]); 11] = [
+        (";$", &["1:2", "3:2", "9:3", "10:2"]),
+        ("(?m);$", &["1:2", "3:2", "9:3", "10:2"]),
+        (r"\w;\z", &["1:1", "3:1", "10:1"]),
+        (r"^\}$", &["2:1", "4:1"]),
+        ("^$", &["5:1", "6:1"]),
+        (r"^;\w$", &["7:1"]),
+        (r"^\w;", &["1:1", "3:1", "10:1"]),
+        ("^ $", &["8:1"]),
+        ("d.;", &["9:1"]),
+        // What looks for the line end itself still finds it.
+        (r"\w;\r$", &["1:1"]),
+        (r"\}\r", &["2:1"]),
+    ];
+    for (pattern, lines) in cases {
+        let search = project
+            .call("search_files", json!({ "pattern": pattern }))
+            .await;
+        let expected: Vec<String> = lines.iter().map(|at| format!("a.txt:{at}")).collect();
+        assert_eq!(places(&search), expected, "{pattern}");
+    }
+    let plain = json!({ "pattern": ";$", "syntax": "plain" });
+    assert_eq!(project.call("search_files", plain).await["total_hits"], 0);
+}
+
+#[tokio::test]
 async fn case_counts_unless_it_is_said_not_to() {
     let project = Project::with(&[("a.txt", "Straße\nSTRASSE\nstraße\n")]);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! What is looked for.
 
-use grep_matcher::Matcher;
+use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,8 +28,13 @@ pub(super) enum Case {
     Insensitive,
 }
 
+/// What a line matches with or without its `\r`, so that `$` is also at the end of a line as Windows writes it.
 #[derive(Debug)]
-pub(super) struct Pattern(RegexMatcher);
+pub(super) struct Pattern {
+    regex: RegexMatcher,
+    /// Whether it may ask for the end of a line. In the midst of a file that is behind the `\r`, so each line is taken out.
+    by_line: bool,
+}
 
 impl Pattern {
     pub(super) fn parse(
@@ -60,23 +65,59 @@ impl Pattern {
             .dfa_size_limit(MAX_COMPILED_BYTES)
             .build(pattern);
         match matcher {
-            Ok(matcher) => Ok(Self(matcher)),
+            Ok(regex) => Ok(Self {
+                regex,
+                by_line: syntax == Syntax::Regex && pattern.contains('$'),
+            }),
             Err(error) => invalid(format!(
                 "{error}; correct it, or set syntax to plain to look for the text as it is"
             )),
         }
     }
 
-    pub(super) fn matcher(&self) -> &RegexMatcher {
-        &self.0
-    }
-
     /// Returns where in a line the pattern first matches.
     pub(super) fn place_in(&self, line: &[u8]) -> usize {
-        self.0
+        self.regex
             .find(line)
             .ok()
             .flatten()
             .map_or(0, |found| found.start())
+    }
+}
+
+impl Matcher for Pattern {
+    type Captures = NoCaptures;
+    type Error = NoError;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
+        if let Some(line) = haystack.strip_suffix(b"\r")
+            && at <= line.len()
+            && let Some(found) = self.regex.find_at(line, at)?
+        {
+            return Ok(Some(found));
+        }
+        self.regex.find_at(haystack, at)
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, NoError> {
+        Ok(NoCaptures::new())
+    }
+
+    fn non_matching_bytes(&self) -> Option<&ByteSet> {
+        match self.by_line {
+            true => None,
+            false => self.regex.non_matching_bytes(),
+        }
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        match self.by_line {
+            true => None,
+            false => self.regex.line_terminator(),
+        }
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, NoError> {
+        self.regex.find_candidate_line(haystack)
     }
 }
