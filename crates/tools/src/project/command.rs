@@ -206,7 +206,7 @@ const fn is_zero(number: &u64) -> bool {
 #[derive(Debug)]
 enum Ending {
     Exited(Ended),
-    TimedOut,
+    TimedOut { set_aside: Vec<String> },
 }
 
 async fn run(
@@ -296,13 +296,12 @@ async fn watch(
         let exit = ctx.cancellation.run_until_cancelled(timeout(limit, exit));
         let ending = match exit.await {
             None => {
-                running.end().await;
-                return Err(Cancelled.into());
+                let set_aside = running.end().await;
+                return Err(cancelled(&set_aside));
             }
-            Some(Err(_)) => {
-                running.end().await;
-                Ending::TimedOut
-            }
+            Some(Err(_)) => Ending::TimedOut {
+                set_aside: running.end().await,
+            },
             Some(Ok(ended)) => Ending::Exited(ended?),
         };
         if !has_all {
@@ -314,6 +313,24 @@ async fn watch(
     Ok((ending, out, err))
 }
 
+fn cancelled(set_aside: &[String]) -> ToolError {
+    match renamed(set_aside) {
+        nothing if nothing.is_empty() => Cancelled.into(),
+        renamed => ToolError::temporary(format!("{Cancelled}.{renamed}")),
+    }
+}
+
+/// A sentence about what was set aside; nothing if that is nothing.
+fn renamed(set_aside: &[String]) -> String {
+    if set_aside.is_empty() {
+        return String::new();
+    }
+    let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
+    format!(
+        " It made {names}, which takes access to git: that was renamed, with `.set-aside` behind it."
+    )
+}
+
 fn report(
     command: &str,
     ending: Ending,
@@ -323,7 +340,7 @@ fn report(
 ) -> Ran {
     let (exit_code, signal, set_aside, timed_out) = match ending {
         Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.set_aside, false),
-        Ending::TimedOut => (None, None, Vec::new(), true),
+        Ending::TimedOut { set_aside } => (None, None, set_aside, true),
     };
     let how = match (exit_code, signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
@@ -332,12 +349,7 @@ fn report(
     };
     let command = one_line(command, MAX_QUOTED_CHARS);
     let mut summary = format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64());
-    if !set_aside.is_empty() {
-        let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
-        summary.push_str(&format!(
-            " It made {names}, which takes access to git: that was renamed."
-        ));
-    }
+    summary.push_str(&renamed(&set_aside));
     Ran {
         summary,
         set_aside,

@@ -79,17 +79,32 @@ pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
 ///
 /// When it has too many names to look at them all: behind a crowd of them one could be hidden.
 pub(super) fn protected() -> Result<Vec<PathBuf>, String> {
+    let (found, looked_at) = find(Path::new("."), MAX_ENTRIES);
+    if looked_at > MAX_ENTRIES {
+        return Err(format!(
+            "the project has more than {MAX_ENTRIES} files and folders, too many to find its repositories; name a folder \
+             within it as tools.root"
+        ));
+    }
+    Ok(found)
+}
+
+/// As [`protected`], however many names there are: a crowd of them that a command made must not hide what else it made.
+pub(super) fn all_protected() -> Vec<PathBuf> {
+    find(Path::new("."), usize::MAX).0
+}
+
+/// Finds the files and folders of protected names beneath a folder, and stops once it has looked at more names than asked
+/// for. Returns how many those were, too.
+fn find(top: &Path, most: usize) -> (Vec<PathBuf>, usize) {
     let mut found = Vec::new();
-    let mut open = VecDeque::from([PathBuf::from(".")]);
-    let mut left = MAX_ENTRIES;
+    let mut open = VecDeque::from([top.to_owned()]);
+    let mut looked_at = 0;
     while let Some(folder) = open.pop_front() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            left = left.saturating_sub(1);
-            if left == 0 {
-                return Err(format!(
-                    "the project has more than {MAX_ENTRIES} files and folders, too many to find its repositories; name a \
-                     folder within it as tools.root"
-                ));
+            looked_at += 1;
+            if looked_at > most {
+                return (found, looked_at);
             }
             let path = folder.join(entry.file_name());
             if is_protected_name(&entry.file_name().to_string_lossy()) {
@@ -99,7 +114,7 @@ pub(super) fn protected() -> Result<Vec<PathBuf>, String> {
             }
         }
     }
-    Ok(found)
+    (found, looked_at)
 }
 
 /// A repository with those of its submodules and linked working trees.
@@ -126,4 +141,22 @@ fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
     folders
         .map(|entry| entry.path())
         .filter(|path| path.file_name() != Some(OsStr::new("objects")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_of_names_stops_a_command_but_not_the_look_afterwards() {
+        let project = tempfile::tempdir().unwrap();
+        let repository = project.path().join("sub/.git");
+        fs::create_dir_all(&repository).unwrap();
+        for number in 0..9 {
+            fs::write(project.path().join(number.to_string()), "").unwrap();
+        }
+        let (_, looked_at) = find(project.path(), 10);
+        assert_eq!(looked_at, 11);
+        assert_eq!(find(project.path(), usize::MAX), (vec![repository], 11));
+    }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Permissions, PermissionsExt};
 use neuraxis_core::Access;
 
 use super::closed;
@@ -18,6 +18,9 @@ use super::order::Run;
 /// What is appended to the name of what a command made and must not make. Nothing is deleted: somebody else may have made
 /// it meanwhile.
 const SET_ASIDE: &str = ".set-aside";
+
+/// How many bytes of names are told: the answer that they are part of is bounded.
+const MAX_TOLD_BYTES: usize = 8 << 10;
 
 /// What is looked after.
 #[derive(Debug)]
@@ -71,12 +74,27 @@ impl Guard {
         if self.access.contains(&Access::Git) {
             return Vec::new();
         }
-        let now = closed::protected().unwrap_or_default();
+        let now = closed::all_protected();
         let new = now.iter().filter(|path| !self.protected.contains(*path));
-        new.filter_map(|path| self.set_aside(path)).collect()
+        told(new.map(|path| self.set_aside(path)))
     }
 
-    fn set_aside(&self, path: &Path) -> Option<String> {
+    fn set_aside(&self, path: &Path) -> String {
+        let shown = path.strip_prefix(".").unwrap_or(path).display();
+        match self.rename(path).or_else(|| self.rename_in_open(path)) {
+            Some(()) => shown.to_string(),
+            None => format!("{shown} (it is still there: it cannot be renamed)"),
+        }
+    }
+
+    /// As `rename`, where the command took away the right to change what is in the folder.
+    fn rename_in_open(&self, path: &Path) -> Option<()> {
+        let open = Permissions::from_mode(0o755);
+        self.project.set_permissions(path.parent()?, open).ok()?;
+        self.rename(path)
+    }
+
+    fn rename(&self, path: &Path) -> Option<()> {
         let named = |ending: String| {
             let mut name = path.as_os_str().to_owned();
             name.push(SET_ASIDE);
@@ -88,12 +106,26 @@ impl Guard {
         let mut free = endings
             .map(named)
             .filter(|name| self.project.symlink_metadata(name).is_err());
-        self.project
-            .rename(path, &self.project, free.next()?)
-            .ok()?;
-        let shown = path.strip_prefix(".").unwrap_or(path);
-        Some(shown.display().to_string())
+        let renamed = self.project.rename(path, &self.project, free.next()?);
+        renamed.ok()
     }
+}
+
+/// What is told of what was set aside: the first names, and how many more there are.
+fn told(all: impl Iterator<Item = String>) -> Vec<String> {
+    let (mut told, mut bytes, mut more) = (Vec::new(), 0, 0);
+    for path in all {
+        bytes += path.len();
+        if bytes <= MAX_TOLD_BYTES {
+            told.push(path);
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told
 }
 
 /// Makes a part of a repository that may as well be empty.
@@ -111,5 +143,19 @@ fn remove_empty(project: &Dir, part: &Path) -> io::Result<()> {
         true => project.remove_dir(part),
         false if found.len() == 0 => project.remove_file(part),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_that_were_set_aside_the_first_are_told_and_the_others_counted() {
+        let all = |number: usize| (0..number).map(|number| format!("{number:04}/.git"));
+        assert_eq!(told(all(2)), ["0000/.git", "0001/.git"]);
+        let told = told(all(5_000));
+        assert_eq!(told.len(), MAX_TOLD_BYTES / 9 + 1);
+        assert_eq!(told.last().unwrap(), "and 4090 more");
     }
 }

@@ -218,10 +218,13 @@ impl Running {
         }
     }
 
-    /// Ends it, with everything it started.
-    pub(crate) async fn end(&mut self) {
+    /// Ends it, with everything it started. Returns what was set aside, as [`Ended`] names it.
+    pub(crate) async fn end(&mut self) -> Vec<String> {
         let _gone = self.channel.shutdown().await;
-        let _ended = timeout(MAX_ENDING, self.supervisor.wait()).await;
+        match timeout(MAX_ENDING, self.wait()).await {
+            Ok(Ok(ended)) => ended.set_aside,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        }
     }
 }
 

@@ -76,7 +76,10 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     processes::end_descendants();
     let set_aside = guard.map(Guard::after).unwrap_or_default();
     close(temporary);
-    let answer = answer?;
+    let answer = answer.map_err(|error| match set_aside.is_empty() {
+        true => error,
+        false => io::Error::other(format!("{error}; renamed: {}", set_aside.join(", "))),
+    })?;
     Ok(match (answer, missing) {
         (
             Reply::Found {
@@ -137,7 +140,12 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
     while poll(&mut sockets, None)? == 0 {}
     let [from_inside, _] = &sockets;
     if from_inside.revents().is_empty() {
-        return Err(io::Error::other("nobody waits for it any more"));
+        // It is to be ended. What it made is told all the same.
+        return Ok(Reply::Ended(Ended {
+            exit_code: None,
+            signal: None,
+            set_aside: Vec::new(),
+        }));
     }
     inside
         .read()?

@@ -7,11 +7,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
+use std::sync::Arc;
 
+use neuraxis_ports::Progress;
 use neuraxis_tools::{SandboxFeature, sandbox_features};
 use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::support::{Project, RecordedOutput, call, context};
 
 async fn run_with(project: &Project, access: &[&str], command: &str) -> Value {
     let arguments = if access.is_empty() {
@@ -521,6 +523,44 @@ async fn a_repository_that_a_command_makes_without_access_is_set_aside() {
     }
     succeeds(&project, &["git"], "git init -q other").await;
     assert!(project.path("other/.git/HEAD").exists());
+}
+
+#[tokio::test]
+async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_cancelled() {
+    let project = repository();
+    let slow = json!({ "command": "mkdir sub/.git && sleep 1000", "timeout_seconds": 1 });
+    let ran = project.call("run_command", slow).await;
+    assert_eq!(ran.get("timed_out"), Some(&json!(true)), "{ran}");
+    assert_eq!(ran.get("set_aside"), Some(&json!(["sub/.git"])), "{ran}");
+    let summary = ran.get("summary").and_then(Value::as_str).unwrap();
+    assert!(summary.contains("It made sub/.git, "), "{summary}");
+
+    let output = Arc::new(RecordedOutput::default());
+    let mut ctx = context();
+    ctx.progress = Progress::to(Arc::clone(&output) as _);
+    let token = ctx.cancellation.clone();
+    let command = json!({ "command": "mkdir -p new/.git && echo made && sleep 1000" });
+    let running = call(project.tool("run_command"), command, ctx);
+    let cancelling = async {
+        output.shows("made").await;
+        token.cancel();
+    };
+    let (cancelled, ()) = tokio::join!(running, cancelling);
+    let message = cancelled.unwrap_err().message;
+    assert!(message.starts_with("cancelled: "), "{message}");
+    assert!(message.contains("It made new/.git, "), "{message}");
+    for path in ["sub/.git", "new/.git"] {
+        assert!(!project.path(path).exists(), "{path}");
+        assert!(project.path(format!("{path}.set-aside")).exists(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_is_set_aside_also_in_a_folder_that_the_command_closed() {
+    let project = repository();
+    let ran = run(&project, "mkdir -p sub/.git && chmod 555 sub").await;
+    assert_eq!(ran.get("set_aside"), Some(&json!(["sub/.git"])), "{ran}");
+    assert!(project.path("sub/.git.set-aside").exists(), "{ran}");
 }
 
 #[tokio::test]

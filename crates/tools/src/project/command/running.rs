@@ -114,12 +114,15 @@ impl Running {
         }
     }
 
-    /// Ends it.
-    pub(super) async fn end(&mut self) {
+    /// Ends it. Returns what was set aside, as [`Ended`] names it.
+    pub(super) async fn end(&mut self) -> Vec<String> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Sandboxed(running) => running.end().await,
-            Self::Unconfined(running) => running.end().await,
+            Self::Unconfined(running) => {
+                running.end().await;
+                Vec::new()
+            }
         }
     }
 }
