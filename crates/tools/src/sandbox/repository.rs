@@ -14,15 +14,27 @@ const MAX_SETTINGS: usize = 200;
 /// the same of the new one.
 const PLAIN_DIFFERENCE: &str = "sh -c 'diff -u \"$2\" \"$5\"; :' diff";
 
+/// How the names of settings end that name programs, whichever part of git they are for.
+const ENDINGS: [&str; 7] = [
+    "cmd",
+    "command",
+    "program",
+    "prog",
+    "helper",
+    "hook",
+    "difffilter",
+];
+
+/// What takes the place of `core.gitProxy`: of several the first counts, so that a later one replaces none.
+const PROXY: (&str, &str) = ("GIT_PROXY_COMMAND", "");
+
 /// How many settings the environment brings along already.
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// Returns the variables that replace what the repository of the working directory would run.
 pub(super) fn variables() -> Result<Vec<(String, String)>, String> {
-    let replaced: Vec<(String, &str)> = own_settings()
-        .into_iter()
-        .filter_map(|key| replacement(&key).map(|value| (key, value)))
-        .collect();
+    let own = own_settings();
+    let replaced: Vec<(&str, &str)> = own.iter().filter_map(|key| replacement(key)).collect();
     if replaced.is_empty() {
         return Ok(Vec::new());
     }
@@ -34,8 +46,12 @@ pub(super) fn variables() -> Result<Vec<(String, String)>, String> {
         .and_then(|count| count.parse().ok())
         .unwrap_or_default();
     let mut variables = vec![(COUNT.to_owned(), (first + replaced.len()).to_string())];
+    if own.iter().any(|key| key == "core.gitproxy") {
+        let (name, none) = PROXY;
+        variables.push((name.to_owned(), none.to_owned()));
+    }
     for (number, (key, value)) in (first..).zip(replaced) {
-        variables.push((format!("GIT_CONFIG_KEY_{number}"), key));
+        variables.push((format!("GIT_CONFIG_KEY_{number}"), key.to_owned()));
         variables.push((format!("GIT_CONFIG_VALUE_{number}"), value.to_owned()));
     }
     Ok(variables)
@@ -65,11 +81,14 @@ fn own_settings() -> Vec<String> {
     own
 }
 
-/// Returns what stands in for a setting that names a program; nothing for any other.
-fn replacement(key: &str) -> Option<&'static str> {
+/// Returns what stands in for a setting that names a program, mostly another value of it; nothing for any other.
+fn replacement(key: &str) -> Option<(&str, &'static str)> {
     let lower = key.to_lowercase();
     let (section, name) = (lower.split('.').next()?, lower.rsplit('.').next()?);
-    Some(match (section, name) {
+    let value = match (section, name) {
+        // Of these the first value counts, or all: they cannot be replaced, but what runs them can be switched off.
+        ("remote", "uploadpack" | "receivepack") => return Some(("protocol.file.allow", "never")),
+        ("gc", "recentobjectshook") => return Some(("gc.auto", "0")),
         ("filter", "clean" | "smudge" | "process") => "",
         ("filter", "required") => "false",
         ("diff", "textconv") => "cat",
@@ -80,12 +99,13 @@ fn replacement(key: &str) -> Option<&'static str> {
         ("core", "pager") | ("pager", _) => "cat",
         ("gpg", "program") => "gpg",
         ("submodule", "update") => "checkout",
-        ("remote", "uploadpack") => "git-upload-pack",
-        ("remote", "receivepack") => "git-receive-pack",
-        ("alias", _) | ("core", "gitproxy" | "alternaterefscommand") => "",
-        (_, "cmd" | "command" | "program" | "helper" | "difffilter") => "",
+        ("sendemail", "smtpserver") => "localhost",
+        ("alias", _) | ("core", "gitproxy") | ("imap", "tunnel") | ("instaweb", "httpd") => "",
+        ("difftool" | "mergetool" | "man" | "browser", "path") => "",
+        _ if ENDINGS.iter().any(|ending| name.ends_with(ending)) => "",
         _ => return None,
-    })
+    };
+    Some((key, value))
 }
 
 #[cfg(test)]
@@ -104,8 +124,26 @@ mod tests {
             ("alias.x", ""),
             ("trailer.sign.cmd", ""),
             ("credential.https://x.helper", ""),
+            ("core.alternateRefsCommand", ""),
+            ("gpg.ssh.defaultKeyCommand", ""),
+            ("gpg.ssh.program", "gpg"),
+            ("interactive.diffFilter", ""),
+            ("sendemail.work.sendmailCmd", ""),
+            ("sendemail.toCmd", ""),
+            ("sendemail.smtpServer", "localhost"),
+            ("uploadpack.packObjectsHook", ""),
+            ("svn.authors-prog", ""),
+            ("imap.tunnel", ""),
+            ("difftool.vimdiff.path", ""),
         ] {
-            assert_eq!(replacement(key), Some(value), "{key}");
+            assert_eq!(replacement(key), Some((key, value)), "{key}");
+        }
+        for (key, instead) in [
+            ("remote.origin.uploadpack", ("protocol.file.allow", "never")),
+            ("remote.x.receivepack", ("protocol.file.allow", "never")),
+            ("gc.recentObjectsHook", ("gc.auto", "0")),
+        ] {
+            assert_eq!(replacement(key), Some(instead), "{key}");
         }
         for key in [
             "user.name",
@@ -113,6 +151,8 @@ mod tests {
             "remote.origin.url",
             "diff.algorithm",
             "merge.tool",
+            "sendemail.to",
+            "gpg.format",
         ] {
             assert_eq!(replacement(key), None, "{key}");
         }

@@ -412,9 +412,15 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
         "diff.external",
         "merge.x.driver",
         "core.sshCommand",
+        "remote.up.uploadpack",
     ] {
         bring(key);
     }
+    git(&project, &["config", "remote.up.url", "."]);
+    git(&project, &["config", "gpg.format", "ssh"]);
+    // Run without a shell.
+    let key = ["config", "gpg.ssh.defaultKeyCommand", "touch PWNED"];
+    git(&project, &key);
     git(&project, &["config", "filter.x.required", "true"]);
     project.write(
         ".gitattributes",
@@ -427,7 +433,7 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
     run_with(
         &project,
         &["git"],
-        "git add . && git commit -qm x; git checkout -b x",
+        "git add . && git commit -qm x; git checkout -b x; git fetch up; git commit -S --allow-empty -m y",
     )
     .await;
     let inside =
