@@ -38,6 +38,9 @@ pub(super) enum FileError {
     Protected {
         path: String,
     },
+    PartOfRepository {
+        path: String,
+    },
     Own {
         path: String,
     },
@@ -131,6 +134,11 @@ impl fmt::Display for FileError {
                 f,
                 "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
                 PROTECTED_NAMES.join(", ")
+            ),
+            Self::PartOfRepository { path } => write!(
+                f,
+                "protected: {path:?} is never written, because with what is beside it git takes the folder for a \
+                 repository and runs what that says; only people change it"
             ),
             Self::Own { path } => write!(
                 f,

@@ -48,11 +48,15 @@ pub fn is_protected(path: &Path) -> bool {
 
 /// Tells whether nothing may be written to what goes by this name, in any spelling that some file system takes for it.
 pub(crate) fn is_protected_name(name: &str) -> bool {
+    let mut protected = PROTECTED_NAMES.iter().chain(&SHORT_NAMES);
+    protected.any(|protected| is_spelling(name, protected))
+}
+
+/// Tells whether some file system takes a name for another one.
+pub(super) fn is_spelling(name: &str, of: &str) -> bool {
     let name: String = name.chars().filter(|letter| !is_ignored(*letter)).collect();
     let name = name.split(':').next().unwrap_or_default();
-    let name = name.trim_end_matches([' ', '.']);
-    let mut protected = PROTECTED_NAMES.iter().chain(&SHORT_NAMES);
-    protected.any(|protected| name.eq_ignore_ascii_case(protected))
+    name.trim_end_matches([' ', '.']).eq_ignore_ascii_case(of)
 }
 
 /// Tells whether the file system of macOS takes names with and without a letter for the same.

@@ -12,7 +12,13 @@ use cap_tempfile::TempFile;
 
 use super::failure::{FileError, shown};
 use super::root::{Located, LocatedFile, ProjectRoot, Secrecy};
-use super::secret::{is_protected, is_secret};
+use super::secret::{is_protected, is_secret, is_spelling};
+
+/// Beside which parts a `HEAD` makes a folder a repository for git, one without `.git`.
+const OF_REPOSITORY: [&str; 3] = ["objects", "refs", "commondir"];
+
+/// What in such a folder says which programs git runs.
+const RUN_BY_GIT: [&str; 3] = ["config", "config.worktree", "hooks"];
 
 /// Whether folders that are not there are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +146,33 @@ impl Target {
         if root.own().by_path(&self.path).is_some() {
             return Err(FileError::Own { path: path() });
         }
+        self.check_repository(root)?;
         Ok(self)
+    }
+
+    /// Checks that the file makes no folder above it a repository without `.git`, and is no part of one. Git enters those
+    /// as well, also where somebody only looks into the folder.
+    pub(super) fn check_repository(&self, root: &ProjectRoot) -> Result<(), FileError> {
+        let is_part = self.path.ancestors().any(|part| {
+            let name = part.file_name().unwrap_or_default().to_string_lossy();
+            let is = |known: &str| is_spelling(&name, known);
+            let is_beside = |known: &str| {
+                let beside = part.with_file_name(known);
+                root.dir().symlink_metadata(beside).is_ok()
+            };
+            if is("HEAD") {
+                OF_REPOSITORY.into_iter().any(is_beside)
+            } else {
+                let mut parts = OF_REPOSITORY.into_iter().chain(RUN_BY_GIT);
+                parts.any(is) && is_beside("HEAD")
+            }
+        });
+        match is_part {
+            true => Err(FileError::PartOfRepository {
+                path: shown(&self.path),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn name(&self) -> OsString {

@@ -78,7 +78,7 @@ pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
 /// # Errors
 ///
 /// When it has too many names to look at them all: behind a crowd of them one could be hidden.
-pub(super) fn protected() -> Result<Vec<PathBuf>, String> {
+pub(super) fn protected() -> Result<Found, String> {
     let (found, looked_at) = find(Path::new("."), MAX_ENTRIES);
     if looked_at > MAX_ENTRIES {
         return Err(format!(
@@ -90,14 +90,23 @@ pub(super) fn protected() -> Result<Vec<PathBuf>, String> {
 }
 
 /// As [`protected`], however many names there are: a crowd of them that a command made must not hide what else it made.
-pub(super) fn all_protected() -> Vec<PathBuf> {
+pub(super) fn all_protected() -> Found {
     find(Path::new("."), usize::MAX).0
 }
 
-/// Finds the files and folders of protected names beneath a folder, and stops once it has looked at more names than asked
-/// for. Returns how many those were, too.
-fn find(top: &Path, most: usize) -> (Vec<PathBuf>, usize) {
-    let mut found = Vec::new();
+/// What is found in a project.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The files and folders of protected names.
+    pub(super) protected: Vec<PathBuf>,
+    /// The `HEAD` of each repository without `.git`: git enters those as well, and runs what they say.
+    pub(super) heads: Vec<PathBuf>,
+}
+
+/// Finds what is protected beneath a folder, and stops once it has looked at more names than asked for. Returns how many
+/// those were, too.
+fn find(top: &Path, most: usize) -> (Found, usize) {
+    let mut found = Found::default();
     let mut open = VecDeque::from([top.to_owned()]);
     let mut looked_at = 0;
     while let Some(folder) = open.pop_front() {
@@ -108,13 +117,21 @@ fn find(top: &Path, most: usize) -> (Vec<PathBuf>, usize) {
             }
             let path = folder.join(entry.file_name());
             if is_protected_name(&entry.file_name().to_string_lossy()) {
-                found.push(path);
+                found.protected.push(path);
             } else if entry.file_type().is_ok_and(|kind: FileType| kind.is_dir()) {
                 open.push_back(path);
+            } else if entry.file_name() == "HEAD" && is_repository(&folder) {
+                found.heads.push(path);
             }
         }
     }
     (found, looked_at)
+}
+
+/// Tells whether git takes a folder with a `HEAD` for a repository.
+fn is_repository(folder: &Path) -> bool {
+    let has = |part: &str| folder.join(part).exists();
+    has("objects") && has("refs") || has("commondir")
 }
 
 /// A repository with those of its submodules and linked working trees.
@@ -157,6 +174,7 @@ mod tests {
         }
         let (_, looked_at) = find(project.path(), 10);
         assert_eq!(looked_at, 11);
-        assert_eq!(find(project.path(), usize::MAX), (vec![repository], 11));
+        let (found, looked_at) = find(project.path(), usize::MAX);
+        assert_eq!((found.protected, looked_at), (vec![repository], 11));
     }
 }

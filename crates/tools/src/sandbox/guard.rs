@@ -40,22 +40,23 @@ impl Guard {
     pub(super) fn before(run: &mut Run) -> Result<Self, String> {
         let project = Dir::open_ambient_dir(".", ambient_authority())
             .map_err(|error| format!("the project cannot be opened: {error}"))?;
-        let protected = closed::protected()?;
+        let found = closed::protected()?;
         let parts = match run.access.contains(&Access::Git) {
-            true => closed::absent(&protected),
+            true => closed::absent(&found.protected),
             false => Vec::new(),
         };
         let (made, absent) = parts
             .into_iter()
             .partition(|part| make_empty(&project, part).is_ok());
-        run.protected = protected
+        run.protected = found
+            .protected
             .iter()
             .map(|path| OsString::from(path.as_os_str()))
             .collect();
         Ok(Self {
             project,
             access: run.access.clone(),
-            protected: protected.into_iter().collect(),
+            protected: found.protected.into_iter().chain(found.heads).collect(),
             made,
             absent,
         })
@@ -75,7 +76,8 @@ impl Guard {
             return Vec::new();
         }
         let now = closed::all_protected();
-        let new = now.iter().filter(|path| !self.protected.contains(*path));
+        let now = now.protected.iter().chain(&now.heads);
+        let new = now.filter(|path| !self.protected.contains(*path));
         told(new.map(|path| self.set_aside(path)))
     }
 

@@ -532,6 +532,30 @@ async fn a_repository_that_a_command_makes_without_access_is_set_aside() {
 }
 
 #[tokio::test]
+async fn a_folder_that_a_command_makes_a_repository_of_is_none_afterwards() {
+    let project = repository();
+    let made = "mkdir -p docs/refs sub/x && git init -q --bare docs/b && echo 'ref: refs/heads/main' | tee docs/HEAD sub/HEAD > sub/x/HEAD && echo ../../docs > sub/x/commondir && mkdir docs/objects";
+    let ran = run(&project, made).await;
+    assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
+    for (path, is_there) in [
+        ("docs/HEAD", false),
+        ("docs/HEAD.set-aside", true),
+        ("docs/objects", true),
+        ("docs/b/HEAD", false),
+        ("docs/b/config", true),
+        ("sub/x/HEAD", false),
+        ("sub/HEAD", true),
+    ] {
+        assert_eq!(project.path(path).exists(), is_there, "{path}: {ran}");
+    }
+    let aside = ran.get("set_aside").and_then(Value::as_array).unwrap();
+    assert_eq!(aside.len(), 3, "{ran}");
+    succeeds(&project, &["git"], "git init -q --bare other").await;
+    succeeds(&project, &[], "echo x > other/description").await;
+    assert!(project.path("other/HEAD").exists());
+}
+
+#[tokio::test]
 async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_cancelled() {
     let project = repository();
     let slow = json!({ "command": "mkdir sub/.git && sleep 1000", "timeout_seconds": 1 });

@@ -102,6 +102,45 @@ async fn what_is_no_file_of_the_project_is_not_written() {
 }
 
 #[tokio::test]
+async fn no_file_makes_a_folder_a_repository_or_changes_one_without_git() {
+    let project = Project::with(&[
+        ("bare/HEAD", "ref: refs/heads/main\n"),
+        ("bare/config", ""),
+        ("docs/objects/x", ""),
+        ("tree/commondir", "../bare"),
+    ]);
+    let write = |path: &str| json!({ "path": path, "content": "x", "create_folders": true });
+    for path in [
+        "bare/config",
+        "bare/hooks/post-checkout",
+        "bare/objects/info/x",
+        "bare/refs/heads/main",
+        "bare/commondir",
+        "docs/HEAD",
+        "tree/HEAD",
+    ] {
+        let message = project.fail("write_file", write(path)).await;
+        assert!(message.starts_with("protected: "), "{path} gave {message}");
+    }
+    for path in [
+        "bare/readme.md",
+        "docs/refs/x",
+        "docs/config",
+        "new/HEAD",
+        "src/HEAD/x",
+    ] {
+        project.call("write_file", write(path)).await;
+    }
+    let made = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n");
+    let patch = ["all/HEAD", "all/objects/x", "all/refs/x"]
+        .map(made)
+        .concat();
+    let message = project.fail("apply_patch", json!({ "patch": patch })).await;
+    assert!(message.starts_with("protected: "), "{message}");
+    assert!(!project.path("all/HEAD").exists());
+}
+
+#[tokio::test]
 async fn no_more_is_written_than_one_call_may() {
     let project = Project::new();
     let content = "x".repeat(WRITE_MAX_BYTES + 1);

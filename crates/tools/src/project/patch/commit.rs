@@ -22,7 +22,9 @@ pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), File
     }
     let mut done = Vec::new();
     for (write, prepared) in writes.into_iter().zip(prepared) {
-        if let Err(error) = prepared.commit() {
+        // With what the patch wrote before, it may make a repository.
+        let checked = write.target.check_repository(root);
+        if let Err(error) = checked.and_then(|()| prepared.commit()) {
             return Err(put_back(root, &done, error));
         }
         done.push(Done::Written(write));
