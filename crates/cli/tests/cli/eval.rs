@@ -144,6 +144,15 @@ fn a_pipe_gets_the_results_once_and_is_not_replaced() {
     assert_eq!(results(&machine, "now.json")["totals"]["passed"], 1);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn results_that_no_file_takes_are_shown_all_the_same() {
+    let done = offline().run(["eval", "evals.toml", "--out", "/dev/full"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.contains("cannot write /dev/full"), "{done:?}");
+    assert!(done.stdout.contains("1 passed, "), "{done:?}");
+}
+
 #[test]
 fn what_got_worse_decides_where_results_are_compared() {
     let machine = offline();

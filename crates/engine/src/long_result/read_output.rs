@@ -163,6 +163,8 @@ impl Reach {
         let mut search = Search::new(pattern, self.most / 2)?;
         let mut page = self.at(run, call, from, SEARCHED_BYTES).await?;
         while let Some(next) = search.within(&page)? {
+            // A costly pattern is given up here once the time of its call is over, whatever store this is.
+            tokio::task::yield_now().await;
             page = self.at(run, call, next, SEARCHED_BYTES).await?;
         }
         let found = search.found(page.head.lines);

@@ -224,6 +224,10 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
             "invalid_patch: its headers name two files",
         ),
         (
+            "diff --git a/a.txt b/c.txt\nrename from a.txt\nrename to c.txt\n--- a/folder/x\n+++ b/folder/x\n@@ -1 +1 @@\n-one\n+x\n",
+            "invalid_patch: its hunks are for \"a/folder/x\"",
+        ),
+        (
             "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n",
             "invalid_patch: it makes \"a.txt\", which is there already",
         ),

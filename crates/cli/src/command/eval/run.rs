@@ -136,11 +136,12 @@ impl Run {
         progress.hide();
         drop(progress);
         let closed = engines.close().await;
-        kept?;
-        results.finish(&path, &report)?;
+        // What was paid for is shown, though a file cannot take it.
+        let finished = kept.and_then(|()| results.finish(&path, &report));
 
         let comparison = before.map(|before| report.compare(&before));
         self.show(&results, &report, comparison.as_ref())?;
+        finished?;
         closed?;
         match interrupt.happened() {
             Some(signal) => Err(CommandError::interrupted(signal)),

@@ -92,6 +92,9 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
         return Err(invalid(format!("the change of {path:?} is binary")));
     };
     let moves = matches!(wanted, Wanted::Rename { .. } | Wanted::Copy { .. });
+    if let Wanted::Rename { from, to } | Wanted::Copy { from, to } = &wanted {
+        check_names(&hunks, from, to)?;
+    }
     if hunks.hunks().is_empty() && !moves {
         return Err(invalid(format!(
             "there are no hunks for {path:?}; to make an empty file use write_file"
@@ -102,6 +105,22 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
         hunks,
         is_executable: creates && new_mode == Some(FileMode::Executable),
     })
+}
+
+/// Checks that what is moved is what its hunks are for.
+fn check_names(hunks: &Patch<'_, str>, from: &str, to: &str) -> Result<(), FileError> {
+    for (named, meant) in [(hunks.original(), from), (hunks.modified(), to)] {
+        let Some(named) = named else { continue };
+        let stripped = named
+            .strip_prefix("a/")
+            .or_else(|| named.strip_prefix("b/"));
+        if ![named, stripped.unwrap_or(named)].contains(&meant) {
+            return Err(invalid(format!(
+                "its hunks are for {named:?}, and what it moves or copies is {from:?} to {to:?}; write a section for each file"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
