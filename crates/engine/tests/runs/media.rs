@@ -6,7 +6,7 @@ use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
     MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript, Turn,
 };
-use neuraxis_engine::{ForkOptions, RequestError, RequestPart, attachment, replay};
+use neuraxis_engine::{ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
@@ -80,8 +80,8 @@ async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_t
         .assert_valid(RunStatus::Done);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not() {
+/// An engine whose policy prefers a model that takes text alone to one that takes images.
+fn that_prefers_a_blind_model() -> (Orchestrator, Arc<ScriptedModel>, Arc<ScriptedModel>) {
     let router = Arc::new(named("router", MediaTypes::NONE));
     let seer = Arc::new(named("seer", IMAGES));
     let routed = "channels.chat.role = 'router'\nchannels.chat.simple_role = 'router'\n";
@@ -92,6 +92,12 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
         .model(Role::REASONING, seer.clone())
         .build()
         .unwrap();
+    (orchestrator, router, seer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not() {
+    let (orchestrator, router, _) = that_prefers_a_blind_model();
     let heard = hear(&orchestrator, request("What is it?").attach(picture())).await;
     assert_eq!(heard.result.reply, "seer");
     assert!(router.requests().is_empty());
@@ -101,16 +107,7 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_it() {
-    let router = Arc::new(named("router", MediaTypes::NONE));
-    let seer = Arc::new(named("seer", IMAGES));
-    let routed = "channels.chat.role = 'router'\nchannels.chat.simple_role = 'router'\n";
-    let routed = PolicyConfig::from_toml(routed);
-    let orchestrator = builder(ScriptedModel::new())
-        .policy(Policy::layered(routed.unwrap()).unwrap())
-        .model(Role::ROUTER, router.clone())
-        .model(Role::REASONING, seer.clone())
-        .build()
-        .unwrap();
+    let (orchestrator, _, seer) = that_prefers_a_blind_model();
     let first = hear(&orchestrator, request("And now?")).await.result;
     assert_eq!(first.reply, "router");
     let runs = orchestrator.runs();

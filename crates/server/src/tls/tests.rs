@@ -25,14 +25,21 @@ fn pair() -> (String, String) {
     (cert.pem(), signing_key.serialize_pem())
 }
 
+/// Writes a pair into a folder and serves with it.
+fn serving(folder: &Path) -> (PathBuf, PathBuf, Tls) {
+    let [certificate, key] = ["c", "k"].map(|name| folder.join(name));
+    let pair = pair();
+    write(&certificate, &pair.0, 0);
+    write(&key, &pair.1, 0);
+    let tls = Tls::read(&certificate, &key).unwrap();
+    (certificate, key, tls)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
-    let (first, second) = (pair(), pair());
-    write(&certificate, &first.0, 0);
-    write(&key, &first.1, 0);
-    let tls = Tls::read(&certificate, &key).unwrap();
+    let (certificate, key, tls) = serving(folder.path());
+    let second = pair();
     let current = || Arc::clone(tls.acceptor().config());
     let used = current();
     tokio::time::advance(LOOK_EVERY).await;
@@ -56,11 +63,8 @@ async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_refused_for_who_can_read_it_is_read_once_that_has_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
-    let (first, second) = (pair(), pair());
-    write(&certificate, &first.0, 0);
-    write(&key, &first.1, 0);
-    let tls = Tls::read(&certificate, &key).unwrap();
+    let (certificate, key, tls) = serving(folder.path());
+    let second = pair();
     let current = || Arc::clone(tls.acceptor().config());
     let used = current();
     write(&certificate, &second.0, 1);
@@ -103,11 +107,7 @@ async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_la
 #[tokio::test(start_paused = true)]
 async fn a_pair_is_read_again_at_once_when_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
-    let pair = pair();
-    write(&certificate, &pair.0, 0);
-    write(&key, &pair.1, 0);
-    let tls = Tls::read(&certificate, &key).unwrap();
+    let (_, _, tls) = serving(folder.path());
     let current = || Arc::clone(tls.acceptor().config());
     let used = current();
     tls.read_again();
