@@ -14,6 +14,7 @@
 //! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], a real database server, [`Postgres`], and a real durable-execution engine,
 //!   [`Restate`], for tests that drive real parts;
+//! - a port that stays free for a server that is killed and started again, [`FreePort`];
 //! - the checks of what a fault leaves behind, [`Aftermath`];
 //! - the blocks of code that documents show, to be run as they stand, [`documents`];
 //! - the suite that every implementation of a port must pass, in [`conformance`].
@@ -47,6 +48,7 @@ mod clock;
 pub mod conformance;
 pub mod documents;
 mod faulty_model_server;
+mod free_port;
 mod llama_server;
 mod mcp_script;
 pub mod messages;
@@ -73,6 +75,7 @@ pub use asking_tool::AskingTool;
 pub use call::{call_context, tool_context, turn_context};
 pub use clock::{CountingIds, START, VirtualClock};
 pub use faulty_model_server::{FaultyModelServer, ModelFault};
+pub use free_port::FreePort;
 pub use llama_server::LlamaServer;
 pub use mcp_script::mcp_script;
 pub use messages::{request, request_of};

@@ -4,12 +4,14 @@
     reason = "a test whose server does not start has failed"
 )]
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::FreePort;
 
 /// How long the server may take to start; it takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,14 +27,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Postgres {
     process: Option<Child>,
     data: PathBuf,
-    port: u16,
+    port: FreePort,
 }
 
 impl Postgres {
     /// Starts a server on a free port and waits until it answers.
     pub fn start() -> Self {
         let template = variable("TEST_NEURAXIS_POSTGRES_TEMPLATE");
-        let data = scratch();
+        let port = FreePort::take();
+        let name = format!("neuraxis-postgres-{}-{port}", std::process::id());
+        let data = std::env::temp_dir().join(name);
         // Its owner is kept: the server refuses to run as root, and on data of others.
         let copied = Command::new("cp")
             .args(["--archive", "--no-target-directory"])
@@ -46,15 +50,10 @@ impl Postgres {
         let mut server = Self {
             process: None,
             data,
-            port: 0,
+            port,
         };
-        // Somebody else may take the free port first.
-        let started = (0..3).any(|_| {
-            server.port = free_port();
-            server.run();
-            server.is_ready_in_time()
-        });
-        assert!(started, "postgres does not start");
+        server.run();
+        assert!(server.is_ready_in_time(), "postgres does not start");
         server
     }
 
@@ -142,7 +141,7 @@ impl Postgres {
             let last = state.lines().nth(7);
             last.is_some_and(|last| last.trim() == "ready")
         });
-        is_ready && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+        is_ready && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).is_ok()
     }
 }
 
@@ -164,16 +163,6 @@ fn as_owner_of(folder: &Path, program: &Path) -> Command {
     }
     command.arg("--").arg(program);
     command
-}
-
-fn scratch() -> PathBuf {
-    let name = format!("neuraxis-postgres-{}-{}", std::process::id(), free_port());
-    std::env::temp_dir().join(name)
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    free.local_addr().expect("it has an address").port()
 }
 
 fn variable(name: &str) -> PathBuf {

@@ -5,11 +5,13 @@
 )]
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::FreePort;
 
 /// How long the server may take to start; it takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,19 +27,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Restate {
     process: Option<Child>,
     folder: PathBuf,
-    ingress: u16,
-    admin: u16,
-    nodes: u16,
+    ingress: FreePort,
+    admin: FreePort,
+    nodes: FreePort,
 }
 
 impl Restate {
     /// Starts a server on free ports and waits until it answers.
     pub fn start() -> Self {
-        let ports = [free_port(), free_port(), free_port()];
-        let name = format!("neuraxis-restate-{}-{}", std::process::id(), ports[0]);
+        let [ingress, admin, nodes] = std::array::from_fn(|_| FreePort::take());
+        let name = format!("neuraxis-restate-{}-{ingress}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder can be made");
-        let [ingress, admin, nodes] = ports;
         let mut server = Self {
             process: None,
             folder,
@@ -127,7 +128,7 @@ impl Restate {
             .stderr(Stdio::null());
         self.process = Some(command.spawn().expect("restate-server can be started"));
         let began = Instant::now();
-        while !is_well(self.admin, "/health") || !is_well(self.ingress, "/restate/health") {
+        while !is_well(&self.admin, "/health") || !is_well(&self.ingress, "/restate/health") {
             let log = || std::fs::read_to_string(self.folder.join("log"));
             assert!(began.elapsed() < PATIENCE, "{:?}", log());
             thread::sleep(PAUSE);
@@ -143,8 +144,8 @@ impl Drop for Restate {
 }
 
 /// Tells whether a server answers well at a path.
-fn is_well(port: u16, path: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+fn is_well(port: &FreePort, path: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())) else {
         return false;
     };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
@@ -152,9 +153,4 @@ fn is_well(port: u16, path: &str) -> bool {
     let mut answer = [0; 12];
     let asked = stream.write_all(asked.as_bytes());
     asked.and_then(|()| stream.read_exact(&mut answer)).is_ok() && answer.ends_with(b" 200")
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    free.local_addr().expect("it has an address").port()
 }

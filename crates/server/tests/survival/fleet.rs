@@ -1,10 +1,10 @@
 //! Servers and workers with a real Restate between them, and what they share.
 
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use neuraxis::core::RunId;
-use neuraxis_testkit::Restate;
+use neuraxis_testkit::{FreePort, Restate};
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +17,8 @@ use crate::world::{Kept, Program, Terms, World, until};
 pub(crate) struct Fleet {
     pub(crate) restate: Restate,
     pub(crate) world: World,
+    /// Where its workers listen, one after the other.
+    _port: FreePort,
 }
 
 impl Fleet {
@@ -37,7 +39,7 @@ impl Fleet {
         more: &str,
     ) -> Self {
         let restate = Restate::start();
-        let port = free_port();
+        let port = FreePort::take();
         let more = format!(
             "[driver]\nkind = \"restate\"\n[driver.restate]\ningress = {:?}\nadmin = {:?}\nlisten = \"127.0.0.1:{port}\"\n{more}\n",
             restate.ingress(),
@@ -49,7 +51,11 @@ impl Fleet {
             ..Terms::default()
         };
         let world = World::on(program, Kept::OnServer, script, terms).await;
-        Self { restate, world }
+        Self {
+            restate,
+            world,
+            _port: port,
+        }
     }
 
     /// Asks Restate's admin API.
@@ -107,12 +113,6 @@ impl Fleet {
         until("there is a run", there_is).await;
         self.world.run_of(session).await.unwrap()
     }
-}
-
-/// Returns a port that nobody listens on. For addresses that have to be known before anybody does.
-pub(crate) fn free_port() -> u16 {
-    let free = StdListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
 }
 
 /// What stands before workers in a fleet: passes each connection on to the one that was put in last, as long as it is there.

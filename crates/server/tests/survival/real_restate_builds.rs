@@ -1,15 +1,16 @@
 //! Which workers Restate gives runs to: those of a new build, of an old one again, and none that is dead.
 
 use neuraxis_app::{AdminError, Config, Environment, Restate, Sources};
+use neuraxis_testkit::FreePort;
 use serde_json::Value;
 
-use crate::fleet::{Fleet, free_port};
+use crate::fleet::Fleet;
 use crate::points::two_turns;
 use crate::server::Server;
 use crate::world::{Program, until};
 
 /// Starts a worker at an address of its own.
-async fn worker_at(fleet: &Fleet, port: u16) -> Server {
+async fn worker_at(fleet: &Fleet, port: &FreePort) -> Server {
     let listen = format!("127.0.0.1:{port}");
     let variables = [("NEURAXIS_DRIVER__RESTATE__LISTEN", &*listen)];
     fleet.world.start_worker_with(&variables).await
@@ -25,7 +26,7 @@ fn restate(fleet: &Fleet) -> Restate {
 }
 
 /// Waits until new runs go to a port.
-async fn runs_go_to(fleet: &Fleet, port: u16) {
+async fn runs_go_to(fleet: &Fleet, port: &FreePort) {
     let restate = restate(fleet);
     let expected = format!("http://127.0.0.1:{port}/");
     until("runs go there", async || {
@@ -54,17 +55,17 @@ async fn driven_at(fleet: &Fleet, session: &str) -> String {
 async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back_once_it_is_gone() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
-    let [old, new] = [free_port(), free_port()];
-    let (first, server) = (worker_at(&fleet, old).await, world.start().await);
-    runs_go_to(&fleet, old).await;
+    let [old, new] = [FreePort::take(), FreePort::take()];
+    let (first, server) = (worker_at(&fleet, &old).await, world.start().await);
+    runs_go_to(&fleet, &old).await;
     world.hold_tool("note");
     let client = server.ask();
     let begun = async || !world.effects("begun", "note").is_empty();
     until("the tool begins", begun).await;
 
     // A rollout, with a run in flight.
-    let second = worker_at(&fleet, new).await;
-    runs_go_to(&fleet, new).await;
+    let second = worker_at(&fleet, &new).await;
+    runs_go_to(&fleet, &new).await;
     let later = server.ask_in("later");
     until("both are at work", async || {
         world.effects("begun", "note").len() == 2
@@ -78,20 +79,20 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
 
     // An old worker that is started again takes nothing from younger ones that live.
     first.kill().await;
-    let first = worker_at(&fleet, old).await;
-    runs_go_to(&fleet, new).await;
+    let first = worker_at(&fleet, &old).await;
+    runs_go_to(&fleet, &new).await;
 
     // A rollback: nobody is at the younger address any more.
     second.kill().await;
     first.kill().await;
-    let first = worker_at(&fleet, old).await;
-    runs_go_to(&fleet, old).await;
+    let first = worker_at(&fleet, &old).await;
+    runs_go_to(&fleet, &old).await;
     let last = server.ask_in("last");
     last.hears("final").await;
 
     // The younger build comes back, and the older one lives.
-    let second = worker_at(&fleet, new).await;
-    runs_go_to(&fleet, new).await;
+    let second = worker_at(&fleet, &new).await;
+    runs_go_to(&fleet, &new).await;
     for process in [first, second, server] {
         process.kill().await;
     }
@@ -105,14 +106,14 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
-    let [old, new] = [free_port(), free_port()];
-    let (first, server) = (worker_at(&fleet, old).await, fleet.world.start().await);
-    runs_go_to(&fleet, old).await;
-    let second = worker_at(&fleet, new).await;
-    runs_go_to(&fleet, new).await;
+    let [old, new] = [FreePort::take(), FreePort::take()];
+    let (first, server) = (worker_at(&fleet, &old).await, fleet.world.start().await);
+    runs_go_to(&fleet, &old).await;
+    let second = worker_at(&fleet, &new).await;
+    runs_go_to(&fleet, &new).await;
     second.kill().await;
     // Nobody starts anything.
-    runs_go_to(&fleet, old).await;
+    runs_go_to(&fleet, &old).await;
     let client = server.ask();
     let run = fleet.run().await;
     fleet.ends(run, client, [server, first]).await;
@@ -122,9 +123,9 @@ async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead()
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
-    let port = free_port();
-    let first = worker_at(&fleet, port).await;
-    runs_go_to(&fleet, port).await;
+    let port = FreePort::take();
+    let first = worker_at(&fleet, &port).await;
+    runs_go_to(&fleet, &port).await;
     let offered = async || -> Value {
         let url = format!("{}/services/NeuraxisSession", fleet.restate.admin());
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -135,8 +136,8 @@ async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
     assert_eq!(before["abort_timeout"], "1d");
     // The same once more changes nothing.
     first.kill().await;
-    let first = worker_at(&fleet, port).await;
-    runs_go_to(&fleet, port).await;
+    let first = worker_at(&fleet, &port).await;
+    runs_go_to(&fleet, &port).await;
     assert_eq!(offered().await["revision"], before["revision"]);
     first.kill().await;
     let listen = format!("127.0.0.1:{port}");
@@ -158,9 +159,9 @@ async fn workers_that_are_registered_and_dead_are_none() {
     let restate = restate(&fleet);
     let none = restate.check().await.unwrap_err();
     assert!(matches!(none, AdminError::NoWorker), "{none}");
-    let port = free_port();
-    let worker = worker_at(&fleet, port).await;
-    runs_go_to(&fleet, port).await;
+    let port = FreePort::take();
+    let worker = worker_at(&fleet, &port).await;
+    runs_go_to(&fleet, &port).await;
     worker.signal(rustix::process::Signal::STOP);
     let stalled = restate.check().await.unwrap_err();
     assert!(

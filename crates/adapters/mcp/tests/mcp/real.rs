@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_core::JsonText;
 use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, Reach, StdioConfig};
 use neuraxis_ports::{FieldKind, Person, QuestionReply};
-use neuraxis_testkit::{ScriptedApprover, tool_context};
+use neuraxis_testkit::{FreePort, ScriptedApprover, tool_context};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{call, call_in, names, notices, path, ready, until};
@@ -94,9 +94,7 @@ async fn everything_works_over_standard_input_and_output() {
 #[ignore = "needs MCP servers: run by cargo xtask test"]
 async fn everything_works_over_http() {
     let folder = std::env::var("TEST_NEURAXIS_MCP_NODE").unwrap();
-    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = FreePort::take();
     let _process = tokio::process::Command::new(format!("{folder}/mcp-server-everything"))
         .arg("streamableHttp")
         .env("PORT", port.to_string())
@@ -105,7 +103,7 @@ async fn everything_works_over_http() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let is_open = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let is_open = || std::net::TcpStream::connect(("127.0.0.1", port.number())).is_ok();
     until("it listens", is_open).await;
     let address = HttpConfig::new(format!("http://127.0.0.1:{port}/mcp"));
     let server = ready(McpServerConfig::new("real", Reach::Http(address))).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
-use neuraxis_testkit::{Postgres, SilentProxy};
+use neuraxis_testkit::{FreePort, Postgres, SilentProxy};
 
 use crate::support::{Busy, open, records};
 
@@ -118,9 +118,7 @@ async fn a_silent_server_is_given_up_in_time_and_the_connections_recover() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_the_password() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = FreePort::take();
     let url = format!("postgres://me:s3cret@127.0.0.1:{port}/nx");
     let error = SqlStore::open(&SqlConfig::new(url)).await.unwrap_err();
     assert!(

@@ -1,0 +1,81 @@
+//! A port for an address that has to be known before anybody listens there.
+#![expect(
+    clippy::expect_used,
+    reason = "a test for which no port is free has failed"
+)]
+
+use std::fmt;
+
+use tokio::net::TcpSocket;
+
+/// A port of loopback that the kernel gives to nobody else while this is kept, however often whoever listens there is killed and
+/// started again.
+///
+/// A port that is only looked up and let go may be somebody else's by the time it is listened on: tests run side by side, and
+/// each of their connections takes one. This one stays bound without listening. Whoever asks for its number gets it all the
+/// same if he binds with `SO_REUSEADDR`, as servers do (Linux, `socket(7)`: as long as no other socket *listens* there).
+#[derive(Debug)]
+pub struct FreePort {
+    _bound: TcpSocket,
+    number: u16,
+}
+
+impl FreePort {
+    /// Takes one.
+    ///
+    /// # Panics
+    ///
+    /// If none is free.
+    #[must_use]
+    pub fn take() -> Self {
+        let bound = TcpSocket::new_v4().expect("a socket can be made");
+        bound.set_reuseaddr(true).expect("sockets can share a port");
+        bound
+            .bind(([127, 0, 0, 1], 0).into())
+            .expect("a port is free");
+        let address = bound.local_addr().expect("it has an address");
+        Self {
+            number: address.port(),
+            _bound: bound,
+        }
+    }
+
+    /// Returns its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+impl fmt::Display for FreePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use super::FreePort;
+
+    #[test]
+    fn whoever_names_the_port_gets_it_again_and_again_and_nobody_else_does() {
+        let port = FreePort::take();
+        let address = (Ipv4Addr::LOCALHOST, port.number());
+        for _ in 0..2 {
+            assert!(TcpStream::connect(address).is_err(), "nobody listens");
+            let listener = TcpListener::bind(address).unwrap();
+            TcpStream::connect(address).unwrap();
+            drop(listener);
+        }
+        // As many as there are about: without `port` one of them would be its.
+        let others: Vec<_> = std::iter::from_fn(|| {
+            let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+            Some((other.local_addr().ok()?.port(), other))
+        })
+        .take(500)
+        .collect();
+        assert!(others.iter().all(|(other, _)| *other != port.number()));
+    }
+}
