@@ -9,6 +9,7 @@
 //! give: such a run waits, and says so in its answer.
 
 mod asked;
+mod calls;
 mod chat;
 mod content;
 mod error;

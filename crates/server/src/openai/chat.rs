@@ -5,8 +5,6 @@
 
 mod stream;
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -19,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
-use super::content::{Content, result};
+use super::calls::Calls;
+use super::content::Content;
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
@@ -172,7 +171,7 @@ impl ChatRequest {
 /// Reads a conversation, and the instructions in it.
 fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Problem> {
     let (mut messages, mut instructions) = (Vec::with_capacity(said.len()), Vec::new());
-    let mut names = BTreeMap::new();
+    let mut calls = Calls::default();
     for (at, message) in said.into_iter().enumerate() {
         let field = |name: &str| format!("messages[{at}].{name}");
         let content = message.content;
@@ -194,18 +193,18 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
                     parts.push(Part::text(text));
                 }
                 for call in message.tool_calls.into_iter().flatten() {
-                    names.insert(call.id.clone(), call.function.name.clone());
-                    parts.push(Part::ToolCall(call_of(call)));
+                    let call = call_of(call);
+                    calls.take(call.id.clone(), call.name.to_string());
+                    parts.push(Part::ToolCall(call));
                 }
                 messages.push(Message::Assistant(AssistantMessage { parts, model: None }));
             }
             "tool" => {
                 let why = "the result of a call names the call";
-                let id = message.tool_call_id;
-                let id = id.ok_or_else(|| invalid(&field("tool_call_id"), why))?;
-                let name = names.get(&id).cloned().unwrap_or_else(|| "tool".to_owned());
+                let place = field("tool_call_id");
+                let id = message.tool_call_id.ok_or_else(|| invalid(&place, why))?;
                 let id = ToolCallId::from_text(id);
-                messages.push(Message::tool_result(id, name, result(&text(content)?)));
+                messages.push(calls.answer(id, &text(content)?, &place)?);
             }
             _ => {
                 let why = "expected system, developer, user, assistant or tool";

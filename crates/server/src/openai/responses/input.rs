@@ -1,12 +1,11 @@
 //! What a request to Responses holds of a conversation: a text, or items.
 
-use std::collections::BTreeMap;
-
 use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::openai::content::{Content, result};
+use crate::openai::calls::Calls;
+use crate::openai::content::Content;
 use crate::openai::invalid;
 use crate::problem::Problem;
 
@@ -61,8 +60,7 @@ pub(super) fn conversation(input: Input) -> Result<(Vec<Message>, Vec<String>), 
 struct Read {
     messages: Vec<Message>,
     instructions: Vec<String>,
-    /// The names of the calls so far.
-    names: BTreeMap<String, String>,
+    calls: Calls,
 }
 
 impl Read {
@@ -73,10 +71,11 @@ impl Read {
                 let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing");
                 let id = item.call_id.ok_or_else(|| missing("call_id"))?;
                 let name = item.name.ok_or_else(|| missing("name"))?;
-                self.names.insert(id.clone(), name.clone());
+                let id = ToolCallId::from_text(id);
+                self.calls.take(id.clone(), name.clone());
                 let arguments = item.arguments.unwrap_or_default();
                 self.answer(Part::ToolCall(ToolCall {
-                    id: ToolCallId::from_text(id),
+                    id,
                     name: name.into(),
                     arguments: JsonText::from_text(arguments),
                     provider_id: None,
@@ -85,17 +84,18 @@ impl Read {
                 Ok(())
             }
             Some("function_call_output") => {
-                let missing = || invalid(&format!("{field}.call_id"), "it is missing");
-                let id = item.call_id.ok_or_else(missing)?;
+                let place = format!("{field}.call_id");
+                let id = item
+                    .call_id
+                    .ok_or_else(|| invalid(&place, "it is missing"))?;
                 let text = match item.output {
                     Some(output) => output.text(&format!("{field}.output"))?,
                     None => String::new(),
                 };
-                let name = self.names.get(&id).cloned();
-                let name = name.unwrap_or_else(|| "tool".to_owned());
-                let id = ToolCallId::from_text(id);
-                self.messages
-                    .push(Message::tool_result(id, name, result(&text)));
+                let result = self
+                    .calls
+                    .answer(ToolCallId::from_text(id), &text, &place)?;
+                self.messages.push(result);
                 Ok(())
             }
             // What a model thought is its provider's to read. What else is only named by now is known to the session.

@@ -53,6 +53,60 @@ async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_
 }
 
 #[tokio::test]
+async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_their_place() {
+    let refused = |body: Value, place: &str| (body, 400, "invalid_field", json!(place));
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let called = json!({"role": "assistant", "tool_calls": [call]});
+    let result = json!({"role": "tool", "tool_call_id": "c", "content": "3"});
+    let chat = |messages: &[&Value]| json!({"messages": messages});
+    assert_refused(
+        "/v1/chat/completions",
+        [
+            refused(chat(&[&user("hi"), &result]), "messages[1].tool_call_id"),
+            refused(
+                chat(&[&user("hi"), &result, &called, &result]),
+                "messages[1].tool_call_id",
+            ),
+            refused(
+                chat(&[&user("hi"), &called, &result, &result]),
+                "messages[3].tool_call_id",
+            ),
+        ],
+    )
+    .await;
+    let called =
+        json!({"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"});
+    let result = json!({"type": "function_call_output", "call_id": "c", "output": "3"});
+    let response = |items: &[&Value]| json!({"input": items});
+    assert_refused(
+        "/v1/responses",
+        [
+            refused(response(&[&user("hi"), &result]), "input[1].call_id"),
+            refused(
+                response(&[&user("hi"), &called, &result, &result]),
+                "input[3].call_id",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_later_call_may_have_the_id_of_an_earlier_one() {
+    let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
+    let server = super::builder(&Arc::new(model), "").build().unwrap();
+    let server = crate::support::in_process::InProcess::serve(server).await;
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let called = json!({"role": "assistant", "tool_calls": [call]});
+    let result = json!({"role": "tool", "tool_call_id": "c", "content": "3"});
+    let body = json!({"messages": [user("hi"), called, result, called, result]});
+    let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{told}");
+}
+
+#[tokio::test]
 async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
