@@ -106,7 +106,8 @@ pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {
     said.or_else(|| messages.iter().rposition(is_user))
 }
 
-fn is_summary(message: &Message) -> bool {
+/// Tells whether a message stands in the place of messages that were summed up.
+pub(crate) fn is_summary(message: &Message) -> bool {
     let Message::User { parts } = message else {
         return false;
     };

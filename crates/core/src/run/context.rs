@@ -22,6 +22,7 @@ use crate::message::Message;
 use crate::profile::Compaction;
 use crate::record::{ContextTrimmed, RecordBody, Span};
 use crate::spec::AgentSpec;
+use crate::transcript::is_summary;
 
 /// The share of the room that the conversation may fill before something goes, and what it may fill afterwards, in
 /// percent: far enough apart that not every turn trims.
@@ -40,6 +41,9 @@ pub(super) struct TrimPlan {
     pub(super) shortened: Vec<ToolCallId>,
     /// How many tokens that is estimated to be.
     pub(super) tokens: u64,
+    /// How many have to go.
+    #[serde(default)]
+    to_save: u64,
     /// Whether all of it stays where no summary can take its place: somebody ordered the compaction of what fits.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) only_summed_up: bool,
@@ -104,6 +108,10 @@ impl AgentTurn<'_> {
     /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.
     pub(super) fn trim(&mut self, plan: TrimPlan, summary: Option<String>) {
         let agent = &mut *self.agent;
+        let plan = match summary {
+            Some(_) => plan,
+            None => agent.sparing_summaries(plan),
+        };
         let before = agent.size();
         let conversation = &mut agent.conversation;
         conversation.trim(&plan.removed, &plan.shortened, summary.as_deref());
@@ -151,10 +159,12 @@ impl Agent {
 
     /// Plans what goes to save so many tokens: first results that leave a summary, then the oldest messages.
     fn plan(&self, to_save: u64) -> TrimPlan {
-        let mut plan = TrimPlan::default();
+        let mut plan = TrimPlan {
+            to_save,
+            ..TrimPlan::default()
+        };
         let messages = self.conversation.without_prompt();
-        let removable = removable(messages);
-        for unit in &removable {
+        for unit in removable(messages) {
             for message in messages.get(unit.places()).unwrap_or_default() {
                 let Message::Tool(tool) = message.as_ref() else {
                     continue;
@@ -175,18 +185,44 @@ impl Agent {
             return plan;
         }
         // Whole messages have to go: what is shortened among them would not matter.
-        let mut plan = TrimPlan::default();
-        for (place, unit) in removable.iter().enumerate() {
+        self.plan_of(to_save, |_| true)
+    }
+
+    /// Plans which of the messages that may go are to, oldest first.
+    fn plan_of(&self, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
+        let mut plan = TrimPlan {
+            to_save,
+            ..TrimPlan::default()
+        };
+        let messages = self.conversation.without_prompt();
+        for (place, unit) in removable(messages).iter().enumerate() {
             // A conversation does not go on with an answer whose question went.
             let enough = plan.tokens >= to_save && (unit.may_come_first || place == 0);
             if enough {
                 break;
             }
             let messages = messages.get(unit.places()).unwrap_or_default();
-            plan.tokens = plan.tokens.saturating_add(self.gauge.tokens_of(messages));
-            unit.add_to(&mut plan.removed);
+            if messages.iter().all(|message| may_go(message)) {
+                plan.tokens = plan.tokens.saturating_add(self.gauge.tokens_of(messages));
+                unit.add_to(&mut plan.removed);
+            }
         }
         plan
+    }
+
+    /// Plans the same where nothing takes the place of what goes: a summary stays if enough goes without it, since it is all
+    /// that is left of what went before.
+    fn sparing_summaries(&self, plan: TrimPlan) -> TrimPlan {
+        let messages = self.conversation.without_prompt().iter();
+        let mut places = messages.enumerate();
+        if !places.any(|(place, message)| plan.removes(place) && is_summary(message)) {
+            return plan;
+        }
+        let without = self.plan_of(plan.to_save, |message| !is_summary(message));
+        match without.tokens >= plan.to_save {
+            true => without,
+            false => plan,
+        }
     }
 
     /// Takes note of what a provider said about the conversation as it stands, with these tools beside it.

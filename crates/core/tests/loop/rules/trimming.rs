@@ -332,6 +332,37 @@ fn a_compaction_that_fails_or_is_empty_trims_without_a_summary() {
     }
 }
 
+#[test]
+fn a_compaction_that_fails_leaves_the_summary_of_what_went_before() {
+    let summary = "[Summary of the earlier conversation]\nThe user's name is Ada.";
+    let mut messages = vec![Arc::new(Message::user(summary))];
+    messages.extend(exchanges(4).messages().iter().cloned());
+    let history: Transcript = messages.into_iter().collect();
+    for compaction in [summarizing as fn(&mut RunSpec), |_| {}] {
+        let mut run = Script::start_after(small(compaction), history.clone());
+        if run.model_call().purpose == Purpose::Compaction {
+            let asked = run.model_call().request.messages.messages();
+            assert!(asked[1].text().contains("Ada"), "it is summed up as well");
+            run.fail_model(1, NextAttempt::None);
+        }
+        assert_eq!(trimmed(&run)[0].removed[0].start, 1);
+        assert_eq!(run.tree.messages()[0].text(), summary);
+        assert_told(&run, &history);
+    }
+}
+
+#[test]
+fn a_summary_without_which_too_little_would_go_is_left_out() {
+    let summary = format!(
+        "[Summary of the earlier conversation]\n{}",
+        "s".repeat(8_000)
+    );
+    let history: Transcript = [Message::user(summary)].into_iter().collect();
+    let run = Script::start_after(small(|_| {}), history.clone());
+    assert_eq!(trimmed(&run)[0].removed, [Span { start: 0, end: 1 }]);
+    assert_told(&run, &history);
+}
+
 fn ordered(spec: &mut RunSpec) {
     summarizing(spec);
     spec.root.compact_first = true;
