@@ -37,7 +37,7 @@ impl Error for CaseFault {}
 
 impl Evals {
     /// Looks whether cases can be run as they stand: whether policy knows what they name and lets it serve, whether there are
-    /// the tools that must not be called, and the files of records. Nothing is run. `knows_tool` tells whether a tool has a
+    /// the tools that must not be called or are approved, and the files of records. Nothing is run. `knows_tool` tells whether a tool has a
     /// name.
     ///
     /// # Errors
@@ -74,10 +74,13 @@ impl Evals {
         if let Some(orchestrator) = asked {
             let request = case.request(new_session()?);
             is_let_in(orchestrator, &request, case.role.as_ref())?;
-            // A slip in it would never be noticed.
-            let mut tools = case.checks.iter().filter_map(Check::forbidden_tool);
-            if let Some(tool) = tools.find(|tool| *tool != "*" && !knows_tool(tool)) {
-                return Err(format!("tool_not_called {tool:?}: there is no such tool"));
+            // A slip in the first would never be noticed, and one in the second be told as a call that is denied.
+            let forbidden = case.checks.iter().filter_map(Check::forbidden_tool);
+            let approved = case.approve.iter().map(|calls| calls.tool.as_str());
+            let named = forbidden.map(|tool| ("tool_not_called", tool));
+            let mut named = named.chain(approved.map(|tool| ("approve", tool)));
+            if let Some((key, tool)) = named.find(|(_, tool)| *tool != "*" && !knows_tool(tool)) {
+                return Err(format!("{key} {tool:?}: there is no such tool"));
             }
         }
         if case.needs_a_judge() {
