@@ -62,7 +62,11 @@ pub enum ServerKeysError {
         path: PathBuf,
     },
     /// It does not hold keys, or some of a later version.
-    #[error("{} holds no keys that this version can read: {reason}", path.display())]
+    #[error(
+        "{} holds no keys that this version can read ({reason}): put a copy of it back, or delete it and make new keys with \
+         `neuraxis-server keys create --owner NAME`",
+        path.display()
+    )]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -124,7 +124,7 @@ fn files_go_with_the_first_message_after_an_undo_too() {
         .machine()
         .with_file("notes.md", "It was dark.\n")
         .with_file("more.md", "And cold.\n");
-    let lines = "first\nsecond\n/undo\n/attach more.md\nRead @notes.md\nthird\n";
+    let lines = "first\nsecond\n/undo\n/attach more.md\n/attach more.md\nRead @notes.md\nthird\n";
     with_model_on(&machine, &[], lines).stdout_of(0);
     let heard = model.heard().join("\n");
     for said in ["first", "It was dark.", "And cold.", "third"] {

@@ -236,9 +236,14 @@ fn a_command_of_the_chat_that_cannot_be_done_leaves_all_as_it_was() {
 fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_word() {
     let model = Scripted::start([Turn::Says(&["Dark."])]);
     let machine = model.machine().with_file("notes.md", "It was dark.\n");
-    chat(&machine, &[], "Read @notes.md, and ask @ada\n").stdout_of(0);
+    let said = "Read @notes.md, @note.md and @notes.md, and ask @ada\n";
+    let done = chat(&machine, &[], said);
+    let told = "there is no file note.md here: @note.md goes as it stands";
+    assert_eq!(done.stderr.matches(told).count(), 1, "{done:?}");
+    assert!(!done.stderr.contains("ada"), "{done:?}");
+    done.stdout_of(0);
     let sent = model.heard().concat();
-    assert!(sent.starts_with("Read @notes.md, and ask @ada"), "{sent}");
+    assert!(sent.starts_with(said.trim()), "{sent}");
     assert_eq!(sent.matches("[file ").count(), 1, "{sent}");
     assert!(sent.contains("It was dark."), "{sent}");
 }

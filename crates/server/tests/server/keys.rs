@@ -201,7 +201,11 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
         "{said}"
     );
     assert!(
-        said.contains("server-keys.json holds no keys that this version can read"),
+        said.contains("server-keys.json holds no keys that this version can read (EOF"),
+        "{said}"
+    );
+    assert!(
+        said.contains("put a copy of it back, or delete it and make new keys"),
         "{said}"
     );
 }

@@ -154,8 +154,10 @@ impl Conversation {
         match argument {
             Some("none") => self.attachments.clear(),
             Some(file) => {
-                let part = attached(Path::new(file))?;
-                self.attachments.push((one_line(file), part));
+                let (name, part) = (one_line(file), attached(Path::new(file))?);
+                // Read anew, it takes the place of what it was.
+                self.attachments.retain(|(other, _)| *other != name);
+                self.attachments.push((name, part));
             }
             None => {}
         }

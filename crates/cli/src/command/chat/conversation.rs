@@ -1,5 +1,6 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -378,15 +379,27 @@ fn refused(error: RequestError) -> CommandError {
     }
 }
 
-/// Reads the files that a message names with `@` before them. A word that names no file stays what it is.
+/// Reads the files that a message names with `@` before them, each once. A word that names no file stays what it is; of one that
+/// looks as if it should, it is said.
 fn files_in(message: &str) -> Result<Vec<Part>, CommandError> {
     let names = message
         .split_whitespace()
         .filter_map(|word| word.strip_prefix('@'));
     let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
-    names
+    let mut seen = HashSet::new();
+    let is_file = |name: &&str| Path::new(name).is_file();
+    let (files, words): (Vec<&str>, Vec<&str>) =
+        names.filter(|name| seen.insert(*name)).partition(is_file);
+    for word in words {
+        if word.contains(['/', '.']) && !Path::new(word).is_dir() {
+            let word = one_line(word);
+            let told = format!("there is no file {word} here: @{word} goes as it stands");
+            Progress::new().notice(&told);
+        }
+    }
+    files
+        .into_iter()
         .map(Path::new)
-        .filter(|file| file.is_file())
         .map(ask::attached)
         .collect()
 }
