@@ -166,10 +166,10 @@ impl Rules {
         json.string(&id.unwrap_or_else(|| known_id(result.tool_call_id.as_str())));
         json.raw(r#","content":"#);
         if result.media.is_empty() {
-            json.string(result_text(result));
+            json.string(&result_text(result));
         } else {
             json.raw("[");
-            write_text([result_text(result)], json);
+            write_text([&*result_text(result)], json);
             let text = |text: &str, json: &mut JsonWriter<'_>| {
                 json.raw(r#"{"type":"text","text":"#);
                 json.string(text);

@@ -395,7 +395,7 @@ async fn what_a_tool_shows_is_a_block_of_its_result() {
     assert_eq!(
         body["messages"][2]["content"][0]["content"],
         json!([
-            {"type": "text", "text": "\"taken\""},
+            {"type": "text", "text": "taken"},
             {"type": "image", "source": source},
             {"type": "text", "text": "[audio/wav, 2 bytes: left out, since this model does not take it]"},
         ])

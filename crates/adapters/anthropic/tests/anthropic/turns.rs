@@ -54,7 +54,7 @@ async fn thinking_goes_back_as_it_came_and_the_results_in_one_message() {
     assert_eq!(
         results,
         json!([
-            {"type": "tool_result", "tool_use_id": "toolu_01", "content": "\"blue\""},
+            {"type": "tool_result", "tool_use_id": "toolu_01", "content": "blue"},
             {"type": "tool_result", "tool_use_id": "toolu_02", "content": r#"{"error":"no \"sky\""}"#,
                 "is_error": true},
             text("[System message] This is the last turn."),

@@ -9,15 +9,23 @@ use neuraxis_core::{
 
 use super::{JsonWriter, short_id};
 
-/// What stands where a call brought nothing at all, not even an empty JSON text.
+/// What stands where a call brought nothing.
 const NO_OUTPUT: &str = "(no output)";
 
-/// Returns what a call brought; some servers refuse a result that is empty.
+/// Returns what a call brought: a text as it is, without the quotes and escapes that would cost tokens and make code and tables
+/// hard to read, and any other value as JSON. Some servers refuse a result that is empty.
 #[must_use]
-pub fn result_text(result: &ToolMessage) -> &str {
-    match result.content.as_str() {
-        content if content.trim().is_empty() => NO_OUTPUT,
-        content => content,
+pub fn result_text(result: &ToolMessage) -> Cow<'_, str> {
+    let content = &result.content;
+    let text = match content.decode::<&str>() {
+        // Nothing in it is escaped.
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) if content.as_str().starts_with('"') => Cow::Owned(content.as_text()),
+        Err(_) => Cow::Borrowed(content.as_str()),
+    };
+    match text.trim().is_empty() {
+        true => Cow::Borrowed(NO_OUTPUT),
+        false => text,
     }
 }
 

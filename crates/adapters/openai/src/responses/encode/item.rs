@@ -121,10 +121,10 @@ impl Rules {
         json.string(&id.unwrap_or_else(unknown));
         json.raw(r#","output":"#);
         if result.media.is_empty() {
-            json.string(result_text(result));
+            json.string(&result_text(result));
         } else {
             json.raw("[");
-            write_input_text(result_text(result), json);
+            write_input_text(&result_text(result), json);
             let taken = self.dialect.media;
             write_result_media(&result.media, taken, write_media, write_input_text, json);
             json.raw("]");

@@ -495,7 +495,7 @@ fn what_a_tool_shows_is_a_part_of_its_output() {
     assert_eq!(
         input(STANDARD, history())[2]["output"],
         json!([
-            {"type": "input_text", "text": "\"taken\""},
+            {"type": "input_text", "text": "taken"},
             {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
             {"type": "input_text", "text": "[image/png, at an address: left out, since this model does not take it]"},
         ])

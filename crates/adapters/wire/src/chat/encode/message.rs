@@ -147,8 +147,8 @@ fn encode_message(
         Message::Tool(result) => {
             json.role("tool");
             match result.media.as_slice() {
-                [] => json.string(result_text(result)),
-                media => json.joined([result_text(result), &rules.notes_on(media)]),
+                [] => json.string(&result_text(result)),
+                media => json.joined([&*result_text(result), &rules.notes_on(media)]),
             }
             json.raw(r#","tool_call_id":"#);
             let id = id_of_call(result, before, |message, call| rules.call_id(message, call));

@@ -291,16 +291,28 @@ fn a_reply_without_reasoning_has_the_field_all_the_same_where_the_server_wants_i
 }
 
 #[test]
-fn a_result_that_is_nothing_at_all_is_said_to_be_none() {
-    let messages = messages_of(
-        STANDARD,
-        [
-            Message::user("a"),
-            messages::calls([("c1", "look", "{}")]),
-            messages::result("c1", "look", " "),
-        ],
-    );
-    assert_eq!(messages[2]["content"], "(no output)");
+fn a_result_that_is_a_text_is_sent_as_it_is_and_any_other_value_as_json() {
+    for (result, sent) in [
+        (" ", "(no output)"),
+        (r#""""#, "(no output)"),
+        (r#"" ""#, "(no output)"),
+        (r#""3 degrees""#, "3 degrees"),
+        (r#""line \"1\"\nline 2""#, "line \"1\"\nline 2"),
+        (r#"{"text":"a\nb"}"#, r#"{"text":"a\nb"}"#),
+        (r#"["a"]"#, r#"["a"]"#),
+        ("12", "12"),
+        (r#""no end"#, r#""no end"#),
+    ] {
+        let messages = messages_of(
+            STANDARD,
+            [
+                Message::user("a"),
+                messages::calls([("c1", "look", "{}")]),
+                messages::result("c1", "look", result),
+            ],
+        );
+        assert_eq!(messages[2]["content"], sent);
+    }
 }
 
 #[test]
@@ -597,7 +609,7 @@ fn what_tools_show_stands_in_one_message_of_the_user_after_their_results() {
     let sent = messages_of(STANDARD, history());
     assert_eq!(
         sent[2]["content"],
-        "\"taken\"\n[image/png, 3 bytes: shown after the results]\n[video/mp4, 3 bytes: left out, since this model does \
+        "taken\n[image/png, 3 bytes: shown after the results]\n[video/mp4, 3 bytes: left out, since this model does \
          not take it]"
     );
     assert_eq!(sent[3]["content"], "1");
