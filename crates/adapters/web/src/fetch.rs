@@ -27,6 +27,9 @@ const ROBOTS_CACHE_BYTES: usize = 4 << 20;
 /// The longest URL that is fetched, in bytes: longer ones carry something out rather than name something.
 const MAX_URL_BYTES: usize = 2_048;
 
+/// The most characters of a title. Without an end, the first heading of a page is all of it.
+const MAX_TITLE_CHARS: usize = 300;
+
 /// Fetches documents, within the bounds of its configuration.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
@@ -144,7 +147,7 @@ impl Fetcher {
         let readable = convert_apart(order, answer.body, within).await?;
         Ok(Document {
             url,
-            title: readable.title,
+            title: readable.title.as_deref().map(short),
             pages: page::pages(&readable.content, self.config.page_chars),
             content: readable.content,
             is_cut: answer.is_cut,
@@ -163,6 +166,7 @@ impl Fetcher {
             };
             let mut target = url.join(&target).map_err(|_| self.astray())?;
             target.set_fragment(None);
+            is_short(&target)?;
             // An address that must not be reached is named as such, wherever it stands.
             self.guard.check(&target)?;
             if site(&target) != site(&url) {
@@ -211,9 +215,13 @@ impl Fetcher {
                     place = target;
                     answer = self.send(&place, robots::MAX_BYTES, left).await?;
                 }
-                let robots = Robots::of(answer.status.as_u16(), &answer.body);
+                let robots = Robots::of(
+                    answer.status.as_u16(),
+                    &answer.body,
+                    &self.config.user_agent,
+                );
                 if !matches!(robots, Robots::Unknown(_)) {
-                    self.robots.put(key, answer.body.len(), robots.clone());
+                    self.robots.put(key, robots.bytes(), robots.clone());
                 }
                 robots
             }
@@ -224,8 +232,16 @@ impl Fetcher {
                 host: host(),
                 status,
             }),
-            robots if robots.allows(&self.config.user_agent, url) => Ok(()),
-            _ => Err(FetchError::Robots { host: host() }),
+            Robots::Unsaid => Ok(()),
+            robots => {
+                // A site may say so much that looking through it would keep others waiting.
+                let asked = url.clone();
+                let looked = tokio::task::spawn_blocking(move || robots.allows(&asked));
+                match looked.await.unwrap_or_default() {
+                    true => Ok(()),
+                    false => Err(FetchError::Robots { host: host() }),
+                }
+            }
         }
     }
 
@@ -242,6 +258,14 @@ impl Fetcher {
     }
 }
 
+/// Cuts a title to what a title is: each page of the document is told with it.
+fn short(title: &str) -> String {
+    match title.char_indices().nth(MAX_TITLE_CHARS) {
+        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
+        None => title.to_owned(),
+    }
+}
+
 /// Reads a URL as a model writes it.
 pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
     let text = text.trim();
@@ -252,6 +276,17 @@ pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
     let mut url = Url::parse(text).map_err(|error| why(error.to_string()))?;
     url.set_fragment(None);
     Ok(url)
+}
+
+/// Refuses what a redirect leads to if a model could not have named it.
+fn is_short(url: &Url) -> Result<(), FetchError> {
+    // Written with escapes, what a model names may be three times as long.
+    match url.as_str().len() > 3 * MAX_URL_BYTES {
+        true => Err(FetchError::Url {
+            why: format!("it redirects to one of more than {MAX_URL_BYTES} bytes"),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// Returns where a redirect leads.

@@ -1,7 +1,8 @@
-//! What `robots.txt` of a site says.
+//! What `robots.txt` of a site says (RFC 9309).
 
-use robotstxt::DefaultMatcher;
-use url::Url;
+use std::sync::Arc;
+
+use url::{Position, Url};
 
 /// The most bytes of a `robots.txt` that are read, as RFC 9309 has it.
 pub(crate) const MAX_BYTES: u64 = 500 << 10;
@@ -11,33 +12,178 @@ pub(crate) const MAX_BYTES: u64 = 500 << 10;
 pub(crate) enum Robots {
     /// It says nothing: there is no such file.
     Unsaid,
-    /// It says what this text says.
-    Said(std::sync::Arc<str>),
+    /// It says this to a program of our name.
+    Said(Arc<[Rule]>),
     /// It could not be asked: then nothing may be fetched, as RFC 9309 has it.
     Unknown(u16),
 }
 
+/// A line that allows or refuses paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    is_allowed: bool,
+    /// What the path has to hold one after the other, the first at its beginning.
+    pieces: Vec<Box<str>>,
+    /// Whether the last piece has to be the end of the path.
+    is_whole: bool,
+    /// How many bytes were said: the longest rule that fits counts.
+    length: usize,
+}
+
 impl Robots {
-    /// Takes the answer to the question for the file.
-    pub(crate) fn of(status: u16, body: &[u8]) -> Self {
+    /// Takes the answer to the question for the file, as far as it concerns a program of this name.
+    pub(crate) fn of(status: u16, body: &[u8], user_agent: &str) -> Self {
         match status {
-            200..300 => Self::Said(String::from_utf8_lossy(body).into()),
+            200..300 => Self::Said(rules(&String::from_utf8_lossy(body), user_agent)),
             500.. => Self::Unknown(status),
             _ => Self::Unsaid,
         }
     }
 
-    /// Tells whether a program of this name may fetch a URL.
-    pub(crate) fn allows(&self, user_agent: &str, url: &Url) -> bool {
-        match self {
-            Self::Unsaid => true,
-            Self::Unknown(_) => false,
-            Self::Said(text) => {
-                let name = user_agent.split('/').next().unwrap_or_default();
-                DefaultMatcher::default().one_agent_allowed_by_robots(text, name, url.as_str())
-            }
+    /// Returns about how many bytes it takes to keep it.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self::Said(rules) = self else { return 0 };
+        let of = |rule: &Rule| size_of::<Rule>() + rule.length + size_of_val(&*rule.pieces);
+        rules.iter().map(of).sum()
+    }
+
+    /// Tells whether a URL may be fetched. In time that grows with the file and the URL, not with their product squared; both
+    /// are strangers', so that nothing else should wait for it.
+    pub(crate) fn allows(&self, url: &Url) -> bool {
+        let rules = match self {
+            Self::Unsaid => return true,
+            Self::Unknown(_) => return false,
+            Self::Said(rules) => rules,
+        };
+        let path = &url[Position::BeforePath..Position::AfterQuery];
+        let path = normal(path, |byte| matches!(byte, b'*' | b'$'));
+        let fitting = rules.iter().filter(|rule| rule.fits(&path));
+        // Of two that are as long, the one that allows counts.
+        let strongest = fitting.max_by_key(|rule| (rule.length, rule.is_allowed));
+        strongest.is_none_or(|rule| rule.is_allowed)
+    }
+}
+
+impl Rule {
+    /// Reads the value of a line; `None` for an empty one, which says nothing.
+    fn read(is_allowed: bool, value: &str) -> Option<Self> {
+        let (pattern, is_whole) = match value.strip_suffix('$') {
+            Some(pattern) => (pattern, true),
+            None => (value, false),
+        };
+        // A sign of its own at the end alone.
+        let pieces = pattern.split('*');
+        let pieces = pieces.map(|piece| normal(piece, |byte| byte == b'$').into_boxed_str());
+        (!value.is_empty()).then(|| Self {
+            is_allowed,
+            pieces: pieces.collect(),
+            is_whole,
+            length: value.len(),
+        })
+    }
+
+    /// Tells whether it is about a path. Each piece is taken where it first comes: if the rest fits behind a later place, it fits
+    /// behind the first one, too.
+    fn fits(&self, path: &str) -> bool {
+        let Some((first, others)) = self.pieces.split_first() else {
+            return false;
+        };
+        let Some(mut rest) = path.strip_prefix(&**first) else {
+            return false;
+        };
+        let Some((last, between)) = others.split_last() else {
+            return !self.is_whole || rest.is_empty();
+        };
+        for piece in between {
+            let Some((_, behind)) = rest.split_once(&**piece) else {
+                return false;
+            };
+            rest = behind;
+        }
+        match self.is_whole {
+            true => rest.ends_with(&**last),
+            false => rest.contains(&**last),
         }
     }
+}
+
+/// Reads the rules for a program: those of all groups that name it, or else of those for everybody.
+fn rules(text: &str, user_agent: &str) -> Arc<[Rule]> {
+    let ours = product(user_agent);
+    let (mut named, mut everybody) = (Vec::new(), Vec::new());
+    let (mut is_named, mut is_for_us, mut is_for_all) = (false, false, false);
+    let mut is_head = false;
+    for line in text.trim_start_matches('\u{feff}').split(['\n', '\r']) {
+        let line = line.split('#').next().unwrap_or_default();
+        let Some((key, value)) = line.split_once(':') else {
+            continue;
+        };
+        let value = value.trim();
+        let key = key.trim().to_ascii_lowercase();
+        let is_allowed = match key.as_str() {
+            "user-agent" => {
+                if !is_head {
+                    (is_for_us, is_for_all) = (false, false);
+                }
+                is_head = true;
+                is_for_all |= value.starts_with('*');
+                is_for_us |= !ours.is_empty() && product(value).eq_ignore_ascii_case(ours);
+                is_named |= is_for_us;
+                continue;
+            }
+            "allow" => true,
+            "disallow" => false,
+            // Whatever else stands there belongs to no group and ends none.
+            _ => continue,
+        };
+        is_head = false;
+        let Some(rule) = Rule::read(is_allowed, value) else {
+            continue;
+        };
+        if is_for_us {
+            named.push(rule);
+        } else if is_for_all {
+            everybody.push(rule);
+        }
+    }
+    match is_named {
+        true => named.into(),
+        false => everybody.into(),
+    }
+}
+
+/// Returns the name of a program, which ends at its first other sign: that of `Neuraxis/1.2 (web)` is `Neuraxis`.
+fn product(user_agent: &str) -> &str {
+    let is_other = |sign: char| !(sign.is_ascii_alphabetic() || matches!(sign, '-' | '_'));
+    user_agent.split(is_other).next().unwrap_or_default()
+}
+
+/// Writes a path so that two that mean the same are the same: what needs no escape has none, and escapes are in capitals.
+fn normal(path: &str, is_escaped_too: impl Fn(u8) -> bool) -> String {
+    let mut written = String::with_capacity(path.len());
+    let mut bytes = path.as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        let said = (byte == b'%').then(|| escaped(bytes.as_slice())).flatten();
+        if said.is_some() {
+            bytes.nth(1);
+        }
+        let is_plain = match said {
+            Some(byte) => byte.is_ascii_alphanumeric() || b"-._~".contains(&byte),
+            None => byte.is_ascii() && !is_escaped_too(byte),
+        };
+        let byte = said.unwrap_or(byte);
+        match is_plain {
+            true => written.push(char::from(byte)),
+            false => written.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    written
+}
+
+/// Reads the two digits of an escape.
+fn escaped(digits: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
 /// Returns where the file of a URL's site is.
@@ -55,38 +201,153 @@ mod tests {
 
     use super::*;
 
+    fn said(text: impl AsRef<[u8]>) -> Robots {
+        Robots::of(200, text.as_ref(), "neuraxis/0.1.0")
+    }
+
     fn allows(robots: &Robots, path: &str) -> bool {
         let url = Url::parse("https://example.org")
             .unwrap()
             .join(path)
             .unwrap();
-        robots.allows("neuraxis/0.1.0", &url)
+        robots.allows(&url)
     }
 
     #[test]
     fn the_rules_for_our_name_hold_and_else_those_for_everybody() {
-        let text = b"User-agent: *\nDisallow: /private\n\nUser-agent: Neuraxis\nDisallow: /secret\nAllow: /secret/open\n";
-        let robots = Robots::of(200, text);
+        let robots = said(
+            "User-agent: *\nDisallow: /private\n\nUser-agent: Neuraxis\nDisallow: /secret\nAllow: /secret/open\n",
+        );
         assert!(allows(&robots, "/private"));
         assert!(!allows(&robots, "/secret/x"));
         assert!(allows(&robots, "/secret/open"));
-        let everybody = Robots::of(200, b"User-agent: *\nDisallow: /private");
+        let everybody = said("User-agent: *\nDisallow: /private");
         assert!(!allows(&everybody, "/private/a") && allows(&everybody, "/"));
     }
 
     #[test]
+    fn groups_of_one_name_are_one_and_several_names_may_share_one() {
+        let robots = said(
+            "disallow: /nobodys\nuser-agent: other\nUSER-AGENT: Neuraxis/2 (web)\nsitemap: x\ndisallow: /a # here\r\
+             crawl-delay: 3\r\ndisallow:/b\nuser-agent: other\ndisallow: /c\n\nuser-agent: neuraxis\ndisallow: /d",
+        );
+        for (path, is_allowed) in [
+            ("/a", false),
+            ("/b", false),
+            ("/c", true),
+            ("/d", false),
+            ("/nobodys", true),
+        ] {
+            assert_eq!(allows(&robots, path), is_allowed, "{path}");
+        }
+        // An empty group of our own is one all the same.
+        let free = said("\u{feff}user-agent: neuraxis\ndisallow:\n\nuser-agent: *\ndisallow: /");
+        assert!(allows(&free, "/x"));
+    }
+
+    #[test]
+    fn patterns_fit_what_the_standard_says() {
+        for (pattern, path, fits) in [
+            ("/", "/anything", true),
+            ("/fish", "/fish.html", true),
+            ("/fish", "/Fish", false),
+            ("/fish", "/catfish", false),
+            ("/fish*", "/fishheads/yummy.html", true),
+            ("/fish/", "/fish", false),
+            ("fish", "/fish", false),
+            ("/*.php", "/folder/any.php.file.php", true),
+            ("/*.php$", "/filename.php", true),
+            ("/*.php$", "/filename.php?parameters", false),
+            ("/*.php$", "/filename.php/", false),
+            ("/*.pdf$", "/v1.2/a.pdf", true),
+            ("/*.pdf$", "/a.pdf.pdf", true),
+            ("/*ab", "/aab", true),
+            ("/fish*.php", "/fishheads/catfish.php?parameters", true),
+            ("/a*b*c", "/acb", false),
+            ("/*/public/", "/a/b/public/x", true),
+            ("/x$", "/x", true),
+            ("/x$", "/xy", false),
+            ("/x$y", "/x$y", true),
+            ("/*", "/", true),
+            ("*", "/x", true),
+            ("/?q=", "/?q=1", true),
+            ("/foo/bar?baz=quz", "/foo/bar?baz=quz", true),
+            ("/foo/bar/%62%61%7A", "/foo/bar/baz", true),
+            ("/foo/bar/baz", "/foo/bar/%62%61%7A", true),
+            ("/foo/bar/\u{30c4}", "/foo/bar/%E3%83%84", true),
+            ("/foo/bar/%e3%83%84", "/foo/bar/\u{30c4}", true),
+            ("/a%2fb", "/a/b", false),
+            ("/a-%2A.html", "/a-*.html", true),
+            ("/a-%2A.html", "/a-b.html", false),
+            ("/100%", "/100%", true),
+        ] {
+            let robots = said(format!("user-agent: *\ndisallow: {pattern}"));
+            assert_eq!(allows(&robots, path), !fits, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn the_longest_rule_counts_and_of_two_the_one_that_allows() {
+        let robots = said(
+            "user-agent: *\ndisallow: /\nallow: /*/public/\nallow: /page\ndisallow: /*.htm\ndisallow: /page",
+        );
+        assert!(!allows(&robots, "/x"));
+        assert!(allows(&robots, "/a/b/public/x"));
+        assert!(allows(&robots, "/page"));
+        assert!(!allows(&robots, "/page.htm"));
+    }
+
+    #[test]
     fn a_site_without_the_file_allows_all_and_one_that_fails_allows_nothing() {
-        assert!(allows(&Robots::of(404, b"<html>"), "/x"));
-        assert!(allows(&Robots::of(403, b""), "/x"));
-        assert!(!allows(&Robots::of(503, b""), "/x"));
-        assert!(allows(&Robots::of(200, b""), "/x"));
+        let robots = |status, body: &[u8]| Robots::of(status, body, "neuraxis");
+        assert!(allows(&robots(404, b"<html>"), "/x"));
+        assert!(allows(&robots(403, b""), "/x"));
+        assert!(!allows(&robots(503, b""), "/x"));
+        assert!(allows(&robots(200, b""), "/x"));
+    }
+
+    #[test]
+    fn a_file_that_is_made_to_cost_much_is_looked_through_all_the_same() {
+        let line = format!("disallow: /*{}$\n", "a".repeat(1_000));
+        let robots = said(format!("user-agent: *\n{}", line.repeat(500)));
+        let path = format!("/{}b", "a".repeat(2_000));
+        assert!(allows(&robots, &path));
+        let stars = said(format!(
+            "user-agent: *\ndisallow: /{}",
+            "*a".repeat(200_000)
+        ));
+        assert!(allows(&stars, &path));
     }
 
     proptest! {
         #[test]
-        fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "/x[a-zé%*$/]{0,30}") {
+        fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "/x[a-z\u{e9}%*$/]{0,30}") {
             let text = format!("user-agent: *\ndisallow: {text}\nallow: {text}");
-            allows(&Robots::of(200, text.as_bytes()), &path);
+            allows(&said(text), &path);
+        }
+
+        #[test]
+        fn a_pattern_fits_what_an_expression_says(pattern in "/[ab*]{0,8}[$]?", path in "/[ab]{0,12}") {
+            let (said_first, is_whole) = match pattern.strip_suffix('$') {
+                Some(pattern) => (pattern, true),
+                None => (&*pattern, false),
+            };
+            let slow = fits_slowly(said_first.as_bytes(), path.as_bytes(), is_whole);
+            let robots = said(format!("user-agent: *\ndisallow: {pattern}"));
+            prop_assert_eq!(allows(&robots, &path), !slow);
+        }
+    }
+
+    /// Tries every way in which the signs may stand for something.
+    fn fits_slowly(pattern: &[u8], path: &[u8], is_whole: bool) -> bool {
+        match pattern {
+            [] => !is_whole || path.is_empty(),
+            [b'*', rest @ ..] => {
+                (0..=path.len()).any(|at| fits_slowly(rest, &path[at..], is_whole))
+            }
+            [sign, rest @ ..] => {
+                path.first() == Some(sign) && fits_slowly(rest, &path[1..], is_whole)
+            }
         }
     }
 }

@@ -43,6 +43,11 @@ async fn results_are_exact_where_they_can_be() {
         ("7 × 6 ÷ 2 − 1", "20"),
         ("1.5e3", "1500"),
         ("1,000 * 3", "3000"),
+        ("1,234,567.25 + 1", "1234568.25"),
+        ("200 + 10% of 200", "220"),
+        ("5% + 3% to %", "8%"),
+        ("1e-2% + 1% to %", "1.01%"),
+        ("-5% of 80", "-4"),
         ("10 / 4", "2.5"),
         ("abs(-3)", "3"),
         ("floor(2.7)", "2"),
@@ -102,6 +107,14 @@ async fn what_is_wrong_with_an_expression_is_said() {
             "invalid_expression: `%` stands for percent; for the remainder write `17 mod 5`, for a share `5% of 80`",
         ),
         (
+            "200 + 10%",
+            "invalid_expression: `%` stands for a hundredth, so that `200 + 10%` is 200.1; for a share of what stands before write `200 + 10% of 200`",
+        ),
+        (
+            "3,5 * 2",
+            "invalid_expression: 3,5 may be read in two ways; write decimals with a full stop, as 3.5, and no commas",
+        ),
+        (
             "roll d6",
             "invalid_expression: \"roll\" is not a number; only arithmetic is calculated",
         ),
@@ -111,6 +124,21 @@ async fn what_is_wrong_with_an_expression_is_said() {
         ),
     ] {
         assert_eq!(refusal(expression).await, expected, "{expression:?}");
+    }
+    for expression in [
+        "12,50 + 3",
+        "0,125 * 8",
+        "1.000,50 + 1",
+        "1000,000",
+        "1,0000",
+        "1,,000",
+    ] {
+        let message = refusal(expression).await;
+        assert!(message.contains("may be read in two ways"), "{message}");
+    }
+    for expression in ["(2 + 3) - 15%", "100 - 15 %", "3! + 1%", "2 * 100 + 5% * 2"] {
+        let message = refusal(expression).await;
+        assert!(message.contains("stands for a hundredth"), "{message}");
     }
     for expression in [
         "1 / 0",

@@ -7,12 +7,22 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 /// How much of a page is searched for the encoding that it names, as browsers do.
 const PRESCAN_BYTES: usize = 1_024;
 
-/// Decodes a document. A mark at its beginning says its encoding, else its content type, else the page itself; else it is
-/// UTF-8 if it can be, and Western European, as old pages are, if not. What no letter stands for becomes U+FFFD.
+/// Decodes a document. A mark at its beginning says its encoding, else its content type, else the page itself or the declaration
+/// of XML; else it is UTF-8 if it can be, and Western European, as old pages are, if not. What no letter stands for becomes
+/// U+FFFD.
 pub(super) fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) -> Cow<'a, str> {
     let named = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
-    let in_page = || if is_page { named_in_page(bytes) } else { None };
-    let encoding = named.or_else(in_page).unwrap_or_else(|| {
+    let begin = bytes.get(..PRESCAN_BYTES.min(bytes.len()));
+    let begin = String::from_utf8_lossy(begin.unwrap_or_default()).to_ascii_lowercase();
+    let in_page = || {
+        if is_page {
+            named_behind("charset", &begin)
+        } else {
+            None
+        }
+    };
+    let declared = || named_behind("encoding", declaration(&begin)?);
+    let encoding = named.or_else(declared).or_else(in_page).unwrap_or_else(|| {
         if std::str::from_utf8(bytes).is_ok() {
             UTF_8
         } else {
@@ -22,12 +32,16 @@ pub(super) fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) 
     encoding.decode(bytes).0
 }
 
-/// Finds `charset=…` in the beginning of a page.
-fn named_in_page(bytes: &[u8]) -> Option<&'static Encoding> {
-    let begin = bytes.get(..PRESCAN_BYTES.min(bytes.len()))?;
-    let begin = String::from_utf8_lossy(begin).to_ascii_lowercase();
-    let mut rest = begin.as_str();
-    while let Some((_, after)) = rest.split_once("charset") {
+/// Returns what the declaration says with which a document of XML begins.
+fn declaration(begin: &str) -> Option<&str> {
+    let (said, _) = begin.strip_prefix("<?xml")?.split_once("?>")?;
+    Some(said)
+}
+
+/// Finds the encoding that stands behind `charset=`, or what it is called there.
+fn named_behind(word: &str, begin: &str) -> Option<&'static Encoding> {
+    let mut rest = begin;
+    while let Some((_, after)) = rest.split_once(word) {
         rest = after;
         let Some(value) = after.trim_start().strip_prefix('=') else {
             continue;
@@ -61,6 +75,16 @@ mod tests {
             decode(b"\xff\xfea\0", Some("utf-8"), false),
             "a",
             "the mark is stronger"
+        );
+        let feed = b"<?xml version='1.0' encoding=\"windows-1251\"?><rss>\xcf\xf0\xe8\xe2\xe5\xf2";
+        for is_page in [true, false] {
+            assert!(decode(feed, None, is_page).ends_with("Привет"));
+            assert!(decode(feed, Some("koi8-r"), is_page).ends_with("оПХБЕР"));
+        }
+        let quoted = b"encoding=\"koi8-r\" caf\xe9";
+        assert!(
+            decode(quoted, None, false).ends_with("café"),
+            "no declaration"
         );
         assert_eq!(decode(b"caf\xe9", None, false), "café");
         assert_eq!(decode("café".as_bytes(), None, false), "café");

@@ -57,6 +57,20 @@ async fn a_page_is_given_as_markdown_with_its_title_and_where_it_is() {
 }
 
 #[tokio::test]
+async fn a_title_is_cut_to_what_a_title_is() {
+    let site = WebSite::start(|_| WebAnswer::page(format!("<h1>{}", "word ".repeat(20_000)))).await;
+    let page = fetch(&tool(&allowing([&site])), &site.url("/"))
+        .await
+        .unwrap();
+    let title = page["title"].as_str().unwrap();
+    assert_eq!(title.chars().count(), 301, "{title}");
+    assert!(
+        title.starts_with("word word") && title.ends_with('…'),
+        "{title}"
+    );
+}
+
+#[tokio::test]
 async fn what_was_read_can_be_cited_by_the_address_that_was_asked_for_and_by_where_it_led() {
     let site = WebSite::start(|request| match request.path() {
         "/old" => WebAnswer::redirect("/rivers"),

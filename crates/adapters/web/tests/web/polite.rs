@@ -12,6 +12,7 @@ async fn robots_txt_is_asked_once_and_kept_to() {
     let site = WebSite::start(|request| match request.path() {
         "/robots.txt" => WebAnswer::document("text/plain", "User-agent: *\nDisallow: /private/"),
         "/out" => WebAnswer::redirect("/private/b"),
+        "/far" => WebAnswer::redirect(&format!("/{}", "a".repeat(10_000))),
         _ => WebAnswer::page("<p>open"),
     })
     .await;
@@ -26,7 +27,12 @@ async fn robots_txt_is_asked_once_and_kept_to() {
             "{message}"
         );
     }
-    assert_eq!(site.targets(), ["/robots.txt", "/open", "/out"]);
+    let message = refused(&tool, &site.url("/far")).await;
+    assert!(
+        message.contains("redirects to one of more than 2048 bytes"),
+        "{message}"
+    );
+    assert_eq!(site.targets(), ["/robots.txt", "/open", "/out", "/far"]);
 }
 
 #[tokio::test]

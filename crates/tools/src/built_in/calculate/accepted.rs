@@ -44,6 +44,7 @@ pub(super) fn expression(written: &str) -> Result<String, ToolError> {
     signs(&text)?;
     nesting(&text)?;
     words(&text)?;
+    commas(&text)?;
     percent(&text)?;
     Ok(text)
 }
@@ -115,10 +116,47 @@ fn words(text: &str) -> Result<(), ToolError> {
     }
 }
 
-/// Refuses `17 % 5`: many would read it as the remainder, and the calculator as 17 percent times 5.
+/// Refuses a comma in a number that does not part thousands: half the world writes decimals with it, and the calculator would
+/// read 3,5 as 35.
+fn commas(text: &str) -> Result<(), ToolError> {
+    let is_in_number = |letter: char| letter.is_ascii_digit() || matches!(letter, ',' | '.');
+    let numbers = text.split(|letter| !is_in_number(letter));
+    for number in numbers.map(|number| number.trim_matches(',')) {
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let Some((first, others)) = whole.split_once(',') else {
+            if fraction.contains(',') {
+                return Err(no_thousands(number));
+            }
+            continue;
+        };
+        let is_first = (1..=3).contains(&first.len()) && !first.starts_with('0');
+        let are_thousands = others.split(',').all(|group| group.len() == 3);
+        if !is_first || !are_thousands || fraction.contains(',') {
+            return Err(no_thousands(number));
+        }
+    }
+    Ok(())
+}
+
+fn no_thousands(number: &str) -> ToolError {
+    refused(&format!(
+        "{number} may be read in two ways; write decimals with a full stop, as 3.5, and no commas"
+    ))
+}
+
+/// Refuses `17 % 5`: many would read it as the remainder, and the calculator as 17 percent times 5. And `200 + 10%`: many would
+/// expect 220, and the calculator adds a tenth.
 fn percent(text: &str) -> Result<(), ToolError> {
     for (at, _) in text.match_indices('%') {
         let rest = text.get(at + 1..).unwrap_or_default().trim_start();
+        let of_something = rest.starts_with("of ");
+        let before = text.get(..at).unwrap_or_default();
+        if !of_something && is_added_to_no_percentage(before) {
+            return Err(refused(
+                "`%` stands for a hundredth, so that `200 + 10%` is 200.1; for a share of what stands before write \
+                 `200 + 10% of 200`",
+            ));
+        }
         let is_operand = rest.starts_with(|next: char| {
             next.is_ascii_alphanumeric() || matches!(next, '(' | '.' | 'π' | '√')
         });
@@ -132,4 +170,21 @@ fn percent(text: &str) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// Tells whether what stands before a `%` ends with a number that is added to, or taken from, something that is no percentage.
+fn is_added_to_no_percentage(before: &str) -> bool {
+    let before = before.trim_end();
+    let sign = before.trim_end_matches(|letter: char| {
+        letter.is_ascii_digit() || matches!(letter, '.' | ',' | '_')
+    });
+    let is_number = sign.len() < before.len();
+    let Some(to) = sign.trim_end().strip_suffix(['+', '-']) else {
+        return false;
+    };
+    // Behind an `e` it is the sign of an exponent.
+    let is_sum = to.trim_end().ends_with(|letter: char| {
+        letter.is_ascii_digit() || matches!(letter, ')' | '.' | '!' | 'π' | '°')
+    });
+    is_number && is_sum
 }
