@@ -3,6 +3,7 @@
 //! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
 
 mod contexts;
+mod sinks;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,11 +14,11 @@ use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
     AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role,
-    RunId, ToolName, ToolSpec, Transcript,
+    ToolName, ToolSpec,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,
-    TraceContext, TraceSink, TurnContext, async_trait,
+    TraceSink, TurnContext, async_trait,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -188,33 +189,6 @@ impl Engine {
         }
         let name = AgentName::new(agent.profile.name.clone());
         self.agent_hooks.get(&name)
-    }
-
-    /// Tells the trace sinks that a run begins, and what it goes on from.
-    pub(crate) fn announce(&self, run: RunId, history: &Transcript) {
-        for sink in &self.sinks {
-            sink.begin(run, history);
-        }
-    }
-
-    /// Returns the trace that a new run is part of: the one that its request brought, or one of its own where somebody exports
-    /// traces.
-    pub(crate) fn trace_of(
-        &self,
-        run: RunId,
-        brought: Option<TraceContext>,
-    ) -> Option<TraceContext> {
-        let own = TraceContext::of_run(run);
-        let trace_id = brought.as_ref().map_or(own.trace_id, |it| it.trace_id);
-        let sinks = self.sinks.iter();
-        let decided = sinks.filter_map(|sink| sink.samples(trace_id, brought.as_ref()));
-        match decided.reduce(|one, other| one || other) {
-            None => brought,
-            Some(sampled) => Some(TraceContext {
-                sampled,
-                ..brought.unwrap_or(own)
-            }),
-        }
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {

@@ -13,7 +13,7 @@ pub const SPAN_TARGET: &str = "neuraxis::trace";
 /// Receives every record of every run, right after its commit, in order within a run.
 ///
 /// Must not block: a sink that writes somewhere slow queues and, when the queue is full, drops. A failing sink never
-/// disturbs a run.
+/// disturbs a run: where it panics, the log says so, and the run and other sinks go on.
 pub trait TraceSink: Debug + Send + Sync + 'static {
     /// Hears what a run goes on from, before its first record: records hold only what is new.
     fn begin(&self, _run: RunId, _history: &Transcript) {}

@@ -98,9 +98,8 @@ pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcrip
         cost: result::cost(&records),
         cost_label: result::cost_label(&records),
         finish_reason: outcome.finish_reason,
-        message_history: end
-            .map(|end| end.messages.messages().to_vec())
-            .unwrap_or_default(),
+        // After a crash what was given is still there to go on from.
+        message_history: end.map_or(history, |end| &end.messages).messages().to_vec(),
     }
 }
 

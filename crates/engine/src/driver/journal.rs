@@ -55,14 +55,8 @@ impl Journal {
     }
 
     fn tell_sinks(&self, stored: &[Arc<Record>], took: Duration) {
-        for sink in &self.engine.sinks {
-            if self.slot.is_some() {
-                sink.kept(stored, took);
-            }
-            for record in stored {
-                sink.record(record);
-            }
-        }
+        let took = self.slot.is_some().then_some(took);
+        self.engine.show_sinks(stored, took);
     }
 
     /// Returns when the lease has to be renewed, if nothing is committed until then.
@@ -192,9 +186,7 @@ pub(super) fn storable(policy: DataPolicy, records: &[Arc<Record>]) -> Cow<'_, [
 /// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.
 impl Drop for Journal {
     fn drop(&mut self) {
-        for sink in &self.engine.sinks {
-            sink.end(self.run_id);
-        }
+        self.engine.tell_sinks(|sink| sink.end(self.run_id));
         self.feed.end();
     }
 }

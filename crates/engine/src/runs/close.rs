@@ -139,15 +139,11 @@ impl Runs {
         let began = Instant::now();
         slot.commit(&closing).await?;
         let took = began.elapsed();
-        for sink in &self.parts.engine.sinks {
-            // What it goes on from was said to models before; no model is asked any more.
-            sink.taken_up(run_id, &Transcript::default(), &records);
-            sink.kept(&closing, took);
-            for record in &closing {
-                sink.record(record);
-            }
-            sink.end(run_id);
-        }
+        let engine = &self.parts.engine;
+        // What it goes on from was said to models before; no model is asked any more.
+        engine.tell_sinks(|sink| sink.taken_up(run_id, &Transcript::default(), &records));
+        engine.show_sinks(&closing, Some(took));
+        engine.tell_sinks(|sink| sink.end(run_id));
         tracing::warn!(run = %run_id, why, "the run was ended as interrupted");
         Ok(records)
     }

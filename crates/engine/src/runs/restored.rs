@@ -104,9 +104,7 @@ impl RestoredRun {
             }
         }
         first.effects.splice(..0, self.unbegun);
-        for sink in &engine.sinks {
-            sink.taken_up(tree.run_id(), history, &records);
-        }
+        engine.tell_sinks(|sink| sink.taken_up(tree.run_id(), history, &records));
         Ok(ReadyRun {
             tree,
             first,

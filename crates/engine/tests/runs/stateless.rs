@@ -1,11 +1,13 @@
 //! Runs without sessions: `execute`, `execute_with_history` and `run`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{BudgetKind, FinishReason, Message, Role, RunStatus};
 use neuraxis_engine::{Agent, Execution, Orchestrator, RequestError, TraceType};
-use neuraxis_ports::ToolRunner;
+use neuraxis_ports::{Clock, ToolRunner};
 use neuraxis_testkit::{
     Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
 };
@@ -186,6 +188,35 @@ async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
         done.content
     );
     assert_eq!(done.message_history.last().unwrap().text(), "hi");
+}
+
+/// A clock that panics once it is broken.
+#[derive(Debug, Default)]
+struct BrittleClock(AtomicBool);
+
+impl Clock for BrittleClock {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.load(Ordering::Relaxed), "it is broken");
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_crashes_leaves_the_conversation_that_it_was_given() {
+    let clock = Arc::new(BrittleClock::default());
+    let breaking = Arc::clone(&clock);
+    let model = ScriptedModel::answering(move |_| {
+        breaking.0.store(true, Ordering::Relaxed);
+        reply::text("ok")
+    });
+    let agent = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .clock(clock)
+        .build_agent()
+        .unwrap();
+    let done = agent.execute("", "hi").await.unwrap();
+    assert_eq!(done.status, RunStatus::Failed);
+    assert_eq!(texts(&done), ["hi"]);
 }
 
 #[tokio::test]

@@ -258,6 +258,53 @@ async fn a_run_that_is_closed_by_another_process_is_told_of_from_its_beginning()
     assert_eq!(told[told.len() - 2..], ["final", "end"]);
 }
 
+/// A sink that panics, whatever it is told.
+#[derive(Debug)]
+struct Broken;
+
+impl TraceSink for Broken {
+    fn begin(&self, _: RunId, _: &Transcript) {
+        panic!("begin")
+    }
+
+    fn end(&self, _: RunId) {
+        panic!("end")
+    }
+
+    fn record(&self, _: &Arc<Record>) {
+        panic!("record")
+    }
+
+    fn kept(&self, _: &[Arc<Record>], _: Duration) {
+        panic!("kept")
+    }
+
+    fn samples(&self, _: u128, _: Option<&TraceContext>) -> Option<bool> {
+        panic!("samples")
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_panics_disturbs_neither_runs_nor_other_sinks() {
+    let told = Arc::new(Told::default());
+    let model = ScriptedModel::new()
+        .then(reply::text("one"))
+        .then(reply::text("two"));
+    let orchestrator = builder(model)
+        .trace_sink(Arc::new(Broken))
+        .trace_sink(told.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let expected = heard.kinds();
+    let all = told.0.lock().unwrap().clone();
+    let records = all.iter().filter(|it| *it != "kept" && *it != "end");
+    assert_eq!(records.collect::<Vec<_>>(), expected);
+    let alone = orchestrator.agent().execute(None, "go").await.unwrap();
+    assert_eq!(alone.content, "two");
+}
+
 /// A sink that exports traces, or none.
 #[derive(Debug)]
 struct Exporter(bool);
