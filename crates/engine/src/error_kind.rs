@@ -66,6 +66,7 @@ kinds! {
         Self::Ended(_) => "run_ended",
         Self::NotWaiting(_) => "not_waiting",
         Self::NotAsked(_) => "not_asked",
+        Self::Arguments { .. } => "invalid_arguments",
         Self::Expired { .. } => "expired",
         Self::NothingToDo => "nothing_to_do",
         Self::Elsewhere { .. } => "other_folder",

@@ -104,6 +104,7 @@ impl From<ResumeError> for Problem {
             ResumeError::Ended(_) => Self::new(&RUN_ENDED, text),
             ResumeError::NotWaiting(_) => Self::new(&NOT_WAITING, text),
             ResumeError::NotAsked(_) => Self::new(&NOT_ASKED, text),
+            ResumeError::Arguments { why, .. } => DecideError::Arguments(why).into(),
             ResumeError::Expired { .. } => Self::new(&QUESTION_EXPIRED, text),
             // Another owner's run and one that there is not are the same to a client.
             ResumeError::OtherOwner { .. } => Self::new(&NO_SUCH_RUN, "there is no such run"),

@@ -59,8 +59,9 @@ impl Approvals {
     /// # Errors
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or somebody answered otherwise
-    /// before, whether the run has heard of that or not; [`ResumeError::Expired`] if
-    /// the time for it is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
+    /// before, whether the run has heard of that or not; [`ResumeError::Arguments`] if the tool does not take the arguments that
+    /// were edited; [`ResumeError::Expired`] if the time for it is over, which is all that is kept then; otherwise as
+    /// [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
     ///
@@ -89,6 +90,10 @@ impl Approvals {
             return Err(ResumeError::NotAsked(call.clone()));
         };
         self.check_time(asked).await?;
+        self.check_arguments(asked, &decision).map_err(|why| {
+            let call = call.clone();
+            ResumeError::Arguments { call, why }
+        })?;
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = self.decided(asked, decision, by);
         let decided = InboxInput::ApprovalDecided(decided);
@@ -165,7 +170,8 @@ impl Approvals {
         };
         let mut decided = Vec::with_capacity(decisions.len());
         for (waiting, decision) in decisions {
-            self.check_arguments(waiting, &decision)?;
+            let checked = self.check_arguments(waiting, &decision);
+            checked.map_err(DecideError::Arguments)?;
             decided.push((waiting, self.decided(waiting, decision, by.clone())));
         }
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
@@ -267,7 +273,7 @@ impl Approvals {
         &self,
         waiting: &WaitingApproval,
         decision: &ApprovalDecision,
-    ) -> Result<(), DecideError> {
+    ) -> Result<(), ToolCallError> {
         let ApprovalDecision::Approve {
             arguments: Some(arguments),
             ..
@@ -279,7 +285,7 @@ impl Approvals {
         match tools.check(&waiting.request.name, arguments) {
             // A tool that this process does not have is checked where it is.
             Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
-            Err(error) => Err(DecideError::Arguments(error)),
+            Err(error) => Err(error),
         }
     }
 

@@ -17,6 +17,7 @@ use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
 use super::restored::{RestoredRun, client_call, recorded_trace, restored_context};
 use super::slot::{Claim, Reached, RunSlot};
+use crate::catalog::ToolCallError;
 use crate::driver::{ReadyRun, RunScope};
 use crate::request::Delivery;
 use crate::run_handle::RunHandle;
@@ -51,6 +52,14 @@ pub enum ResumeError {
     /// No call of the run with this id, and with these arguments, waits for a person.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
+    /// The tool does not take the arguments that were edited. The call still waits.
+    #[error("{why}; call {call} still waits")]
+    Arguments {
+        /// The call.
+        call: ToolCallId,
+        /// What is wrong with them.
+        why: ToolCallError,
+    },
     /// The time for deciding about a call is over: it is not run, and the run goes on without it.
     #[error(
         "the question about call {call} expired at {at}, before anybody decided: it is not run"

@@ -126,6 +126,30 @@ async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_
 }
 
 #[tokio::test]
+async fn edited_arguments_that_the_tool_does_not_take_are_refused_and_the_call_still_waits() {
+    let world = World::new("", later(1));
+    world.calls(Mode::MODERATE, &[("put", r#"{"n":1}"#)]).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    let asked = &waiting[0].request;
+    for (edited, why) in [(r#"{"n":2"#, "not JSON"), ("[2]", "object")] {
+        let refused = approvals.decide(
+            waiting[0].run_id,
+            &asked.tool_call_id,
+            asked.arguments_hash,
+            ApprovalDecision::approve_with(json(edited)),
+            None,
+        );
+        let refused = refused.await.unwrap_err();
+        assert_eq!(refused.kind(), "invalid_arguments");
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    assert_eq!(approvals.list().await.unwrap(), waiting);
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.put.calls()[0].arguments.as_str(), r#"{"n":1}"#);
+}
+
+#[tokio::test]
 async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() {
     let rules = "[rules.no]\nanswer = 'deny'\ntools = ['put']\npaths = ['secrets/**']";
     let world = World::new(rules, later(1));
