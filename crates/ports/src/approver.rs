@@ -49,6 +49,6 @@ pub enum ApproverReply {
     },
     /// Nobody can answer, now or later: the call is denied.
     Nobody,
-    /// The answer will come another way; until then the run waits.
+    /// The answer will come another way; until then the run waits. One that is kept nowhere cannot: there it is [`Nobody`](Self::Nobody).
     Later,
 }

@@ -76,7 +76,7 @@ pub struct ToolCallRecord {
 
 pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execution {
     let records = run.feed.with_records(<[_]>::to_vec);
-    // A run without policy and with all its client's calls handed over never waits.
+    // A run that is kept nowhere never waits: its client's calls are handed over, and nobody decides later.
     let outcome = end
         .and_then(|end| end.outcome.clone())
         .unwrap_or_else(result::crashed_outcome);

@@ -29,6 +29,7 @@ impl Driver {
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let turn = self.turn_context(ask.agent, self.tree.turn_of(ask.agent));
+        let is_kept = self.scope.session_id.is_some();
         self.work.push(Box::pin(async move {
             let reply = answered(async { approver.decide(&ask, &turn).await });
             let reply = match left {
@@ -41,10 +42,9 @@ impl Driver {
             };
             let (decision, by) = match reply {
                 Ok(Some(ApproverReply::Decided { decision, by })) => (decision, by),
-                Ok(Some(ApproverReply::Nobody)) => {
-                    denied(NOBODY)
-                }
-                Ok(Some(ApproverReply::Later)) => return Work::Later,
+                Ok(Some(ApproverReply::Later)) if is_kept => return Work::Later,
+                // Nobody could ever answer a question that is kept nowhere.
+                Ok(Some(ApproverReply::Nobody | ApproverReply::Later)) => denied(NOBODY),
                 Ok(None) => {
                     tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
                     denied("it needs a person's approval, and asking for it failed")

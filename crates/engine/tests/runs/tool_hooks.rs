@@ -7,7 +7,7 @@ use neuraxis_core::{
     ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Record, RecordBody, Role,
     RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript, Vetted, Vetting,
 };
-use neuraxis_engine::{Agent, ApprovalKey, Orchestrator, OrchestratorBuilder, UuidV7};
+use neuraxis_engine::{Agent, ApprovalKey, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook};
 use neuraxis_testkit::{
@@ -339,6 +339,23 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
     assert_eq!(names, ["help", "pay"]);
     assert!(program.paid().is_empty());
     assert_replays(&heard.records());
+}
+
+#[tokio::test]
+async fn a_call_that_a_hook_asks_about_is_denied_in_a_run_that_is_kept_nowhere_and_cannot_wait() {
+    let hook = ScriptedToolHook::new().before(BeforeCall::ask("It is money."));
+    let program = Program::with(hook, |it| it.approver(Arc::new(DecideLater)));
+    let agent = program.orchestrator.agent();
+    let done = agent.execute(None, "go").await.unwrap();
+    assert_eq!(
+        (done.status, done.content.as_str()),
+        (RunStatus::Done, "Done.")
+    );
+    let [call] = done.tool_calls.as_slice() else {
+        panic!("{:?}", done.tool_calls)
+    };
+    assert!(!call.success && program.paid().is_empty());
+    assert!(call.result.as_str().contains("nobody can give it here"));
 }
 
 /// A process: what runs in it is gone with it.
