@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// How often it is looked whether a question is still open, at the least.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 
+/// When it is looked again at a call whose limit is too far away to be named.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Asks the person behind a call, and counts for how long.
 #[derive(Debug)]
 pub(crate) struct QuestionTime {
@@ -43,9 +46,11 @@ impl QuestionTime {
         let open = asked
             .since
             .map(|since| now.saturating_duration_since(since));
-        let limit = timeout + asked.before + open.unwrap_or_default();
+        let limit = timeout
+            .saturating_add(asked.before)
+            .saturating_add(open.unwrap_or_default());
         // A limit too far away to be named is none.
-        let limit = started.checked_add(limit).unwrap_or(now + timeout);
+        let limit = started.checked_add(limit).unwrap_or_else(|| now + FAR);
         match open {
             Some(_) => Some(limit.max(now + MIN_WAIT)),
             None => Some(limit).filter(|limit| *limit > now),
@@ -130,5 +135,17 @@ mod tests {
         assert_eq!(time.next_look(started, second), Some(started + second * 61));
         tokio::time::advance(second).await;
         assert_eq!(time.next_look(started, second), None, "its time is up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_too_far_away_to_be_named_is_none() {
+        let second = Duration::from_secs(1);
+        let time = QuestionTime::of(Person::behind(Arc::new(Slow(second))));
+        let started = Instant::now();
+        assert_eq!(time.next_look(started, Duration::MAX), Some(started + FAR));
+        // Nor does it overflow with the time of a question.
+        time.answer(&Question::new("shop", "Which one?")).await;
+        let look = time.next_look(started, Duration::MAX);
+        assert_eq!(look, Some(Instant::now() + FAR));
     }
 }
