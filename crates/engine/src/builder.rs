@@ -313,7 +313,7 @@ impl OrchestratorBuilder {
     }
 
     /// Sets the plan of requests that name none: which of the policy's `[plans.NAME]` limits them. A request that names a
-    /// plan of its own has that one instead.
+    /// plan of its own has that one instead. A plan that the policy does not have is an error when the orchestrator is built.
     #[must_use]
     pub fn default_plan(mut self, plan: PlanName) -> Self {
         self.plan = Some(plan);
@@ -377,6 +377,9 @@ impl OrchestratorBuilder {
         let dispatcher = self.dispatcher.take();
         let live_feed = self.live_feed.take();
         let engine = self.engine(Keeping::Sessions)?;
+        if let Some(plan) = &plan {
+            check_plan(plan, &engine.policy)?;
+        }
         let warnings = engine.tool_warnings();
         for warning in &warnings {
             tracing::warn!("{warning}");
@@ -460,6 +463,16 @@ impl OrchestratorBuilder {
         let catalogs = Catalogs::new(catalog, self.sources);
         Ok(Engine::new(self.wiring, catalogs, approval_key))
     }
+}
+
+/// Makes sure that the plan of requests that name none is one of the policy: without it each of them would be refused.
+fn check_plan(plan: &PlanName, policy: &Policy) -> Result<(), BuildError> {
+    let known: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
+    if known.contains(&plan.as_str()) {
+        return Ok(());
+    }
+    let (plan, known) = (plan.clone(), known.join(", "));
+    Err(BuildError::DefaultPlan { plan, known })
 }
 
 /// What is kept of the runs of an engine.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::PolicyError;
-use neuraxis_core::{AgentName, InvalidId};
+use neuraxis_core::{AgentName, InvalidId, PlanName};
 
 use crate::answer::AnswerSchemaError;
 use crate::catalog::CatalogError;
@@ -58,6 +58,16 @@ pub enum BuildError {
     AskedAbout {
         /// The name that was given.
         tool: Arc<str>,
+        /// The names there are.
+        known: String,
+    },
+    /// The plan of requests that name none is none of the policy.
+    #[error(
+        "`default_plan` names plan {plan}, which the policy does not have; its plans are: {known}"
+    )]
+    DefaultPlan {
+        /// The name that was given.
+        plan: PlanName,
         /// The names there are.
         known: String,
     },

@@ -31,6 +31,19 @@ fn step_types(heard: &Heard) -> Vec<StepType> {
     heard.result.steps.iter().map(|step| step.kind).collect()
 }
 
+#[test]
+fn a_default_plan_that_the_policy_does_not_have_is_refused_when_it_is_built() {
+    let of = |plan| {
+        let builder = governed(ScriptedModel::new(), "[plans.team]\nmax_turns = 3");
+        builder.default_plan(PlanName::new(plan)).build()
+    };
+    assert!(of("team").is_ok());
+    assert_eq!(
+        of("teem").unwrap_err().to_string(),
+        "`default_plan` names plan teem, which the policy does not have; its plans are: basic, full, team"
+    );
+}
+
 #[tokio::test]
 async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question() {
     let model = Arc::new(ScriptedModel::new().then(reply::text("Done.")));
