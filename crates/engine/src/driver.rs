@@ -171,6 +171,10 @@ impl Driver {
         self.active.follow(step.status);
         self.take_back(step);
         self.unwritten.append(&mut step.records);
+        if step.status.is_ended() {
+            // Who sends by the handle from now on hears that nobody takes it, and not only once the end is kept.
+            self.inbox.close();
+        }
         let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
         let begins_something = !step.effects.iter().all(is_check);
         if (begins_something || step.status.is_ended()) && !self.keep(step).await {

@@ -95,6 +95,7 @@ kinds! {
 kinds! {
     AnswerError {
         Self::NotWaiting(_) => "not_waiting",
+        Self::NotAsked(_) => "not_asked",
         Self::RunEnded(_) => "run_ended",
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
     Record, RunId, Seq, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
@@ -50,20 +51,30 @@ pub enum NoResult {
     Stopped,
 }
 
-/// The run is over, or too busy to take another input now.
+/// The run takes nothing by this handle: it has ended, it was put aside until somebody answers what it waits for, or it is too
+/// busy to take another input now.
+///
+/// A run that was put aside has not ended, and its session stays busy. It is reached by [`Runs::cancel`](crate::Runs::cancel),
+/// [`Runs::steer`](crate::Runs::steer) and [`Approvals::decide`](crate::Approvals::decide), as is any run, whichever process it
+/// is in. Once it goes on it has a handle of its own; this one stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the run has ended or cannot take another input now")]
+#[error(
+    "the run has ended, waits without taking anything by this handle, or cannot take another input now"
+)]
 #[non_exhaustive]
 pub struct RunEnded;
 
-/// Why a result that a client brought was not taken.
+/// Why a result that a client brought, or a decision, was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
     /// No call with this id was handed to the client.
     #[error("call {0} is not waiting for a result")]
     NotWaiting(ToolCallId),
-    /// The run is over.
+    /// No call with this id, and with these arguments, waits for a person.
+    #[error("call {0} is not waiting for a decision about these arguments")]
+    NotAsked(ToolCallId),
+    /// The run takes nothing by this handle.
     #[error(transparent)]
     RunEnded(#[from] RunEnded),
 }
@@ -127,7 +138,7 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if it has ended already.
+    /// [`RunEnded`] if it has ended already, or was put aside as waiting: then [`Runs::cancel`](crate::Runs::cancel) ends it.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.cancel_agent(AgentId::ROOT, reason)
     }
@@ -136,16 +147,17 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already.
+    /// [`RunEnded`] if the run has ended already, or was put aside as waiting.
     pub fn cancel_agent(&self, agent: AgentId, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.link.cancel_agent(agent, reason)
     }
 
-    /// Adds a user message, which joins after the current tool batch.
+    /// Adds a user message, which joins after the current tool batch. One that a run took is on record
+    /// ([`RecordBody::Steered`](neuraxis_core::RecordBody)): a run that comes to its end at this very moment takes none.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already.
+    /// [`RunEnded`] if the run has ended already, or was put aside as waiting: then [`Runs::steer`](crate::Runs::steer) takes it.
     pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
         self.steer_agent(AgentId::ROOT, message)
     }
@@ -154,7 +166,7 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already.
+    /// As [`steer`](Self::steer).
     pub fn steer_agent(&self, agent: AgentId, message: impl Into<String>) -> Result<(), RunEnded> {
         self.link.steer_agent(agent, message)
     }
@@ -183,27 +195,38 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Decides about a call that waits for approval.
+    /// Decides about a call that waits for approval in a run at work. The hash is that of the arguments the person was shown.
+    /// Arguments that were edited are checked by the run alone, for which they use up the approval if the tool does not take
+    /// them: [`Approvals::decide`](crate::Approvals::decide) refuses them before.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already.
+    /// [`AnswerError::NotAsked`] if the run asks nothing about such a call with such arguments; [`AnswerError::RunEnded`] if
+    /// the run has ended, or was put aside as waiting: then [`Approvals::decide`](crate::Approvals::decide) takes it.
     pub fn decide(
         &self,
         call: ToolCallId,
         arguments_hash: ContentHash,
         decision: ApprovalDecision,
         by: Option<String>,
-    ) -> Result<(), RunEnded> {
-        let id = self.link.new_id();
+    ) -> Result<(), AnswerError> {
+        let view = RunView::of(&self.records());
+        let is_asked = view.open_approvals().any(|asked| {
+            let request = asked.request;
+            request.tool_call_id == call && request.arguments_hash == arguments_hash
+        });
+        if !is_asked {
+            return Err(AnswerError::NotAsked(call));
+        }
         self.link.send(Input::ApprovalDecided(ApprovalDecided {
-            id,
+            id: self.link.new_id(),
             tool_call_id: call,
             arguments_hash,
             decision,
             by,
             code: None,
-        }))
+        }))?;
+        Ok(())
     }
 }
 

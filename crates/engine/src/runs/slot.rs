@@ -92,7 +92,7 @@ impl ActiveRuns {
         self.moved.notified()
     }
 
-    /// Waits while a run is being put aside: it takes nothing any more, and cannot be taken up yet.
+    /// Waits while a run is being put aside, or its end is kept: it takes nothing any more, and cannot be taken up yet.
     pub(crate) async fn until_put_aside(&self, run: RunId) {
         loop {
             // From now on nothing is missed.

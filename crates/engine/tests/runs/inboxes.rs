@@ -1,15 +1,15 @@
 //! What is posted to a run, by whichever process, and what keeps a run in its process meanwhile.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, RecordBody, RunId,
+    Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
     RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
-use neuraxis_engine::{NoResult, Orchestrator, RunHandle, UuidV7};
+use neuraxis_engine::{NoResult, Orchestrator, RunEnded, RunHandle, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError, TraceSink};
 use neuraxis_testkit::{
     Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -142,6 +142,37 @@ async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
     assert_eq!(result.status, RunStatus::Interrupted);
     assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
     assert!(!store.run(handle.run_id()).await.unwrap().has_mail);
+}
+
+/// Sends a message by the handle of a run while its end is kept.
+#[derive(Debug, Default)]
+struct Late {
+    run: OnceLock<RunHandle>,
+    sent: OnceLock<Result<(), RunEnded>>,
+}
+
+impl TraceSink for Late {
+    fn record(&self, record: &Arc<Record>) {
+        if record.ends_the_run()
+            && let Some(run) = self.run.get()
+        {
+            let _ = self.sent.set(run.steer("wait"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused() {
+    let late = Arc::new(Late::default());
+    let slow = Script::from(reply::text("ok")).after(seconds(1));
+    let orchestrator = builder(ScriptedModel::new().then(slow))
+        .trace_sink(late.clone())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    late.run.set(handle.clone()).unwrap();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    assert!(late.sent.get().unwrap().is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, ApprovalRequested, InputError, InputId, JsonText, Mode,
-    PendingKind, RecordBody, RunStatus, ToolFailure,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, InputError, InputId,
+    JsonText, Mode, PendingKind, RecordBody, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{
-    Answer, DecideLater, Orchestrator, OrchestratorResult, RequestError, ResumeError, UuidV7,
+    Answer, AnswerError, DecideLater, Event, Orchestrator, OrchestratorResult, RequestError,
+    ResumeError, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{ApproverReply, SessionIndex as _};
+use neuraxis_ports::{Approver, ApproverReply, SessionIndex as _, TurnContext, async_trait};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, request};
@@ -176,6 +177,51 @@ async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
     // Nobody's right to the run was taken: the right answer still counts.
     let right = vec![decided(&run.asked()[0], approve(None))];
     assert_eq!(run.resume(right).await.unwrap().status, RunStatus::Done);
+}
+
+/// An approver who never says anything.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Approver for Silent {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_decision_by_the_handle_about_other_arguments_is_refused_and_the_right_one_counts() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("write", r#"{"n":1}"#)]))
+        .then(reply::text("ok"));
+    let tool = Arc::new(ScriptedTool::echoing(spec("write")));
+    let orchestrator = builder(model)
+        .tool(tool.clone())
+        .approver(Arc::new(Silent))
+        .build()
+        .unwrap();
+    let request = request("go").mode(Mode::MODERATE);
+    let (handle, mut events) = orchestrator.stream(request).await.unwrap();
+    let asked = loop {
+        if let Event::Record(record) = events.next().await.unwrap()
+            && let RecordBody::ApprovalRequested(asked) = &record.body
+        {
+            break ApprovalRequested::clone(asked);
+        }
+    };
+    let decide = |hash| {
+        let call = asked.tool_call_id.clone();
+        handle.decide(call, hash, ApprovalDecision::APPROVE, None)
+    };
+    let refused = decide(JsonText::from_text(r#"{"n":99}"#).hash());
+    assert_eq!(
+        refused,
+        Err(AnswerError::NotAsked(asked.tool_call_id.clone()))
+    );
+    decide(asked.arguments_hash).unwrap();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    assert_eq!(tool.count(), 1);
 }
 
 #[tokio::test]
