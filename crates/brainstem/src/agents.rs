@@ -111,6 +111,13 @@ impl Policy {
         self.config.agents.get(name)
     }
 
+    /// Tells whether a deployment says what an agent is told first: not what ships with this crate, nor a program.
+    #[must_use]
+    pub fn says_instructions(&self, name: &AgentName) -> bool {
+        let said = self.said_of_agents.get(name);
+        said.is_some_and(|agent| agent.instructions.is_some())
+    }
+
     /// Returns the name of the agent that was most likely meant, if any is close.
     #[must_use]
     pub fn nearest_agent(&self, given: &str) -> Option<&AgentName> {

@@ -423,6 +423,10 @@ impl OrchestratorBuilder {
         }
         rule_functions::join(&mut self.wiring.policy, self.rule_functions)?;
         self.wiring.instructions = agents.instructions();
+        // What a deployment says takes the place of what a program says, be that a text or a function.
+        let policy = &self.wiring.policy;
+        let instructions = &mut self.wiring.instructions;
+        instructions.retain(|agent, _| !policy.says_instructions(agent));
         self.wiring.answers = answers(&self.wiring.policy)?;
         self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();

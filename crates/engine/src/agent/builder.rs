@@ -45,8 +45,6 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Sets what it is told first.
-    instructions: impl Into<String> => instructions = instructions.into();
     /// Sets what it is for, as the agents read it that may call it.
     description: impl Into<String> => description = description.into();
     /// Sets the role that serves it: a model of the orchestrator. In place of a [model](Self::model) of its own.
@@ -132,13 +130,22 @@ impl AgentBuilder {
         }
     }
 
-    /// Sets what it is told first, made of what is known of the request when a run begins. The text is on record with the
-    /// run: a replay reads it there. Where it is empty, the agent is told nothing.
+    /// Sets what it is told first, in place of what [`instructions_with`](Self::instructions_with) was given before.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.definition.config.instructions = Some(instructions.into());
+        self.definition.instructions = None;
+        self
+    }
+
+    /// Sets what it is told first, made of what is known of the request when a run begins, in place of what
+    /// [`instructions`](Self::instructions) was given before. The text is on record with the run: a replay reads it there.
+    /// Where it is empty, the agent is told nothing. Where a policy says `instructions` of it, those count.
     pub fn instructions_with(
         mut self,
         of: impl Fn(&InstructionContext<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
         self.definition.instructions = Some(Instructions::new(of));
+        self.definition.config.instructions = None;
         self
     }
 

@@ -8,7 +8,7 @@ use neuraxis_core::{
     AgentId, Channel, Mode, Parallel, RecordBody, Role, RunStatus, ToolFailure, Transcript, Turn,
 };
 use neuraxis_engine::{
-    Agent, ApprovalKey, Decided, ForkOptions, RequestError, RequestPart, replay,
+    Agent, AgentBuilder, ApprovalKey, Decided, ForkOptions, RequestError, RequestPart, replay,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::ApproverReply;
@@ -165,6 +165,37 @@ async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
     assert_eq!(started(&heard).root.system_prompt.as_deref(), Some(told));
     replay(&Transcript::default(), &heard.records()).unwrap();
     assert_eq!(made.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes() {
+    let made = |name: &'static str| Agent::builder(name).instructions_with(|_| "Made.".to_owned());
+    let told = async |guide: AgentBuilder, rules: &str| {
+        let helper = made("helper").description("Helps.").build().unwrap();
+        let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+            .policy(policy(rules))
+            .agent(guide.agent(helper).build().unwrap())
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request("Where?").agent(named("guide"))).await;
+        let spec = started(&heard);
+        let below = spec.agents.into_values().next().unwrap();
+        let texts = [spec.root.system_prompt, below.system_prompt];
+        texts.map(|text| text.map(|text| text.to_string()).unwrap_or_default())
+    };
+    assert_eq!(told(made("guide"), "").await, ["Made.", "Made."]);
+    let of_guide = "[agents.guide]\ninstructions = 'Guide.'\n";
+    assert_eq!(told(made("guide"), of_guide).await, ["Guide.", "Made."]);
+    let of_both = format!("{of_guide}[agents.helper]\ninstructions = ''\nmax_turns = 2\n");
+    assert_eq!(told(made("guide"), &of_both).await, ["Guide.", ""]);
+    let other = "[agents.guide]\nmax_turns = 2\n";
+    assert_eq!(told(made("guide"), other).await, ["Made.", "Made."]);
+    // In code the later one counts.
+    let said = made("guide").instructions("Said.");
+    assert_eq!(told(said, "").await, ["Said.", "Made."]);
+    let made_after_all = Agent::builder("guide").instructions("Said.");
+    let made_after_all = made_after_all.instructions_with(|_| "Made.".to_owned());
+    assert_eq!(told(made_after_all, "").await, ["Made.", "Made."]);
 }
 
 #[tokio::test]
