@@ -109,7 +109,7 @@ pub use sessions::{
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::{TextStream, Words};
 pub use tool_search::{ToolOffer, rank_tools};
-pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
+pub use traces::{TraceEmitter, TraceRecord, TraceType, Traces, trace_records};
 #[cfg(feature = "typed")]
 pub use typed::{Typed, TypedError};
 pub use warnings::{Approving, Hindrance, ToolWarning, tool_warnings};

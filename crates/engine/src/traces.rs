@@ -1,5 +1,7 @@
 //! Trace records: what happened in a run, told in the form that dashboards and notebooks read.
 
+mod of_run;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,8 @@ use neuraxis_core::{
 use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+pub use self::of_run::Traces;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -12,7 +12,7 @@ use crate::answer::{self, AnswerFault};
 use crate::result;
 use crate::run_end::RunEnd;
 use crate::run_handle::RunLink;
-use crate::traces::{TraceRecord, trace_records};
+use crate::traces::Traces;
 
 /// What a run without a session came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,8 +29,8 @@ pub struct Execution {
     /// Why there is no such answer, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_fault: Option<AnswerFault>,
-    /// What happened, step by step.
-    pub traces: Vec<TraceRecord>,
+    /// What happened, step by step; made when it is first looked at.
+    pub traces: Traces,
     /// The tool calls, in the order in which models made them.
     pub tool_calls: Vec<ToolCallRecord>,
     /// Turns that counted.
@@ -89,14 +89,14 @@ pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcrip
         content,
         answer,
         answer_fault,
-        traces: trace_records(history, &records),
         tool_calls: tool_calls(&records),
+        cost: result::cost(&records),
+        cost_label: result::cost_label(&records),
+        traces: Traces::of(history.clone(), records),
         turns: outcome.turns,
         status: outcome.status(),
         usage: outcome.usage,
         sources: outcome.sources,
-        cost: result::cost(&records),
-        cost_label: result::cost_label(&records),
         finish_reason: outcome.finish_reason,
         // After a crash what was given is still there to go on from.
         message_history: end.map_or(history, |end| &end.messages).messages().to_vec(),

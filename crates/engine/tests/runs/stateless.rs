@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{BudgetKind, FinishReason, Message, Role, RunStatus};
-use neuraxis_engine::{Agent, Execution, Orchestrator, RequestError, TraceType};
+use neuraxis_core::{BudgetKind, FinishReason, Message, Role, RunStatus, Transcript};
+use neuraxis_engine::{
+    Agent, Execution, Orchestrator, RequestError, TraceRecord, TraceType, trace_records,
+};
 use neuraxis_ports::{Clock, ToolRunner};
 use neuraxis_testkit::{
     Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
@@ -101,6 +103,26 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
     let json = serde_json::to_value(&done).unwrap();
     assert_eq!(json["finish_reason"], "stop");
     assert_eq!(json["tool_calls"][0]["duration_ms"], 250);
+}
+
+#[tokio::test(start_paused = true)]
+async fn traces_are_those_of_the_records_whenever_somebody_looks() {
+    let agent = agent(&two_turns(), vec![look()]);
+    let asked = vec![Message::user("What is there?")];
+    let history: Transcript = asked.clone().into_iter().collect();
+    let (run, _events) = agent.stream(asked, "You look.").await.unwrap();
+    let done = run.execution().await;
+    let expected = trace_records(&history, &run.records());
+    drop((run, agent));
+    assert_eq!(done.traces.to_vec(), expected);
+    assert_eq!(
+        done.traces[0].data["messages"][1]["parts"][0]["text"],
+        "What is there?"
+    );
+    let written = serde_json::to_value(&done.traces).unwrap();
+    assert_eq!(written, serde_json::to_value(&expected).unwrap());
+    let owned: Vec<TraceRecord> = done.traces.into_iter().collect();
+    assert_eq!(owned, expected);
 }
 
 #[tokio::test]
