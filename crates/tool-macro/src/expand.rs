@@ -3,13 +3,10 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt as _;
-use syn::{
-    Attribute, Expr, ExprLit, GenericArgument, ItemFn, Lit, LitStr, Meta, PathArguments,
-    ReturnType, Type,
-};
+use syn::{Attribute, Expr, ExprLit, ItemFn, Lit, LitStr, Meta};
 
 use crate::options::{Options, checked_name};
-use crate::parameters::{Parameters, last_name};
+use crate::parameters::Parameters;
 
 /// Returns the function as it was written, and beside it the type of the same name that makes the tool.
 pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result<TokenStream> {
@@ -27,12 +24,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
     let parts = quote!(#tools::macro_parts);
     let settings = options.settings(&parts);
     let arguments = arguments_type(&parts, &parameters);
-    let running = running(&parts, &function, &parameters);
-    let constructor = if returns_output(&function.sig.output) {
-        quote!(with_output)
-    } else {
-        quote!(new)
-    };
+    let running = running(&parts, &parameters.passed);
     let pattern = &parameters.arguments;
     let context = parameters
         .context
@@ -43,6 +35,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
         "Makes a tool of the function of this name, called `{}`.",
         name.value()
     );
+    // The function is called as `__function`, since a parameter may have its name.
     Ok(quote! {
         #function
 
@@ -61,11 +54,15 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
                 ::std::sync::Arc<dyn #parts::Tool>,
                 #tools::DefinitionError,
             > {
+                #[allow(unused_imports)]
+                use #parts::{ReturnedJson as _, ReturnedValue as _};
+
                 #arguments
-                let tool = #tools::FunctionTool::#constructor(
+                let __function = #ident;
+                let tool = #tools::FunctionTool::with_output(
                     #name,
                     #description,
-                    |arguments: __Arguments, #context: #parts::ToolContext| {
+                    move |arguments: __Arguments, #context: #parts::ToolContext| {
                         let __Arguments { #(#pattern),* } = arguments;
                         async move { #running }
                     },
@@ -129,42 +126,14 @@ fn arguments_type(parts: &TokenStream, parameters: &Parameters) -> TokenStream {
     }
 }
 
-/// Returns the expression that runs one call and brings it into the form that a `FunctionTool` wants.
-fn running(parts: &TokenStream, function: &ItemFn, parameters: &Parameters) -> TokenStream {
-    let ident = &function.sig.ident;
-    let passed: &Vec<Ident> = &parameters.passed;
-    let called = quote!(#ident(#(#passed),*).await);
-    if is_result(&function.sig.output) {
-        quote!(#called.map_err(#parts::ToolError::from))
-    } else {
-        quote!(::core::result::Result::<_, #parts::ToolError>::Ok(#called))
+/// Returns the expression that runs one call and brings what it returns into the form that a `FunctionTool` wants, by its
+/// type: an alias of `Result` has another name.
+fn running(parts: &TokenStream, passed: &[Ident]) -> TokenStream {
+    quote! {
+        #parts::Returned(__function(#(#passed),*).await)
+            .tool_result()
+            .and_then(|value| #parts::Returned(value).tool_output())
     }
-}
-
-/// Tells whether a function returns a `Result`, by the name of the type.
-fn is_result(output: &ReturnType) -> bool {
-    match output {
-        ReturnType::Type(_, ty) => last_name(ty).is_some_and(|name| name == "Result"),
-        ReturnType::Default => false,
-    }
-}
-
-/// Tells whether a function returns a `ToolOutput`, be it in a `Result`.
-fn returns_output(output: &ReturnType) -> bool {
-    let ReturnType::Type(_, ty) = output else {
-        return false;
-    };
-    let is_output = |ty: &Type| last_name(ty).is_some_and(|name| name == "ToolOutput");
-    let Type::Path(path) = ty.as_ref() else {
-        return false;
-    };
-    let Some(PathArguments::AngleBracketed(generic)) =
-        path.path.segments.last().map(|last| &last.arguments)
-    else {
-        return is_output(ty);
-    };
-    let value = generic.args.first();
-    matches!(value, Some(GenericArgument::Type(value)) if is_result(output) && is_output(value))
 }
 
 #[cfg(test)]

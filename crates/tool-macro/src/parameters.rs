@@ -2,7 +2,8 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use syn::{Attribute, FnArg, Pat, PatIdent, PatType, Type};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, FnArg, Meta, Pat, PatIdent, PatType, Token, Type};
 
 /// The parameters of a function, in its order.
 pub(crate) struct Parameters {
@@ -43,6 +44,10 @@ impl Parameters {
         let name = name_of(&parameter.pat)?;
         self.passed.push(name.clone());
         if is_context(&parameter.ty) {
+            // No model reads it, and a parameter of a function may have none.
+            parameter
+                .attrs
+                .retain(|attribute| !attribute.path().is_ident("doc"));
             if self.context.replace(name).is_some() {
                 let message = "a call has one context: leave this parameter out";
                 return Err(syn::Error::new_spanned(parameter, message));
@@ -55,6 +60,7 @@ impl Parameters {
             .partition(is_of_field);
         parameter.attrs = of_parameter;
         let attributes: Vec<Attribute> = of_field;
+        attributes.iter().try_for_each(refuse_alias)?;
         let ty = &parameter.ty;
         self.fields.push(quote!(#(#attributes)* #name: #ty));
         self.arguments.push(name);
@@ -84,16 +90,32 @@ fn is_of_field(attribute: &Attribute) -> bool {
         .any(|name| attribute.path().is_ident(name))
 }
 
-/// Tells whether a parameter is the context, by the name of its type.
-fn is_context(ty: &Type) -> bool {
-    last_name(ty).is_some_and(|name| name == "ToolContext")
+/// Refuses a second name of an argument: the schema has one, and a call by another is refused before it is read.
+fn refuse_alias(attribute: &Attribute) -> syn::Result<()> {
+    let Meta::List(list) = &attribute.meta else {
+        return Ok(());
+    };
+    let settings = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    // What cannot be read, the derived code tells better.
+    let mut settings = settings.unwrap_or_default().into_iter();
+    match settings.find(|setting| setting.path().is_ident("alias")) {
+        Some(alias) => {
+            let message = "an argument of a tool has one name, which its schema tells the model: leave the alias out, or give the \
+                parameter that name";
+            Err(syn::Error::new_spanned(alias, message))
+        }
+        None => Ok(()),
+    }
 }
 
-/// Returns the last name of a type's path: `Result` of `std::io::Result<T>`.
-pub(crate) fn last_name(ty: &Type) -> Option<&Ident> {
+/// Tells whether a parameter is the context, by the last name of its type's path.
+fn is_context(ty: &Type) -> bool {
     match ty {
-        Type::Path(path) => path.path.segments.last().map(|segment| &segment.ident),
-        _ => None,
+        Type::Path(path) => {
+            let last = path.path.segments.last();
+            last.is_some_and(|segment| segment.ident == "ToolContext")
+        }
+        _ => false,
     }
 }
 

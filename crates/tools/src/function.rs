@@ -228,7 +228,7 @@ impl fmt::Debug for FunctionTool {
     }
 }
 
-fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolError> {
+pub(crate) fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolError> {
     ToolOutput::encode(&value).map_err(|error| {
         ToolError::permanent(format!(
             "the tool's result cannot be written as JSON: {error}"

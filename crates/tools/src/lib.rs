@@ -70,6 +70,8 @@ mod built_in;
 #[cfg(feature = "files")]
 mod commands;
 mod function;
+#[doc(hidden)]
+pub mod macro_parts;
 #[cfg(feature = "files")]
 mod project;
 #[cfg(feature = "commands")]
@@ -130,7 +132,7 @@ pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 /// **Parameters** are the arguments that the model gives, each of a type that is `Deserialize` and `JsonSchema`; a parameter of
 /// type `ToolContext` is the context of the call instead. What may be left out is an `Option`. Attributes of serde and
 /// schemars go to the argument: `#[serde(default)]`, `#[schemars(range(max = 10))]`. Arguments that the function does not
-/// have are refused.
+/// have are refused; so is `#[serde(alias = "…")]`, since a call by a name that the schema does not have never gets here.
 ///
 /// **The result** is a value that is `Serialize`, or a `Result` of one with any error that `?` takes: see
 /// [`ToolError`](neuraxis_ports::ToolError) for what the model reads of it. A `ToolOutput` says more than a value.
@@ -151,14 +153,6 @@ pub use neuraxis_tool_macro::tool;
 /// The library that derives the schemas of arguments: `JsonSchema` has to be its own. Where it is no dependency of the
 /// program, `#[schemars(crate = "neuraxis::schemars")]` says where it is.
 pub use schemars;
-
-/// What the code names that [`tool`] writes. No part of the public interface.
-#[doc(hidden)]
-pub mod macro_parts {
-    pub use neuraxis_core::{ToolAnnotations, ToolClass};
-    pub use neuraxis_ports::{Tool, ToolContext, ToolError};
-    pub use {schemars, serde};
-}
 
 /// Does nothing: there is a helper process on Linux only. `main` calls it all the same, first.
 #[cfg(all(feature = "commands", not(target_os = "linux")))]

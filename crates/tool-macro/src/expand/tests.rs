@@ -66,6 +66,13 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
             ),
             "one context",
         ),
+        (
+            quote!(
+                /** D. */
+                async fn f(#[serde(default, alias = "q")] query: String) {}
+            ),
+            "has one name",
+        ),
     ];
     for (function, expected) in table {
         let error = refused(function.clone());
@@ -85,6 +92,7 @@ fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
             /// The city.
             #[serde(default)]
             city: String,
+            /// The call.
             ctx: ToolContext,
         ) -> std::io::Result<String> {
             todo!()
@@ -96,27 +104,4 @@ fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
     let field = quote!(#[doc = r" The city."] #[serde(default)] city: String);
     assert!(expanded.contains(&field.to_string()), "{expanded}");
     assert!(expanded.contains("\"Tells the weather.\""), "{expanded}");
-    assert!(expanded.contains("map_err"), "{expanded}");
-}
-
-#[test]
-fn a_function_may_return_a_value_or_a_whole_output_without_an_error() {
-    let expanded = |function| expand(TokenStream::new(), function).unwrap().to_string();
-    let value = expanded(quote!(
-        /** D. */
-        async fn now() -> String {
-            String::new()
-        }
-    ));
-    assert!(
-        !value.contains("map_err") && value.contains("FunctionTool :: new"),
-        "{value}"
-    );
-    let output = expanded(quote!(
-        /** D. */
-        async fn ask() -> Result<ToolOutput, E> {
-            todo!()
-        }
-    ));
-    assert!(output.contains("FunctionTool :: with_output"), "{output}");
 }

@@ -37,7 +37,10 @@ async fn weather(
 
 /// Says who calls.
 #[tool(name = "who-calls", never_blocks, crate = "neuraxis_tools")]
-async fn who_calls(ctx: ToolContext) -> String {
+async fn who_calls(
+    /// The call that is under way.
+    ctx: ToolContext,
+) -> String {
     ctx.tool_call_id.to_string()
 }
 
@@ -48,6 +51,32 @@ async fn refuse(why: String) -> Result<ToolOutput, ToolError> {
         return Ok(ToolOutput::new(JsonText::string("nothing to refuse")));
     }
     Err(ToolError::permanent(why))
+}
+
+/// An error that could be written as JSON, too.
+#[derive(Debug, Serialize, thiserror::Error)]
+#[error("the archive is closed")]
+struct Closed;
+
+type Reply<T> = Result<T, Closed>;
+
+/// Opens the archive.
+#[tool(crate = "neuraxis_tools")]
+async fn open(key: Option<String>) -> Reply<String> {
+    key.ok_or(Closed)
+}
+
+/// Opens the archive and tells where to find it.
+#[tool(crate = "neuraxis_tools")]
+async fn open_there(key: Option<String>) -> Reply<ToolOutput> {
+    let key = key.ok_or(Closed)?;
+    Ok(ToolOutput::new(JsonText::string(&key)))
+}
+
+/// Says something again.
+#[tool(crate = "neuraxis_tools")]
+async fn echo(echo: String) -> ToolOutput {
+    ToolOutput::new(JsonText::string(&echo))
 }
 
 async fn value(tool: &dyn Tool, arguments: &Value) -> Result<Value, ToolError> {
@@ -115,4 +144,21 @@ async fn an_error_that_says_whether_repeating_helps_keeps_saying_so() {
     assert_eq!(error.persistence, Persistence::Permanent);
     let output = value(&*tool, &json!({"why": ""})).await.unwrap();
     assert_eq!(output, json!("nothing to refuse"));
+}
+
+#[tokio::test]
+async fn an_error_is_one_by_whatever_name_the_result_goes() {
+    for tool in [open::tool().unwrap(), open_there::tool().unwrap()] {
+        let error = value(&*tool, &json!({})).await.unwrap_err();
+        assert_eq!(error, ToolError::new("the archive is closed"));
+        let output = value(&*tool, &json!({"key": "k"})).await.unwrap();
+        assert_eq!(output, json!("k"));
+    }
+}
+
+#[tokio::test]
+async fn a_parameter_may_have_the_name_of_its_function() {
+    let tool = echo::tool().unwrap();
+    let output = value(&*tool, &json!({"echo": "hello"})).await.unwrap();
+    assert_eq!(output, json!("hello"));
 }
