@@ -10,18 +10,24 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use neuraxis::{Channel, Mode, Orchestrator, Role, memory::MemoryStore, offline::OfflineModel};
+//! use neuraxis::{Channel, Mode, Orchestrator, Role, memory::MemoryStore, offline::OfflineModel, tool};
+//!
+//! /// Tells how many letters a word has.
+//! #[tool(class = "read_only")]
+//! async fn count_letters(word: String) -> usize {
+//!     word.chars().count()
+//! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let orchestrator = Orchestrator::builder()
 //!     .model(Role::REASONING, Arc::new(OfflineModel))
-//!     .tools(neuraxis::tools::built_in(Arc::new(neuraxis::engine::SystemClock))?)
+//!     .tool(count_letters::tool()?)
 //!     .store(Arc::new(MemoryStore::default()))
 //!     .build()?;
 //! let session = "my-first-session".parse()?;
-//! let result =
-//!     orchestrator.handle_user_request(&session, "What time is it?", Mode::MODERATE, Channel::CHAT).await?;
+//! let message = "Use count_letters: orchestrator";
+//! let result = orchestrator.handle_user_request(&session, message, Mode::MODERATE, Channel::CHAT).await?;
 //! println!("{}", result.reply);
 //! # assert_eq!(result.steps.len(), 3, "a model call, a tool call, a model call");
 //! # Ok(())
@@ -68,11 +74,15 @@ pub use neuraxis_testkit as testkit;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools as tools;
 #[cfg(feature = "tools")]
-pub use neuraxis_tools::{schemars, tool};
+pub use neuraxis_tools::tool;
 #[cfg(feature = "web")]
 pub use neuraxis_web as web;
 #[cfg(feature = "wire")]
 pub use neuraxis_wire as wire;
+/// The library that derives schemas of types: `JsonSchema` has to be its own. Where it is no dependency of the program,
+/// `#[schemars(crate = "neuraxis::schemars")]` says where it is.
+#[cfg(any(feature = "schema", feature = "tools", feature = "typed"))]
+pub use schemars;
 
 pub use neuraxis_brainstem::{Policy, PolicyConfig};
 pub use neuraxis_core::{

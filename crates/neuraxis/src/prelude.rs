@@ -48,6 +48,6 @@ pub use neuraxis_ports::{
     async_trait,
 };
 #[cfg(feature = "tools")]
-pub use neuraxis_tools::schemars::{self, JsonSchema};
-#[cfg(feature = "tools")]
 pub use neuraxis_tools::{FunctionTool, NoArguments, tool};
+#[cfg(any(feature = "schema", feature = "tools", feature = "typed"))]
+pub use schemars::{self, JsonSchema};
