@@ -105,7 +105,7 @@ impl Agent {
 
     /// Asks for answers that fit a JSON Schema to what is asked of this value alone from then on, however it is asked:
     /// [`Execution::answer`] has them. It takes the place of the [form](AgentBuilder::answer_schema) that the agent is written
-    /// with. A run as another's tool, and one in a session, keep to that one.
+    /// with, and of that of a type that is asked for. A run as another's tool, and one in a session, keep to the agent's own.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -163,7 +163,8 @@ impl Orchestrator {
 }
 
 impl Agent {
-    /// As [`execute`](Self::execute), for an answer that is a value of a type.
+    /// As [`execute`](Self::execute), for an answer that is a value of a type, by the schema that
+    /// [`run_typed`](Self::run_typed) asks for.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -202,7 +203,9 @@ impl Agent {
             .await
     }
 
-    /// As [`run`](Self::run), for an answer that is a value of a type.
+    /// As [`run`](Self::run), for an answer that is a value of a type. A schema that this value was given by
+    /// [`with_answer`](Self::with_answer) takes the place of the type's own, such as one with other
+    /// [retries](AnswerSchema::retries).
     ///
     /// # Errors
     ///
@@ -216,9 +219,12 @@ impl Agent {
         messages: Vec<Message>,
         system_prompt: Option<&str>,
     ) -> Result<Typed<T, Execution>, TypedError<Execution>> {
-        let schema = AnswerSchema::of::<T>()?;
+        let of_type = match &self.answer {
+            Some(_) => None,
+            None => Some(AnswerSchema::of::<T>()?),
+        };
         let result = self
-            .run_held(messages, system_prompt, Some(&schema))
+            .run_held(messages, system_prompt, of_type.as_ref())
             .await?;
         let found = (result.answer.clone(), result.answer_fault.clone());
         typed(result, found)

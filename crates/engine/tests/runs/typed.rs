@@ -111,6 +111,20 @@ async fn a_run_alone_answers_with_a_value_with_and_without_tools() {
 }
 
 #[tokio::test]
+async fn a_schema_that_an_agent_is_given_takes_the_place_of_the_type_s_own() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Well.")));
+    let builder = Orchestrator::builder().model(Role::REASONING, model.clone());
+    let agent = builder.build_agent().unwrap();
+    let schema = AnswerSchema::of::<Trip>().unwrap().retries(0);
+    let agent = agent.with_answer(schema.named("journey").unwrap());
+    let refused = agent.execute_typed::<Trip>(None, "Plan a trip.").await;
+    let turns = refused.unwrap_err().result().unwrap().turns;
+    assert_eq!(turns, 1, "it was not asked again");
+    let sent = format!("{:?}", model.requests()[0]);
+    assert!(sent.contains("journey"), "{sent}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_told_with_what_the_run_came_to() {
     let agent = |said: &str| {
         let model = Arc::new(ScriptedModel::always(reply::text(said)));
