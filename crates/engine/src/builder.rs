@@ -400,7 +400,32 @@ impl OrchestratorBuilder {
         })))
     }
 
-    /// Puts together what runs without sessions and without governance. A store is not used.
+    /// Puts together what runs without sessions and without governance: the agent `main_thread`, with all that was added here.
+    /// A store is not used.
+    ///
+    /// So an agent of the program has what its own builder has no method for, such as [retries](Self::retry),
+    /// [sinks of traces](Self::trace_sink), [prices](Self::policy), [client's tools](Self::client_tool) and [servers whose
+    /// tools come and go](Self::tool_source): give it that name, and add it by [`agent`](Self::agent). One of another name does
+    /// not answer in its place.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_engine::{Agent, Orchestrator, RetryPolicy};
+    /// # use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = Arc::new(ScriptedModel::always(reply::text("Wet.")));
+    /// let forecaster = Agent::builder("main_thread").instructions("You tell the weather.").model(model);
+    /// let agent = Orchestrator::builder()
+    ///     .agent(forecaster.build()?)
+    ///     .retry(RetryPolicy::never())
+    ///     .build_agent()?;
+    /// assert_eq!(agent.execute(None, "How is it in Delft?").await?.content, "Wet.");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -205,7 +205,8 @@ impl Orchestrator {
         self.parts.engine.is_shutting_down()
     }
 
-    /// Returns what runs without sessions and without governance on the same models and tools.
+    /// Returns what runs without sessions and without governance on the same models and tools: the agent `main_thread`, as
+    /// [`build_agent`](OrchestratorBuilder::build_agent) makes it.
     #[must_use]
     pub fn agent(&self) -> Agent {
         Agent::main_thread(Arc::clone(&self.parts.engine))

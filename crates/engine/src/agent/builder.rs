@@ -59,7 +59,8 @@ setters! {
     max_tool_calls: u32 => max_tool_calls = max_tool_calls;
     /// Sets the most tokens of all model calls.
     max_tokens: u64 => max_tokens = max_tokens;
-    /// Sets the most money.
+    /// Sets the most money. Of a model without a price nothing counts: alone it has that of the list of public prices, if any;
+    /// [`build_agent`](crate::OrchestratorBuilder::build_agent) says how it gets one of a policy.
     max_cost: MicroUsd => max_cost_micro_usd = max_cost;
     /// Sets the most active time.
     deadline: Duration => deadline = deadline;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{BudgetKind, FinishReason, Message, Role, RunStatus, Transcript};
+use neuraxis_core::{BudgetKind, FinishReason, Message, MicroUsd, Role, RunStatus, Transcript};
 use neuraxis_engine::{
     Agent, Execution, Orchestrator, RequestError, TraceRecord, TraceType, trace_records,
 };
@@ -14,7 +14,7 @@ use neuraxis_testkit::{
     Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
 };
 
-use crate::support::assert_paired;
+use crate::support::{assert_paired, policy};
 
 fn agent(model: &Arc<ScriptedModel>, tools: Vec<ScriptedTool>) -> Agent {
     let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
@@ -313,6 +313,31 @@ async fn a_runner_runs_the_tools_it_has() {
     let call = &looks.calls()[0];
     assert_eq!(call.context.project_id.as_deref(), Some("p7"));
     assert_eq!(call.arguments.as_str(), r#"{"at":"the door"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_named_main_thread_runs_alone_on_all_that_an_orchestrator_s_builder_has() {
+    let looks = Arc::new(look());
+    let written = Agent::builder("main_thread")
+        .instructions("You look.")
+        .model(two_turns())
+        .tool(looks.clone())
+        .build()
+        .unwrap();
+    let agent = Orchestrator::builder()
+        .policy(policy(
+            "prices.'testkit/*' = { prompt = 1.0, completion = 2.0 }",
+        ))
+        .project_id("p7")
+        .agent(written)
+        .build_agent()
+        .unwrap();
+    let done = agent.execute(None, "look").await.unwrap();
+    assert_eq!(done.content, "It is a door.");
+    assert_eq!(texts(&done)[0], "You look.");
+    assert_eq!(done.cost, Some(MicroUsd(30 + 2 * 5)));
+    let call = &looks.calls()[0];
+    assert_eq!(call.context.project_id.as_deref(), Some("p7"));
 }
 
 /// Calls a tool in every turn that allows it.
