@@ -44,6 +44,33 @@ async fn what_the_server_counts_is_the_usage() {
 }
 
 #[tokio::test]
+async fn calls_that_ollama_gives_the_same_number_are_all_made() {
+    const STREAM: &str = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_k1","index":0,"type":"function","function":{"name":"look","arguments":"{\"at\":\"sky\"}"}}]},"finish_reason":null}],"model":"tiny"}
+
+data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_k2","index":0,"type":"function","function":{"name":"look","arguments":"{}"}}]},"finish_reason":null}],"model":"tiny"}
+
+data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"tool_calls"}],"model":"tiny"}
+
+data: [DONE]
+
+"#;
+    let server = Loopback::start(|_| Answer::events([STREAM.as_bytes()])).await;
+    let mut request = request("two calls");
+    request.tools = [spec("look").build()].into();
+    let ctx = call_context();
+    let stream = client(&server)
+        .stream_respond(&request, &ctx)
+        .await
+        .unwrap();
+    let deltas: Vec<_> = stream.try_collect().await.unwrap();
+    let ids = deltas.iter().filter_map(|delta| match delta {
+        ReplyDelta::ToolCall { provider_id, .. } => provider_id.as_deref(),
+        _ => None,
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), ["call_k1", "call_k2"]);
+}
+
+#[tokio::test]
 async fn the_connection_of_a_stream_is_not_used_again() {
     // llama-server closes it, and a request that was sent in the meantime would be lost.
     const EVENTS: &str = "content-type: text/event-stream\r\nserver: llama.cpp";

@@ -199,7 +199,6 @@ async fn calls_that_contradict_themselves_are_an_error() {
         ),
         (Api::Responses, vec![first.clone(), other_name]),
         (Api::Responses, vec![first, item(0, message_item("x"))]),
-        (Api::Chat, vec![call(0, "a", "look"), call(2, "b", "look")]),
         (Api::Chat, vec![call(0, "a", "look"), call(1, "a", "look")]),
         (Api::Chat, vec![call(0, "a", "look"), call(0, "a", "other")]),
     ] {

@@ -48,6 +48,8 @@ pub(super) struct Blocks {
 
 #[derive(Debug)]
 struct Call {
+    /// The server's number for it; its place if the server gave none.
+    index: usize,
     block: BlockIndex,
     id: Option<Arc<str>>,
     name: Arc<str>,
@@ -244,20 +246,16 @@ impl Blocks {
         let name = Text::of(function.name);
         let arguments = Text::of(function.arguments);
         let bytes = arguments.as_ref().map_or(0, |text| text.len());
-        // Without an index, a name begins a call and anything else goes on with the last.
-        let index = delta.index.unwrap_or(match name {
-            Some(_) => self.calls.len(),
-            None => self.calls.len().saturating_sub(1),
-        });
+        let place = self.place_of(delta.index, id.as_deref(), name.as_deref());
         self.shares.calls += bytes;
-        let (block, provider_id, name) = match self.calls.get_mut(index) {
+        let (block, provider_id, name) = match self.calls.get_mut(place) {
             Some(call) => {
                 call.goes_on(id.as_deref(), name.as_deref())?;
                 (call.block, None, None)
             }
-            None => self.begin_call(index, id, name)?,
+            None => self.begin_call(delta.index.unwrap_or(place), id, name)?,
         };
-        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(index)) {
+        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(place)) {
             call.has_arguments |= !text.trim().is_empty();
         }
         if name.is_some() || arguments.is_some() {
@@ -271,6 +269,26 @@ impl Blocks {
         Ok(())
     }
 
+    /// Returns the place of the call that a piece is of: of the last that began under its index, else of a new one. Some
+    /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
+    /// another call.
+    fn place_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
+        let next = self.calls.len();
+        let Some(index) = index else {
+            // Without an index, a name begins a call and anything else goes on with the last.
+            return match name {
+                Some(_) => next,
+                None => next.saturating_sub(1),
+            };
+        };
+        let mut begun = self.calls.iter().enumerate();
+        match begun.rfind(|(_, call)| call.index == index) {
+            Some((_, call)) if name.is_some() && call.has_another_id(id) => next,
+            Some((place, _)) => place,
+            None => next,
+        }
+    }
+
     /// Begins a call: the only piece that brings its id and its name.
     fn begin_call(
         &mut self,
@@ -278,13 +296,7 @@ impl Blocks {
         id: Option<Cow<'_, str>>,
         name: Option<Cow<'_, str>>,
     ) -> Result<BegunCall, LlmError> {
-        if index != self.calls.len() {
-            return Err(invalid(format!(
-                "tool call {index} begins when there are {}: the numbers have a gap",
-                self.calls.len()
-            )));
-        }
-        if index >= MAX_CALLS {
+        if self.calls.len() >= MAX_CALLS {
             return Err(invalid(format!(
                 "more than {MAX_CALLS} tool calls in one reply"
             )));
@@ -304,6 +316,7 @@ impl Blocks {
         let block = place(&mut None, &mut self.next);
         let (id, name): (Option<Arc<str>>, Arc<str>) = (id.map(Into::into), name.into());
         self.calls.push(Call {
+            index,
             block,
             id: id.clone(),
             name: name.clone(),
@@ -336,6 +349,11 @@ impl ReplyDecoder for Blocks {
 }
 
 impl Call {
+    /// Tells whether a piece names another call: both have an id, and not the same.
+    fn has_another_id(&self, id: Option<&str>) -> bool {
+        matches!((self.id.as_deref(), id), (Some(own), Some(id)) if own != id)
+    }
+
     /// Checks that another piece is of this call.
     fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
         if id.is_some_and(|id| self.id.as_deref() != Some(id)) {

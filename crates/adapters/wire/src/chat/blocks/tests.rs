@@ -175,12 +175,55 @@ fn a_call_that_repeats_its_name_and_id_is_one_call() {
     );
 }
 
+/// Pieces of the calls of a reply, each with its index, id and name, and arguments.
+fn call_pieces(pieces: &[(u64, Option<&str>, Option<&str>, &str)]) -> Vec<String> {
+    let piece = |(index, id, name, arguments): &(u64, Option<&str>, Option<&str>, &str)| {
+        let function = serde_json::json!({"name": name, "arguments": arguments});
+        let call = serde_json::json!({"index": index, "id": id, "function": function});
+        serde_json::json!({"tool_calls": [call]}).to_string()
+    };
+    pieces.iter().map(piece).collect()
+}
+
+#[test]
+fn calls_may_have_the_same_number_or_any_others() {
+    // As Ollama numbers, as some gateways do, and as nobody should.
+    for [first, second] in [[0, 0], [1, 2], [2, 0], [0, u64::MAX]] {
+        let pieces = call_pieces(&[
+            (first, Some("c"), Some("a"), "{"),
+            (first, None, None, "}"),
+            (second, Some("d"), Some("a"), r#"{"p""#),
+            (second, None, None, ":1}"),
+        ]);
+        let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
+        assert_eq!(
+            calls(&reply_to(&pieces, "tool_calls").unwrap()),
+            [(Some("c"), "a", "{}"), (Some("d"), "a", r#"{"p":1}"#)],
+            "{first} {second}"
+        );
+    }
+}
+
+#[test]
+fn pieces_of_calls_may_take_turns_by_their_numbers() {
+    let pieces = call_pieces(&[
+        (1, Some("c"), Some("a"), "{"),
+        (2, Some("d"), Some("b"), "{"),
+        (1, None, None, "}"),
+        (2, None, None, " }"),
+    ]);
+    let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
+    assert_eq!(
+        calls(&reply_to(&pieces, "tool_calls").unwrap()),
+        [(Some("c"), "a", "{}"), (Some("d"), "b", "{ }")]
+    );
+}
+
 #[test]
 fn calls_that_contradict_themselves_are_refused() {
     let first = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":""}}]}"#;
     let call = |call: &str| format!(r#"{{"tool_calls":[{call}]}}"#);
     for (second, complaint) in [
-        (r#"{"index":2,"id":"d","function":{"name":"b"}}"#, "gap"),
         (
             r#"{"index":0,"function":{"name":"b"}}"#,
             "name of a tool call changed",
@@ -192,8 +235,8 @@ fn calls_that_contradict_themselves_are_refused() {
             "without a name",
         ),
         (
-            r#"{"index":18446744073709551615,"function":{"name":"b"}}"#,
-            "gap",
+            r#"{"index":18446744073709551615,"function":{"arguments":"{}"}}"#,
+            "without a name",
         ),
     ] {
         let said = invalid(&[first, &call(second)], "tool_calls");
