@@ -29,7 +29,7 @@ const fn server(status: u16) -> LlmErrorKind {
 }
 
 /// Status, body, and what it means.
-const DOCUMENTED: [(u16, &str, LlmErrorKind); 20] = [
+const DOCUMENTED: [(u16, &str, LlmErrorKind); 23] = [
     (
         503,
         r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
@@ -53,6 +53,22 @@ const DOCUMENTED: [(u16, &str, LlmErrorKind); 20] = [
     (
         400,
         r#"{"error":"Trying to keep the first 9018 tokens when context the overflows. However, the model is loaded with context length of only 2048 tokens, which is not enough."}"#,
+        OVERFLOW,
+    ),
+    (
+        400,
+        r#"{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 9018 >= n_ctx: 2048). Try to load the model with a larger context length, or provide a shorter input."}"#,
+        OVERFLOW,
+    ),
+    (
+        400,
+        r#"{"error":"Cannot truncate prompt with n_keep (9018) >= n_ctx (2048)"}"#,
+        OVERFLOW,
+    ),
+    // vLLM.
+    (
+        400,
+        r#"{"error":{"message":"You passed 9018 input tokens and requested 1024 output tokens. However, the model's context length is only 2048 tokens, resulting in a maximum input length of 1024 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=9018)","type":"BadRequestError","param":"input_tokens","code":400}}"#,
         OVERFLOW,
     ),
     (

@@ -13,19 +13,38 @@ use super::retry_after::{limits_reset, retry_after, should_retry};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 4] = [
+const LIMIT_FOLLOWS: [&str; 12] = [
     "maximum context length is ",
     "context length of only ",
+    "context length is only ",
     "available context size (",
+    "context length (",
+    "n_ctx: ",
+    "n_ctx (",
+    "maximum prompt length is ",
+    "model token limit: ",
+    "tokens allowed (",
+    "exceeds the limit of ",
     " tokens > ",
 ];
 
-/// Words after which servers write what the request needed.
-const NEEDED_FOLLOWS: [&str; 5] = [
+/// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
+/// comes first.
+const NEEDED_FOLLOWS: [&str; 15] = [
+    "You passed ",
+    "your request has ",
     "requested ",
+    "requested about ",
+    "requested: ",
     "resulted in ",
     "keep the first ",
     "request (",
+    "The input (",
+    "n_keep: ",
+    "n_keep (",
+    "request contains ",
+    "token count (",
+    "token count of ",
     "prompt is too long: ",
 ];
 

@@ -111,7 +111,9 @@ impl Meaning {
 }
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
-const COMMON: [ErrorRule; 16] = [
+/// The words about a conversation that is too long are those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's
+/// cloud, GitHub Copilot, SGLang and MiniMax, any of which may stand behind a gateway.
+const COMMON: [ErrorRule; 27] = [
     ErrorRule::new(Mark::Code("insufficient_quota"), Meaning::QuotaExhausted),
     ErrorRule::new(Mark::Type("insufficient_quota"), Meaning::QuotaExhausted),
     ErrorRule::new(
@@ -126,10 +128,18 @@ const COMMON: [ErrorRule; 16] = [
         Mark::Code("context_length_exceeded"),
         Meaning::ContextOverflow,
     ),
-    ErrorRule::new(
-        Mark::Message("maximum context length"),
-        Meaning::ContextOverflow,
-    ),
+    overflow("maximum context length"),
+    overflow("context length is only"),
+    overflow("greater than the context length"),
+    overflow("cannot truncate prompt"),
+    overflow("maximum prompt length is"),
+    overflow("exceeded model token limit"),
+    overflow("exceeds the maximum number of tokens"),
+    overflow("prompt is too long"),
+    overflow("exceeded max context length"),
+    overflow("prompt token count of"),
+    overflow("longer than the model's context length"),
+    overflow("context window exceeds limit"),
     ErrorRule::new(Mark::Code("model_not_found"), Meaning::ModelNotFound),
     ErrorRule::new(Mark::Code("content_filter"), Meaning::ContentFiltered),
     ErrorRule::new(
@@ -144,6 +154,10 @@ const COMMON: [ErrorRule; 16] = [
     ErrorRule::new(Mark::Message("model"), Meaning::ModelNotFound).with_status(404),
     ErrorRule::new(Mark::Type("not_supported_error"), Meaning::BadRequest),
 ];
+
+const fn overflow(words: &'static str) -> ErrorRule {
+    ErrorRule::new(Mark::Message(words), Meaning::ContextOverflow)
+}
 
 pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {
     let rule = rules.iter().chain(&COMMON).find(|rule| rule.fits(failure));
