@@ -282,7 +282,6 @@ impl Decoder {
         if counts.reasoning.is_none() && self.blocks.iter().any(is_hidden) {
             usage.reasoning = TokenCount::UNKNOWN;
         }
-        usage.cache_written = field.written().map(TokenCount::measured);
         usage
     }
 

@@ -210,11 +210,12 @@ impl UsageField {
             total: None,
             reasoning: known_count(details.and_then(|details| details.thinking_tokens)),
             cached: Some(read),
+            cache_written: self.written(),
         }
     }
 
     /// Returns what of the prompt was written to the cache, if that is told.
-    pub(super) fn written(&self) -> Option<u64> {
+    fn written(&self) -> Option<u64> {
         known_count(self.cache_creation_input_tokens)
     }
 }

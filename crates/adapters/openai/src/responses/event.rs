@@ -74,6 +74,8 @@ pub(super) struct ResponseUsage {
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Option<i64>,
+    #[serde(default)]
+    cache_write_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -132,6 +134,7 @@ impl ResponseUsage {
     /// Returns what was counted. A server that counts but does not mention its cache has none, or nothing in it.
     pub(super) fn counts(&self) -> TokenCounts {
         let cached = |details: PromptDetails| details.cached_tokens;
+        let written = |details: PromptDetails| details.cache_write_tokens;
         let reasoning = |details: CompletionDetails| details.reasoning_tokens;
         TokenCounts {
             prompt: known_count(self.input_tokens),
@@ -139,6 +142,7 @@ impl ResponseUsage {
             total: known_count(self.total_tokens),
             reasoning: known_count(self.output_tokens_details.and_then(reasoning)),
             cached: known_count(self.input_tokens_details.and_then(cached)).or(Some(0)),
+            cache_written: known_count(self.input_tokens_details.and_then(written)),
         }
     }
 }

@@ -97,6 +97,9 @@ pub(super) struct UsageField {
 pub(super) struct PromptDetails {
     #[serde(default)]
     pub(super) cached_tokens: Option<i64>,
+    /// What OpenAI wrote to its cache, and bills apart.
+    #[serde(default)]
+    pub(super) cache_write_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

@@ -33,6 +33,7 @@ pub(crate) fn usage(
         reasoning: said(|usage| usage.completion_tokens_details?.reasoning_tokens),
         // A server that counts but does not mention its cache has none, or nothing in it.
         cached: cached.or(field.map(|_| 0)),
+        cache_written: said(|usage| usage.prompt_tokens_details?.cache_write_tokens),
     };
     counts.usage(shares)
 }
@@ -70,6 +71,27 @@ mod tests {
             cache_written: None,
         };
         assert_eq!(usage, expected);
+    }
+
+    #[test]
+    fn what_was_written_to_the_cache_is_counted_where_the_server_says_it() {
+        for (details, written) in [
+            (
+                r#"{"cached_tokens":8,"cache_write_tokens":30}"#,
+                Some(TokenCount::measured(30)),
+            ),
+            (r#"{"cache_write_tokens":0}"#, Some(TokenCount::measured(0))),
+            (r#"{"cache_write_tokens":-1}"#, None),
+            (r#"{"cached_tokens":8}"#, None),
+            ("null", None),
+        ] {
+            let field = field(&format!(
+                r#"{{"prompt_tokens":50,"completion_tokens":9,"prompt_tokens_details":{details}}}"#
+            ));
+            let usage = usage(Some(&field), None, TEXT);
+            assert_eq!(usage.cache_written, written, "{details}");
+            assert_eq!(usage.prompt, TokenCount::measured(50), "{details}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct TokenCounts {
     pub reasoning: Option<u64>,
     /// What of the prompt was in the cache.
     pub cached: Option<u64>,
+    /// What of the prompt was written to the cache.
+    pub cache_written: Option<u64>,
 }
 
 impl TokenCounts {
@@ -46,7 +48,7 @@ impl TokenCounts {
             ),
             cached: measured(self.cached),
             action: share(shares.calls, shares, self.completion),
-            cache_written: None,
+            cache_written: self.cache_written.map(TokenCount::measured),
         }
     }
 }

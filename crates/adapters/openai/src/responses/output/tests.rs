@@ -321,6 +321,7 @@ fn the_tokens_of_reasoning_and_of_the_cache_are_counted() {
     let usage = whole(&response).unwrap().usage;
     assert_eq!(usage.prompt, TokenCount::measured(50));
     assert_eq!(usage.cached, TokenCount::measured(40));
+    assert_eq!(usage.cache_written, Some(TokenCount::measured(1)));
     assert_eq!(usage.completion, TokenCount::measured(9));
     assert_eq!(usage.reasoning, TokenCount::measured(7));
     assert_eq!(usage.total, TokenCount::measured(59));
