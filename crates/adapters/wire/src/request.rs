@@ -7,6 +7,7 @@
 mod content;
 mod json;
 mod prefix;
+mod refused;
 mod strict;
 mod tools;
 
@@ -24,6 +25,7 @@ pub use self::content::{
 };
 pub use self::json::JsonWriter;
 pub use self::prefix::{MessageEncoder, Prefix, PrefixCache};
+pub use self::refused::RefusedReasoning;
 pub use self::strict::strict_schema;
 pub use self::tools::{ToolDefinition, ToolsCache, WriteTool};
 

@@ -14,6 +14,9 @@ use super::output::Output;
 /// A client of Responses, in the dialect of one server.
 ///
 /// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+///
+/// Where the service refuses what the model thought earlier in a conversation, since it was sealed for another organization or
+/// server, the call fails so that it may be repeated, and from then on that conversation is sent without it.
 #[derive(Debug)]
 pub(crate) struct ResponsesClient {
     endpoint: Arc<Endpoint>,
@@ -60,7 +63,11 @@ impl ResponsesClient {
         ctx: &CallContext,
     ) -> Result<Reply, LlmError> {
         let body = self.encoder.body(request, Delivery::Whole)?;
-        let answer = self.endpoint.ask(&self.route, body, ctx).await?;
+        let answer = self
+            .endpoint
+            .ask(&self.route, body, ctx)
+            .await
+            .map_err(|error| self.encoder.learn(error, request))?;
         self.output().whole(&answer, self.endpoint.errors())
     }
 
@@ -78,6 +85,7 @@ impl ResponsesClient {
         self.endpoint
             .stream(&self.route, body, ctx, self.output())
             .await
+            .map_err(|error| self.encoder.learn(error, request))
     }
 
     fn output(&self) -> Output {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRequest, ToolChoice};
 use neuraxis_wire::request::{
-    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool, schema_of,
-    write_schema,
+    Delivery, JsonWriter, PrefixCache, RefusedReasoning, ToolDefinition, ToolsCache,
+    check_named_tool, schema_of, write_schema,
 };
 use neuraxis_wire::{ParallelCalls, ReasoningEffort, Temperature};
 
@@ -18,6 +18,10 @@ use super::dialect::{EncryptedReasoning, ReasoningSummary, ResponsesDialect, Sto
 
 /// The fewest tokens that a reply may be limited to.
 const FEWEST_TOKENS: u32 = 16;
+
+/// Words by which the service refuses sealed reasoning: it was sealed for another organization, or by another server behind
+/// the same address.
+const REFUSALS: [&str; 2] = ["invalid_encrypted_content", "encrypted content"];
 
 /// Encodes the requests to one model.
 #[derive(Debug)]
@@ -28,6 +32,7 @@ pub(super) struct Encoder {
     rules: Rules,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
+    refused: RefusedReasoning,
 }
 
 impl Encoder {
@@ -43,6 +48,7 @@ impl Encoder {
             rules: Rules::new(Arc::clone(model), Arc::clone(server), dialect),
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, write_tool),
+            refused: RefusedReasoning::new(&REFUSALS),
         }
     }
 
@@ -62,9 +68,10 @@ impl Encoder {
         } else {
             self.tools.encoded(&request.tools)?
         };
-        let prefix = self
-            .prefixes
-            .encoded(request.messages.messages(), &self.rules)?;
+        let messages = request.messages.messages();
+        let no_reasoning_until = self.refused.without_until(messages);
+        let rules = self.rules.without_reasoning_until(no_reasoning_until);
+        let prefix = self.prefixes.encoded(messages, &rules)?;
         let encoded = prefix.bytes();
         let room = self.head.len() + encoded.len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
@@ -89,6 +96,11 @@ impl Encoder {
         }
         json.raw("}");
         Ok(body.into())
+    }
+
+    /// Takes note of a service that refuses the reasoning in a request.
+    pub(super) fn learn(&self, error: LlmError, request: &ModelRequest) -> LlmError {
+        self.refused.learn(error, request.messages.messages())
     }
 
     fn write_tools(&self, json: &mut JsonWriter<'_>, request: &ModelRequest, tools: &Bytes) {

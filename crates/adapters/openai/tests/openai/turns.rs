@@ -5,7 +5,7 @@ use neuraxis_openai::{Api, OpenAiClient};
 use neuraxis_testkit::{messages, request_of, spec};
 use serde_json::Value;
 
-use crate::loopback::{Loopback, Seen};
+use crate::loopback::{Answer, Loopback, Seen};
 use crate::shapes::{answer, call_item, output, reasoning_item};
 use crate::{client, config, respond, stream};
 
@@ -119,6 +119,50 @@ async fn another_model_server_or_protocol_gets_plain_text_and_calls_and_none_of_
             "{}",
             seen.body
         );
+    }
+}
+
+#[tokio::test]
+async fn sealed_reasoning_that_the_service_refuses_is_left_out_from_the_next_attempt_on() {
+    const REFUSED: &str = r#"{"error":{"message":"The encrypted content gAAA...led could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}"#;
+    let server = Loopback::start(|seen| {
+        if seen.body.contains("gAAAAAB") {
+            Answer::whole(400, "content-type: application/json", REFUSED)
+        } else {
+            answer(seen)
+        }
+    })
+    .await;
+    let client = client(&server, Api::Responses);
+    let mut request = request_of([Message::user("two calls")]);
+    let reply = respond(&client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    request
+        .messages
+        .push(messages::result("loop-2", "look", "2"));
+    let error = stream(&client, &request).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(error.message.contains("could not be verified"), "{error}");
+    let reply = stream(&client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request.messages.push(Message::user("two calls"));
+    let reply = respond(&client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    let error = respond(&client, &request).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    let seen = server.seen();
+    assert!(seen[1].body.contains("rs_1"), "{}", seen[1].body);
+    for seen in [&seen[2], &seen[3]] {
+        for gone in ["gAAAAAB", "rs_1", "fc_1", "Let me look"] {
+            assert!(!seen.body.contains(gone), "{gone}: {}", seen.body);
+        }
+        assert!(seen.body.contains("call_1"), "{}", seen.body);
     }
 }
 

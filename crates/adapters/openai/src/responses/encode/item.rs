@@ -25,6 +25,8 @@ pub(super) struct Rules {
     model: Arc<str>,
     server: Arc<str>,
     dialect: ResponsesDialect,
+    /// Up to how many messages no reasoning is sent.
+    no_reasoning_until: usize,
 }
 
 impl Rules {
@@ -33,6 +35,15 @@ impl Rules {
             model,
             server,
             dialect,
+            no_reasoning_until: 0,
+        }
+    }
+
+    /// Returns the rules by which no reasoning is sent of so many messages.
+    pub(super) fn without_reasoning_until(&self, messages: usize) -> Self {
+        Self {
+            no_reasoning_until: messages,
+            ..self.clone()
         }
     }
 
@@ -61,8 +72,12 @@ impl Rules {
 }
 
 impl MessageEncoder for Rules {
-    fn same_until(&self, _: &Self) -> usize {
-        usize::MAX
+    fn same_until(&self, old: &Self) -> usize {
+        if self.no_reasoning_until == old.no_reasoning_until {
+            usize::MAX
+        } else {
+            self.no_reasoning_until.min(old.no_reasoning_until)
+        }
     }
 
     fn write(
@@ -100,7 +115,7 @@ impl MessageEncoder for Rules {
                 write_user_content(parts, "input_text", media, json)?;
                 json.raw("}");
             }
-            Message::Assistant(message) => self.write_assistant(message, json)?,
+            Message::Assistant(message) => self.write_assistant(message, before.len(), json)?,
             Message::Tool(result) => self.write_result(result, before, json),
         }
         Ok(())
@@ -140,6 +155,7 @@ impl Rules {
     fn write_assistant(
         &self,
         message: &AssistantMessage,
+        place: usize,
         json: &mut JsonWriter<'_>,
     ) -> Result<(), LlmError> {
         let last = message.parts.iter().rposition(is_written_anyway);
@@ -149,7 +165,8 @@ impl Rules {
             match part {
                 Part::Reasoning(part) => {
                     let follows = last.is_some_and(|last| index < last);
-                    let sent = state.filter(|_| follows);
+                    let is_taken = place >= self.no_reasoning_until;
+                    let sent = state.filter(|_| follows && is_taken);
                     if let Some(id) = sent.and_then(|state| self.write_reasoning(part, state, json))
                     {
                         sent_reasoning = Some(id);

@@ -1,0 +1,140 @@
+//! What a service refuses to take back of what a model thought.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use neuraxis_core::{LlmError, LlmErrorKind, Message, Part};
+
+/// How many conversations are remembered whose reasoning was refused.
+const MOST_REFUSED: usize = 64;
+
+/// The conversations whose reasoning a service refused: it is not sent again, and the conversation goes on without.
+///
+/// They are known by their last message that was sent then. What comes after it was thought for the service as it is now,
+/// and goes back as ever.
+#[derive(Debug)]
+pub struct RefusedReasoning {
+    /// Words by which the service refuses it, in lower case.
+    words: &'static [&'static str],
+    refused: Mutex<Vec<Weak<Message>>>,
+}
+
+impl RefusedReasoning {
+    /// Remembers nothing yet. A refusal has one of these words, which are in lower case.
+    #[must_use]
+    pub const fn new(words: &'static [&'static str]) -> Self {
+        Self {
+            words,
+            refused: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Returns up to how many of these messages no reasoning is sent.
+    #[must_use]
+    pub fn without_until(&self, messages: &[Arc<Message>]) -> usize {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.is_empty() {
+            return 0;
+        }
+        let is_refused = |message: &Arc<Message>| {
+            refused
+                .iter()
+                .any(|old| old.as_ptr() == Arc::as_ptr(message))
+        };
+        messages.iter().rposition(is_refused).map_or(0, |at| at + 1)
+    }
+
+    /// Takes note of a refusal, and makes of it an error after which the same request may succeed: it will be sent without
+    /// reasoning. Any other error stays what it is, and so does a second refusal.
+    #[must_use]
+    pub fn learn(&self, error: LlmError, messages: &[Arc<Message>]) -> LlmError {
+        let said = error.message.to_ascii_lowercase();
+        let is_refusal = error.kind == LlmErrorKind::BadRequest
+            && self.words.iter().any(|words| said.contains(words));
+        let sent = messages.get(self.without_until(messages)..);
+        let last = messages.last();
+        let (true, Some(last)) = (is_refusal && sent.is_some_and(has_reasoning), last) else {
+            return error;
+        };
+        tracing::warn!(
+            "the service refuses earlier reasoning: the conversation goes on without it"
+        );
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.retain(|message| message.strong_count() > 0);
+        if refused.len() >= MOST_REFUSED {
+            refused.remove(0);
+        }
+        refused.push(Arc::downgrade(last));
+        let said = format!(
+            "the service refuses earlier reasoning, which is left out from now on: {}",
+            error.message
+        );
+        LlmError::new(LlmErrorKind::server(None), said)
+    }
+}
+
+fn has_reasoning(messages: &[Arc<Message>]) -> bool {
+    messages.iter().any(|message| match &**message {
+        Message::Assistant(message) => message
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Reasoning(_))),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::{AssistantMessage, ReasoningPart, Transcript};
+
+    use super::*;
+
+    fn refused() -> RefusedReasoning {
+        RefusedReasoning::new(&["cannot be verified"])
+    }
+
+    fn conversation() -> Transcript {
+        let thought = Message::Assistant(AssistantMessage {
+            parts: vec![Part::Reasoning(ReasoningPart::default())],
+            model: None,
+        });
+        [Message::user("a"), thought, Message::user("b")]
+            .into_iter()
+            .collect()
+    }
+
+    fn refusal() -> LlmError {
+        let said = "What was thought cannot be VERIFIED";
+        LlmError::new(LlmErrorKind::BadRequest, said)
+    }
+
+    #[test]
+    fn a_refusal_is_learned_once_and_for_its_conversation_alone() {
+        let (refused, one, other) = (refused(), conversation(), conversation());
+        let error = refused.learn(refusal(), one.messages());
+        assert!(error.is_retryable(), "{error}");
+        assert_eq!(refused.without_until(one.messages()), 3);
+        assert_eq!(refused.without_until(other.messages()), 0);
+        assert_eq!(refused.learn(refusal(), one.messages()), refusal());
+        let mut longer = one.clone();
+        for message in other.messages() {
+            longer.push(Arc::clone(message));
+        }
+        assert_eq!(refused.without_until(longer.messages()), 3);
+        assert!(refused.learn(refusal(), longer.messages()).is_retryable());
+        assert_eq!(refused.without_until(longer.messages()), 6);
+    }
+
+    #[test]
+    fn other_errors_stay_what_they_are() {
+        let refused = refused();
+        let other = LlmError::new(LlmErrorKind::BadRequest, "too many tokens");
+        let messages = conversation();
+        assert_eq!(refused.learn(other.clone(), messages.messages()), other);
+        let nothing_thought: Transcript = [Message::user("a")].into_iter().collect();
+        assert_eq!(
+            refused.learn(refusal(), nothing_thought.messages()),
+            refusal()
+        );
+        assert_eq!(refused.without_until(messages.messages()), 0);
+    }
+}
