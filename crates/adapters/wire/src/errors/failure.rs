@@ -1,7 +1,8 @@
 //! What a server says when it refuses or fails, turned into an [`LlmError`].
 //!
-//! Servers agree on little: `error` is an object or a text, `code` a number or a word, and a proxy in between answers
-//! with a page. All of it is untrusted, so texts are cut and made harmless before anybody reads them.
+//! Servers agree on little: `error` is an object or a text, `code` a number or a word, a gateway hands on what the server
+//! behind it said, and a proxy in between answers with a page. All of it is untrusted, so texts are cut and made harmless
+//! before anybody reads them.
 
 use std::time::Duration;
 
@@ -98,8 +99,9 @@ impl Failure {
         failure
     }
 
-    /// Reads a JSON error body: the object at `error`, the text there, or the whole body.
+    /// Reads a JSON error body: the object at `error`, the text there, or the whole body. Gemini sends a list of one.
     pub(crate) fn of_json(body: &Value) -> Self {
+        let body = body.get(0).unwrap_or(body);
         match body.get("error") {
             Some(error) if !error.is_null() => Self::of_error(error),
             _ => Self::of_error(body),
@@ -108,22 +110,19 @@ impl Failure {
 
     /// Reads what stands at `error`.
     pub(crate) fn of_error(error: &Value) -> Self {
-        let written = |value: Option<&Value>| match value {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => String::new(),
-        };
-        let text = |field: &str| written(error.get(field));
+        let text = |field: &str| error.get(field).map(written).unwrap_or_default();
+        let reason = |field: &str| error.get(field).map(reason).unwrap_or_default();
         let count = |field: &str| error.get(field).and_then(Value::as_u64);
         let message = match error {
             Value::String(message) => message.clone(),
-            _ => [text("message"), text("detail")].concat(),
+            _ => [reason("message"), reason("detail")].concat(),
         };
         let mut code = text("code");
         if code.is_empty() {
-            code = written(error.pointer("/details/error_code"));
+            let code_of_details = error.pointer("/details/error_code");
+            code = code_of_details.map(written).unwrap_or_default();
         }
-        Self {
+        let failure = Self {
             status: code
                 .parse()
                 .ok()
@@ -137,7 +136,46 @@ impl Failure {
             retry_after: None,
             request: String::new(),
             should_retry: None,
+        };
+        // OpenRouter hands on here what the server behind it said.
+        match error.pointer("/metadata/raw") {
+            Some(raw) => failure.because_of(Self::of_raw(raw)),
+            None => failure,
         }
+    }
+
+    /// Reads what a gateway hands on: an error body, as JSON or as its text, or mere words.
+    fn of_raw(raw: &Value) -> Self {
+        let Value::String(text) = raw else {
+            return Self::of_json(raw);
+        };
+        match serde_json::from_str(text) {
+            Ok(body @ (Value::Object(_) | Value::Array(_))) => Self::of_json(&body),
+            _ => Self {
+                message: text.clone(),
+                ..Self::default()
+            },
+        }
+    }
+
+    /// Adds what the server behind a gateway said. Its words count where the gateway has nothing but a status.
+    fn because_of(mut self, behind: Self) -> Self {
+        if !self.message.is_empty() && !behind.message.is_empty() {
+            self.message.push_str(": ");
+        }
+        self.message.push_str(&behind.message);
+        if behind.status.is_none() && !behind.code.is_empty() {
+            self.code = behind.code;
+        }
+        if self.kind.is_empty() {
+            self.kind = behind.kind;
+        }
+        if self.param.is_empty() {
+            self.param = behind.param;
+        }
+        self.limit = self.limit.or(behind.limit);
+        self.needed = self.needed.or(behind.needed);
+        self
     }
 
     /// Returns the error that this is, by the first rule that fits: the server's own, then those that hold everywhere.
@@ -198,6 +236,31 @@ impl Failure {
             },
             (_, kind) => kind,
         }
+    }
+}
+
+/// Returns a text or a number as it is written; nothing of anything else.
+fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Returns a reason: a text, or of what FastAPI lists as wrong with a request the first, with its place in the request.
+/// Mistral has that list within its message.
+fn reason(value: &Value) -> String {
+    let list = value.get("detail").unwrap_or(value);
+    let first = list.get(0).unwrap_or(list);
+    let Some(said) = first.get("msg") else {
+        return written(first);
+    };
+    let place = first.get("loc").and_then(Value::as_array);
+    let place: Vec<String> = place.into_iter().flatten().map(written).collect();
+    match place.is_empty() {
+        true => written(said),
+        false => format!("{}: {}", place.join("."), written(said)),
     }
 }
 

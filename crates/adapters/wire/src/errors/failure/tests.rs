@@ -184,12 +184,67 @@ fn every_shape_of_body_gives_its_message() {
         (r#"{"error":"just words"}"#, "just words"),
         (r#"{"object":"error","message":"m","code":500}"#, "m"),
         (r#"{"detail":"Not here"}"#, "Not here"),
+        (
+            r#"{"detail":[{"loc":["body","messages",0],"msg":"Field required","type":"missing"}]}"#,
+            "body.messages.0: Field required",
+        ),
+        (
+            r#"{"message":{"detail":[{"loc":["body","seed"],"msg":"Not permitted"}]},"type":"t","code":null}"#,
+            "body.seed: Not permitted (type t)",
+        ),
+        (r#"{"message":{"detail":"m"}}"#, "m"),
+        (
+            r#"[{"error":{"code":500,"message":"m","status":"INTERNAL"}}]"#,
+            "m",
+        ),
+        (
+            r#"{"error":{"message":"gateway","code":500,"metadata":{"raw":"words"}}}"#,
+            "gateway: words",
+        ),
+        (
+            r#"{"error":{"message":"gateway","code":500,"metadata":{"raw":"{\"detail\":\"m\"}"}}}"#,
+            "gateway: m",
+        ),
+        (
+            r#"{"error":{"message":"gateway","code":500,"metadata":{"raw":{"error":{"message":"m","type":"t","code":"c"}}}}}"#,
+            "gateway: m (type t, code c)",
+        ),
+        (
+            r#"{"error":{"code":500,"metadata":{"raw":{"error":"m"}}}}"#,
+            "m",
+        ),
+        (
+            r#"{"error":{"metadata":{"raw":null}}}"#,
+            "the server gave no reason",
+        ),
+        (r#"{"detail":[]}"#, "the server gave no reason"),
         (r#"{"error":{}}"#, "the server gave no reason"),
         ("[]", "the server gave no reason"),
         ("{", "{"),
     ] {
         assert_eq!(json_error(500, body).message, message, "{body}");
     }
+}
+
+#[test]
+fn what_the_server_behind_a_gateway_said_tells_what_went_wrong() {
+    let handed_on = |raw: serde_json::Value| {
+        let metadata = serde_json::json!({"raw": raw, "provider_name": "p"});
+        let error = serde_json::json!({"message": "Provider returned error", "code": 400, "metadata": metadata});
+        json_error(400, &serde_json::json!({"error": error}).to_string()).kind
+    };
+    let overflow = LlmErrorKind::ContextOverflow {
+        limit: Some(4_096),
+        needed: Some(5_000),
+    };
+    let words = "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.";
+    let body = serde_json::json!({"error": {"message": words, "type": "Bad Request", "code": 400}});
+    assert_eq!(handed_on(words.into()), overflow);
+    assert_eq!(handed_on(body.to_string().into()), overflow);
+    assert_eq!(handed_on(body), overflow);
+    let spent = serde_json::json!({"error": {"message": "m", "code": "insufficient_quota"}});
+    assert_eq!(handed_on(spent), LlmErrorKind::QuotaExhausted);
+    assert_eq!(handed_on("no".into()), LlmErrorKind::BadRequest);
 }
 
 #[test]
