@@ -41,7 +41,8 @@ pub struct DeepSeekConfig {
     /// 1,000,000, on DeepSeek's own service, and not known elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Whether the model thinks before it answers: `on`, `off` or `model_default`. `model_default`.
+    /// Whether the model thinks before it answers: `on`, `off` or `model_default`. `model_default`, but for replies of at most
+    /// 1,024 tokens, which leave it no room to.
     pub thinking: Thinking,
     /// How hard it thinks: `low`, `high` or `max`. As the service has it.
     #[serde(skip_serializing_if = "Option::is_none")]

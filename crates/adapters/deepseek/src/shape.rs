@@ -9,6 +9,10 @@ use serde_json::json;
 use crate::config::DeepSeekConfig;
 use crate::thinking::{ReasoningEffort, Thinking};
 
+/// The most tokens of a reply that leave no room to think: what is thought counts toward them, and an answer about a role or
+/// a summary would never be reached.
+const NO_ROOM_TO_THINK: u32 = 1_024;
+
 /// Turns requests into ones that a model takes. What it cannot take is left out, and said once.
 #[derive(Debug)]
 pub(crate) struct RequestShape {
@@ -34,13 +38,19 @@ impl RequestShape {
     pub(crate) fn of(&self, request: &ModelRequest) -> (ModelRequest, ExtraFields) {
         // Messages, tools and schema are shared, not copied.
         let mut request = request.clone();
-        let thinks = self.thinks && !self.is_forced(&request);
+        let thinks = self.thinks && !self.is_forced(&request) && !self.is_short(&request);
         if thinks {
             self.leave_temperature_out(&mut request);
         }
         let extra = self.fields(thinks);
         let extra = ask_for_json(&mut request, extra);
         (request, extra)
+    }
+
+    /// Tells whether the reply has no room for thinking, and nobody wants it all the same.
+    fn is_short(&self, request: &ModelRequest) -> bool {
+        let most = request.max_output_tokens;
+        self.thinking == Thinking::ModelDefault && most.is_some_and(|most| most <= NO_ROOM_TO_THINK)
     }
 
     /// Tells whether a call is demanded. A model that thinks does not take that, so it does not think this time: which

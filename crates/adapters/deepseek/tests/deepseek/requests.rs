@@ -198,6 +198,23 @@ async fn a_model_that_must_call_a_tool_does_not_think_about_it() {
 }
 
 #[tokio::test]
+async fn a_model_whose_reply_has_no_room_for_thinking_does_not_think_unless_it_is_told_to() {
+    let disabled = json!({"type": "disabled"});
+    for (most, setting, expected) in [
+        (16, Thinking::ModelDefault, Some(&disabled)),
+        (1_024, Thinking::ModelDefault, Some(&disabled)),
+        (1_025, Thinking::ModelDefault, None),
+        (16, Thinking::On, Some(&json!({"type": "enabled"}))),
+    ] {
+        let mut request = request("hi");
+        request.max_output_tokens = Some(most);
+        let body = sent(thinking(setting), &request).await;
+        assert_eq!(body.get("thinking"), expected, "{most} {setting:?}");
+        assert_eq!(body["max_tokens"], most);
+    }
+}
+
+#[tokio::test]
 async fn a_schema_is_told_in_a_message_and_json_asked_for() {
     let mut request = request("hi");
     request.reply_format = ReplyFormat::JsonSchema {
