@@ -11,7 +11,8 @@ use neuraxis_core::{Attempt, LlmError, LlmErrorKind};
 pub struct RetryPolicy {
     /// Attempts in all, the first included.
     pub max_attempts: u32,
-    /// The wait after the first failure; doubled after each, with jitter.
+    /// The wait after the first failure; doubled after each, with jitter. A provider that asks for less than this is given
+    /// the same.
     pub first_delay: Duration,
     /// The longest wait of our own making.
     pub max_delay: Duration,
@@ -66,7 +67,10 @@ impl RetryPolicy {
         if is_unreadable || has_waited || !error.is_retryable() || failed.0 >= self.max_attempts {
             return None;
         }
-        if let Some(asked) = error.retry_after() {
+        // Who asks for no wait, or for next to none, gets our own: else all attempts would be made at once.
+        if let Some(asked) = error.retry_after()
+            && asked >= self.first_delay
+        {
             return (asked <= self.max_retry_after).then_some(asked);
         }
         let backoff = ExponentialBuilder::default()
@@ -126,6 +130,21 @@ mod tests {
             Some(Duration::from_secs(7))
         );
         assert_eq!(policy.delay(&limited(3_600), Attempt(1)), None);
+    }
+
+    #[test]
+    fn a_provider_that_asks_for_next_to_no_wait_gets_our_own() {
+        let policy = RetryPolicy::default();
+        for asked in [Duration::ZERO, Duration::from_millis(12)] {
+            let limited = error(LlmErrorKind::RateLimited {
+                retry_after: Some(asked),
+            });
+            for (failed, least) in [(1, 500), (2, 1_000)] {
+                let delay = policy.delay(&limited, Attempt(failed)).unwrap();
+                assert!(delay >= Duration::from_millis(least), "{delay:?}");
+            }
+            assert_eq!(policy.delay(&limited, Attempt(3)), None);
+        }
     }
 
     #[test]
