@@ -9,7 +9,19 @@ use neuraxis_wire::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::dialect::MaxTokensField;
 use crate::responses::ReasoningSummary;
+
+/// How the hosts of OpenAI and of Azure end, of whose clouds one is the government's.
+const FIRST_HAND: [&str; 7] = [
+    ".openai.com",
+    ".openai.azure.com",
+    ".services.ai.azure.com",
+    ".cognitiveservices.azure.com",
+    ".openai.azure.us",
+    ".services.ai.azure.us",
+    ".cognitiveservices.azure.us",
+];
 
 /// How a server is reached and what is asked of it: a section such as `[models.reasoning]`.
 ///
@@ -85,6 +97,10 @@ pub struct OpenAiConfig {
     /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
+    /// The field that limits the tokens of a reply: `max_tokens` or `max_completion_tokens`. By the server and the model's
+    /// name if nothing is said: models that reason refuse the older `max_tokens`. Only on Chat Completions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens_field: Option<MaxTokensField>,
     /// How many replies may come in at the same time. Any number if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
@@ -136,6 +152,12 @@ pub enum OpenAiError {
         /// What is asked for.
         setting: &'static str,
     },
+    /// Something is asked for that only Chat Completions has.
+    #[error("{setting} is part of Chat Completions alone: leave it out, or set api = \"chat\"")]
+    OnlyChat {
+        /// What is asked for.
+        setting: &'static str,
+    },
     /// A variable that is to hold a secret is not set.
     #[error(
         "the environment variable {variable}, which is to hold the header {header}, is not set"
@@ -174,6 +196,7 @@ impl Default for OpenAiConfig {
             service_tier: None,
             system_role: None,
             temperature: None,
+            max_tokens_field: None,
             max_concurrent: None,
             ca_file: None,
             proxy: None,
@@ -236,10 +259,18 @@ impl OpenAiConfig {
             ("store", self.store),
             ("reasoning_summary", self.reasoning_summary.is_some()),
         ];
-        if self.api == Api::Chat
-            && let Some((setting, _)) = only_responses.into_iter().find(|(_, is_set)| *is_set)
-        {
-            return Err(OpenAiError::OnlyResponses { setting });
+        let only_chat = [("max_tokens_field", self.max_tokens_field.is_some())];
+        match self.api {
+            Api::Chat => {
+                if let Some(setting) = first_set(&only_responses) {
+                    return Err(OpenAiError::OnlyResponses { setting });
+                }
+            }
+            Api::Responses => {
+                if let Some(setting) = first_set(&only_chat) {
+                    return Err(OpenAiError::OnlyChat { setting });
+                }
+            }
         }
         self.check_headers()
     }
@@ -260,11 +291,14 @@ impl OpenAiConfig {
         let url = self.base_url.trim().to_ascii_lowercase();
         let host = url.split_once("://").map_or(&*url, |(_, rest)| rest);
         let host = host.split(['/', ':', '?']).next().unwrap_or_default();
-        host == "openai.com"
-            || [".openai.com", ".openai.azure.com", ".services.ai.azure.com"]
-                .iter()
-                .any(|known| host.ends_with(known))
+        host == "openai.com" || FIRST_HAND.iter().any(|known| host.ends_with(known))
     }
+}
+
+/// Returns the first of some settings that is set.
+fn first_set(settings: &[(&'static str, bool)]) -> Option<&'static str> {
+    let is_set = settings.iter().find(|(_, is_set)| *is_set);
+    is_set.map(|(setting, _)| *setting)
 }
 
 #[cfg(test)]

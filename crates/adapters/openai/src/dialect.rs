@@ -5,6 +5,7 @@ use neuraxis_wire::{
     Dialect, ParallelCalls, ReasoningEffort, StrictTools, SystemRole, Temperature,
     ToolsAndReasoning,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::config::OpenAiConfig;
 use crate::model::ModelTraits;
@@ -15,6 +16,25 @@ pub(crate) const PROVIDER: &str = "openai";
 
 /// The most bytes of the id of a call that Chat Completions takes.
 const LONGEST_CHAT_CALL_ID: usize = 40;
+
+/// The field of Chat Completions that limits the tokens of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// The older one, which all servers know; only models of OpenAI that reason refuse it.
+    MaxTokens,
+    /// The newer one.
+    MaxCompletionTokens,
+}
+
+impl MaxTokensField {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
 
 /// Returns what is asked for over the Responses API; what a configuration leaves open goes by the model's name.
 pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
@@ -62,10 +82,12 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect.service_tier = config.service_tier;
     dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
     dialect.media = media_types(config);
-    if !shared.traits.reasons && !config.is_first_hand() {
-        // The older name, which all servers know; only models of OpenAI that reason refuse it.
-        dialect.max_tokens_field = "max_tokens";
-    }
+    let by_name = if shared.traits.reasons || config.is_first_hand() {
+        MaxTokensField::MaxCompletionTokens
+    } else {
+        MaxTokensField::MaxTokens
+    };
+    dialect.max_tokens_field = config.max_tokens_field.unwrap_or(by_name).as_str();
     if shared.traits.refuses_tools_on_chat {
         dialect.tools_and_reasoning = ToolsAndReasoning::OneOrTheOther;
         tracing::warn!(

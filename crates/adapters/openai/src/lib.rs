@@ -33,4 +33,5 @@ pub use neuraxis_wire::{
 
 pub use self::client::{ModelList, OpenAiClient};
 pub use self::config::{Api, OpenAiConfig, OpenAiError};
+pub use self::dialect::MaxTokensField;
 pub use self::responses::ReasoningSummary;

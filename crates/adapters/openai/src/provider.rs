@@ -53,7 +53,9 @@ impl From<OpenAiError> for ConnectError {
         match error {
             OpenAiError::Endpoint(error) => error.into(),
             OpenAiError::NoModel => Self::new("provider", error),
-            OpenAiError::OnlyResponses { setting } => Self::new(setting, error),
+            OpenAiError::OnlyResponses { setting } | OpenAiError::OnlyChat { setting } => {
+                Self::new(setting, error)
+            }
             OpenAiError::NoVariable { .. } | OpenAiError::UnreadHeader { .. } => {
                 Self::new("headers_env", error)
             }

@@ -25,6 +25,7 @@ fn what_is_written_is_read_again() {
         service_tier = "flex"
         system_role = "developer"
         temperature = "left_out"
+        max_tokens_field = "max_completion_tokens"
         max_concurrent = 4
         ca_file = "/ca.pem"
         proxy = "http://proxy:3128"
@@ -95,6 +96,12 @@ fn what_cannot_work_is_refused() {
     assert_eq!(config.check(), Err(OpenAiError::OnlyResponses { setting }));
     config.api = Api::Responses;
     assert_eq!(config.check(), Ok(()));
+    config.max_tokens_field = Some(MaxTokensField::MaxTokens);
+    let setting = "max_tokens_field";
+    assert_eq!(config.check(), Err(OpenAiError::OnlyChat { setting }));
+    config.api = Api::Chat;
+    config.store = false;
+    assert_eq!(config.check(), Ok(()));
 }
 
 #[test]
@@ -103,6 +110,11 @@ fn first_hand_servers_are_known_by_their_hosts() {
         ("https://api.openai.com/v1", true),
         ("https://eu.api.openai.com/v1", true),
         ("HTTPS://me.openai.azure.com/openai/v1", true),
+        ("https://me.services.ai.azure.com/openai/v1", true),
+        ("https://me.cognitiveservices.azure.com/openai/v1", true),
+        ("https://me.openai.azure.us/openai/v1", true),
+        ("https://me.cognitiveservices.azure.us/openai/v1", true),
+        ("https://me.search.azure.com/openai/v1", false),
         ("https://openrouter.ai/api/v1", false),
         ("https://api.openai.com.evil.example/v1", false),
         ("https://notopenai.com/v1", false),

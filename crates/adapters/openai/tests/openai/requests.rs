@@ -2,8 +2,8 @@
 
 use neuraxis_core::{JsonText, Message, ModelRequest, ReplyFormat, ToolChoice};
 use neuraxis_openai::{
-    Api, OpenAiClient, OpenAiConfig, ReasoningEffort, ReasoningSummary, Secret, ServiceTier,
-    SystemRole, Temperature,
+    Api, MaxTokensField, OpenAiClient, OpenAiConfig, ReasoningEffort, ReasoningSummary, Secret,
+    ServiceTier, SystemRole, Temperature,
 };
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::Value;
@@ -153,6 +153,34 @@ async fn other_servers_get_what_every_server_knows() {
     assert_eq!(body.get("max_completion_tokens"), None);
     assert_eq!(body["tools"][0]["function"].get("strict"), None);
     assert_eq!(body["messages"][0]["role"], "system");
+}
+
+#[tokio::test]
+async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
+    let mut request = request("hi");
+    request.max_output_tokens = Some(256);
+    for (model, field, expected, other) in [
+        (
+            "my-deployment",
+            MaxTokensField::MaxCompletionTokens,
+            "max_completion_tokens",
+            "max_tokens",
+        ),
+        (
+            "gpt-5.3",
+            MaxTokensField::MaxTokens,
+            "max_tokens",
+            "max_completion_tokens",
+        ),
+    ] {
+        let body = body(Api::Chat, &request, |config| {
+            config.model = model.to_owned();
+            config.max_tokens_field = Some(field);
+        })
+        .await;
+        assert_eq!(body[expected], 256, "{model}");
+        assert_eq!(body.get(other), None, "{model}");
+    }
 }
 
 #[tokio::test]
