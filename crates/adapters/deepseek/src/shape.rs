@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use neuraxis_core::{Message, ModelRequest, ReplyFormat, ToolChoice};
+use neuraxis_core::{ModelRequest, ReplyFormat, ToolChoice};
 use neuraxis_wire::ExtraFields;
+use neuraxis_wire::request::tell_schema;
 use serde_json::json;
 
 use crate::config::DeepSeekConfig;
@@ -100,17 +101,13 @@ impl RequestShape {
     }
 }
 
-/// Asks for JSON where a schema is to be kept. The service knows no schemas, only that it is to be JSON, and wants the
-/// word in the conversation: the model is told the schema in a message of its own, after all others, so that what was
-/// sent before stays as it was.
+/// Asks for JSON where a schema is to be kept. The service knows no schemas, only that it is to be JSON: the model is told
+/// the schema.
 fn ask_for_json(request: &mut ModelRequest, extra: ExtraFields) -> ExtraFields {
     let ReplyFormat::JsonSchema { name, schema } = std::mem::take(&mut request.reply_format) else {
         return extra;
     };
-    let told = format!(
-        "Reply with one json object, {name}, and nothing else. It must fit this JSON Schema: {schema}"
-    );
-    request.messages.push(Message::system(told));
+    tell_schema(&mut request.messages, &name, schema.as_str());
     // A model that may call a tool must stay free to write something else.
     if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
         return extra.with("response_format", &json!({"type": "json_object"}));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, Environment, MaxConcurrent, NoKey, ReasoningEffort, Secret, ServiceTier,
-    SystemRole, Temperature, Timeouts,
+    EndpointError, Environment, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort, ReplyForm,
+    Secret, ServiceTier, SystemRole, Temperature, Timeouts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,18 @@ pub struct OpenAiConfig {
     /// name if nothing is said: models that reason refuse the older `max_tokens`. Only on Chat Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens_field: Option<MaxTokensField>,
+    /// Whether a stream is asked for its token counts; without, they are unknown where the server does not give them by
+    /// itself. `true`. Only on Chat Completions: every server of the other protocol counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_usage: Option<bool>,
+    /// How the form of a reply is asked for, where it must have one: `json_schema`, or, of a server that knows no schemas,
+    /// `json_object` or `ignored`, where the model is told the schema. `json_schema`. Only on Chat Completions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_form: Option<ReplyForm>,
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `never`. Only on Chat Completions:
+    /// the other protocol carries it on by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echo_reasoning: Option<ReasoningEcho>,
     /// How many replies may come in at the same time. Any number if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
@@ -197,6 +209,9 @@ impl Default for OpenAiConfig {
             system_role: None,
             temperature: None,
             max_tokens_field: None,
+            stream_usage: None,
+            reply_form: None,
+            echo_reasoning: None,
             max_concurrent: None,
             ca_file: None,
             proxy: None,
@@ -259,7 +274,12 @@ impl OpenAiConfig {
             ("store", self.store),
             ("reasoning_summary", self.reasoning_summary.is_some()),
         ];
-        let only_chat = [("max_tokens_field", self.max_tokens_field.is_some())];
+        let only_chat = [
+            ("max_tokens_field", self.max_tokens_field.is_some()),
+            ("stream_usage", self.stream_usage.is_some()),
+            ("reply_form", self.reply_form.is_some()),
+            ("echo_reasoning", self.echo_reasoning.is_some()),
+        ];
         match self.api {
             Api::Chat => {
                 if let Some(setting) = first_set(&only_responses) {

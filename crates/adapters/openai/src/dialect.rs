@@ -2,8 +2,8 @@
 
 use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
-    Dialect, ParallelCalls, ReasoningEffort, StrictTools, SystemRole, Temperature,
-    ToolsAndReasoning,
+    Dialect, MissingReasoning, ParallelCalls, ReasoningEffort, StreamUsage, StrictTools,
+    SystemRole, Temperature, ToolsAndReasoning,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,17 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect.service_tier = config.service_tier;
     dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
     dialect.media = media_types(config);
+    if config.stream_usage == Some(false) {
+        dialect.stream_usage = StreamUsage::Unsaid;
+    }
+    if let Some(form) = config.reply_form {
+        dialect.reply_form = form;
+    }
+    if let Some(echo) = config.echo_reasoning {
+        dialect.reasoning_echo = echo;
+        // Servers that want it refuse a reply without the field, whoever gave that reply.
+        dialect.missing_reasoning = MissingReasoning::Empty;
+    }
     let by_name = if shared.traits.reasons || config.is_first_hand() {
         MaxTokensField::MaxCompletionTokens
     } else {

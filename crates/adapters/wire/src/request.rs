@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     AssistantMessage, ContentHash, LlmError, LlmErrorKind, Message, ModelRequest, Part,
-    ReplyFormat, ToolCall, ToolChoice, ToolMessage,
+    ReplyFormat, ToolCall, ToolChoice, ToolMessage, Transcript,
 };
 
 pub use self::content::{
@@ -104,6 +104,14 @@ pub fn write_schema(json: &mut JsonWriter<'_>, name: &str, schema: &str) -> Resu
     json.raw(r#","strict":"#);
     json.raw(if strict.is_some() { "true" } else { "false" });
     Ok(())
+}
+
+/// Tells the model the form of its reply, for servers that know no schemas: in a message of its own, after all others, so that
+/// what was sent before stays as it was. Who is asked for JSON wants the word in the conversation.
+pub fn tell_schema(messages: &mut Transcript, name: &str, schema: &str) {
+    messages.push(Message::system(format!(
+        "Reply with one json object, {name}, and nothing else. It must fit this JSON Schema: {schema}"
+    )));
 }
 
 /// Returns name and schema of the form that a reply must have, if it must have one.

@@ -26,6 +26,9 @@ fn what_is_written_is_read_again() {
         system_role = "developer"
         temperature = "left_out"
         max_tokens_field = "max_completion_tokens"
+        stream_usage = false
+        reply_form = "json_object"
+        echo_reasoning = "same_turn"
         max_concurrent = 4
         ca_file = "/ca.pem"
         proxy = "http://proxy:3128"

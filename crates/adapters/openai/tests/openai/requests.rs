@@ -1,9 +1,12 @@
 //! What is sent, byte for byte.
 
-use neuraxis_core::{JsonText, Message, ModelRequest, ReplyFormat, ToolChoice};
+use neuraxis_core::{
+    AssistantMessage, JsonText, Message, ModelRef, ModelRequest, Part, ReasoningPart, ReplyFormat,
+    TextPart, ToolChoice,
+};
 use neuraxis_openai::{
-    Api, MaxTokensField, OpenAiClient, OpenAiConfig, ReasoningEffort, ReasoningSummary, Secret,
-    ServiceTier, SystemRole, Temperature,
+    Api, MaxTokensField, OpenAiClient, OpenAiConfig, ReasoningEcho, ReasoningEffort,
+    ReasoningSummary, ReplyForm, Secret, ServiceTier, SystemRole, Temperature,
 };
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::Value;
@@ -180,6 +183,70 @@ async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
         .await;
         assert_eq!(body[expected], 256, "{model}");
         assert_eq!(body.get(other), None, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_not_asked_for_its_usage_where_the_server_does_not_know_the_question() {
+    let server = Loopback::start(answer).await;
+    let mut config = config(&server, Api::Chat);
+    config.stream_usage = Some(false);
+    let client = OpenAiClient::new(config).unwrap();
+    stream(&client, &request("hi")).await.unwrap();
+    let sent = &server.seen()[0].body;
+    assert!(sent.ends_with(r#","stream":true}"#), "{sent}");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_schemas_is_asked_for_an_object_or_nothing_and_the_model_is_told() {
+    let mut request = request("hi");
+    request.reply_format = everything().reply_format;
+    for (form, expected) in [
+        (ReplyForm::JsonObject, Some("json_object")),
+        (ReplyForm::Ignored, None),
+    ] {
+        let body = body(Api::Chat, &request, |config| {
+            config.reply_form = Some(form);
+        })
+        .await;
+        assert_eq!(body["response_format"]["type"].as_str(), expected);
+        let told = body["messages"][1]["content"].as_str().unwrap();
+        assert!(told.contains("JSON Schema"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_goes_back_over_chat_completions_where_that_is_configured() {
+    let thought = Message::Assistant(AssistantMessage {
+        parts: vec![
+            Part::Reasoning(ReasoningPart {
+                text: "hm".to_owned(),
+                ..ReasoningPart::default()
+            }),
+            Part::Text(TextPart {
+                text: "Hello.".to_owned(),
+                state: None,
+            }),
+        ],
+        model: Some(ModelRef::new("openai", "kimi")),
+    });
+    let request = request_of([
+        Message::user("hi"),
+        thought,
+        Message::user("look"),
+        messages::calls([("c1", "look", "{}")]),
+        messages::result("c1", "look", "1"),
+    ]);
+    let none = [Value::Null, Value::Null];
+    for (echo, expected) in [
+        (None, none.clone()),
+        (Some(ReasoningEcho::Never), none),
+        (Some(ReasoningEcho::SameTurn), [Value::Null, "".into()]),
+        (Some(ReasoningEcho::Always), ["hm".into(), "".into()]),
+    ] {
+        let body = body(Api::Chat, &request, |config| config.echo_reasoning = echo).await;
+        let sent = [1, 3].map(|place| body["messages"][place]["reasoning_content"].clone());
+        assert_eq!(sent, expected, "{echo:?}");
     }
 }
 

@@ -88,13 +88,14 @@ impl Dialect {
 }
 
 /// How the form of a reply is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReplyForm {
     /// By its schema.
     JsonSchema,
-    /// As some JSON object: the server knows no schemas. What the object has to be the conversation must say.
+    /// As some JSON object: the server knows no schemas. What the object has to be is told in a message after all others.
     JsonObject,
-    /// Not at all.
+    /// In such a message alone.
     Ignored,
 }
 

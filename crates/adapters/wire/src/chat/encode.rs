@@ -20,7 +20,7 @@ use crate::chat::dialect::{
 };
 use crate::request::{
     Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool, schema_of,
-    write_schema,
+    tell_schema, write_schema,
 };
 use crate::settings::{ParallelCalls, ReasoningEffort, Temperature};
 
@@ -85,6 +85,8 @@ impl Encoder {
         request: &ModelRequest,
         delivery: Delivery,
     ) -> Result<Bytes, LlmError> {
+        let told = self.with_told_schema(request);
+        let request = told.as_ref().unwrap_or(request);
         let offer = self.offer(request)?;
         let effort = self.effort(&offer)?;
         let tools = match &offer {
@@ -119,6 +121,18 @@ impl Encoder {
         self.write_reply_form(&mut json, request)?;
         json.raw("}");
         Ok(body.into())
+    }
+
+    /// Returns a request in which the form of the reply is told, if the server knows no schemas.
+    fn with_told_schema(&self, request: &ModelRequest) -> Option<ModelRequest> {
+        if self.dialect.reply_form == ReplyForm::JsonSchema {
+            return None;
+        }
+        let (name, schema) = schema_of(&request.reply_format)?;
+        // Messages and tools are shared, not copied.
+        let mut told = request.clone();
+        tell_schema(&mut told.messages, name, schema);
+        Some(told)
     }
 
     /// Sends late system messages as user messages from now on; false if that changes nothing for this request.

@@ -527,6 +527,21 @@ fn the_form_of_a_reply_is_asked_for_as_the_server_knows_it() {
         json!({"type": "json_object"})
     );
     assert_eq!(format(ReplyForm::Ignored), Value::Null);
+    for (reply_form, said) in [
+        (ReplyForm::JsonSchema, 1),
+        (ReplyForm::JsonObject, 2),
+        (ReplyForm::Ignored, 2),
+    ] {
+        let dialect = Dialect {
+            reply_form,
+            ..STANDARD
+        };
+        let messages = body(dialect, &request)["messages"].take();
+        assert_eq!(messages.as_array().unwrap().len(), said, "{messages}");
+        let schema = r#"{"type":"object","properties":{}}"#;
+        let told = messages[said - 1]["content"].as_str().unwrap();
+        assert_eq!(told.ends_with(schema), said == 2, "{told}");
+    }
 }
 
 #[test]
