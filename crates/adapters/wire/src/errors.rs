@@ -19,6 +19,10 @@ use crate::endpoint::cause;
 /// The most characters of a server's own words that an error repeats.
 const MAX_WORDS: usize = 400;
 
+/// What the HTTP client says of a proxy that it cannot speak to, with TLS and without. The addresses of servers were looked at
+/// before, and so was that of a proxy in a configuration.
+const UNSPOKEN_PROXY: [&str; 2] = ["unsupported scheme", "scheme is not http"];
+
 /// Makes errors of what a server says or fails to say: by the server's own rules first, then by those that hold
 /// everywhere.
 ///
@@ -79,7 +83,11 @@ impl ServerErrors {
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> LlmError {
         let server = &self.server;
         let cause = self.tidy(&cause(error));
-        let said = if error.is_connect() || error.is_timeout() {
+        let said = if UNSPOKEN_PROXY.iter().any(|words| cause.contains(words)) {
+            format!(
+                "cannot connect to {server}: {cause}, of the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); one that begins with http: or https: is needed, there or as proxy"
+            )
+        } else if error.is_connect() || error.is_timeout() {
             format!(
                 "cannot connect to {server}: {cause}; check that the server runs and that base_url is right"
             )

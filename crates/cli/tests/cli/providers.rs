@@ -129,6 +129,26 @@ fn the_proxy_that_the_environment_names_is_asked_but_not_for_a_server_on_this_ma
 }
 
 #[test]
+fn a_proxy_of_the_environment_that_speaks_no_http_is_named() {
+    for (_, section) in sections("http://models.example") {
+        let machine = machine(&section);
+        let mut command = machine.command(["models", "--format", "json"]);
+        command.env("MY_KEY", CANARY);
+        command.env("ALL_PROXY", "socks5://127.0.0.1:1");
+        for name in ["HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"] {
+            command.env_remove(name);
+        }
+        let done = Done::from(command.output().unwrap());
+        let list: Value = serde_json::from_str(&done.stdout).unwrap();
+        let said = list[0]["error"]["message"].as_str().unwrap();
+        assert!(
+            said.contains("socks5") && said.contains("ALL_PROXY"),
+            "{section}: {said}"
+        );
+    }
+}
+
+#[test]
 fn a_key_that_is_refused_is_not_repeated_though_the_server_does() {
     for (_, section) in sections("URL") {
         let provider = Provider::start(Behavior::RefusesKey);

@@ -39,11 +39,11 @@ pub(super) fn client(
     } else if is_loopback(base) {
         builder = builder.no_proxy();
     }
-    let reaches_by_tls = base.scheme() == "https"
-        || config
-            .proxy
-            .as_ref()
-            .is_some_and(|proxy| proxy.trim_start().starts_with("https:"));
+    let proxy_takes_tls = match &config.proxy {
+        Some(proxy) => takes_tls(proxy),
+        None => !is_loopback(base) && environment_takes_tls(|name| std::env::var(name).ok()),
+    };
+    let reaches_by_tls = base.scheme() == "https" || proxy_takes_tls;
     builder = with_tls(builder, config, reaches_by_tls)?;
     builder
         .build()
@@ -94,6 +94,18 @@ fn with_tls(
         return Err(EndpointError::NoTls);
     }
     Ok(builder)
+}
+
+/// Tells whether a proxy for servers behind `http:` is reached by TLS, if the environment names one.
+fn environment_takes_tls(variable: impl Fn(&str) -> Option<String>) -> bool {
+    ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+        .into_iter()
+        .filter_map(variable)
+        .any(|proxy| takes_tls(&proxy))
+}
+
+fn takes_tls(proxy: &str) -> bool {
+    proxy.trim_start().starts_with("https:")
 }
 
 fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {
@@ -150,4 +162,24 @@ fn secret_value(name: &str, value: &str) -> Result<HeaderValue, EndpointError> {
         HeaderValue::try_from(value).map_err(|_| EndpointError::HeaderValue(name.to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_of_the_environment_that_is_reached_by_tls_is_known() {
+        for (name, proxy, expected) in [
+            ("HTTP_PROXY", "https://proxy:3128", true),
+            ("all_proxy", "https://proxy:3128", true),
+            ("HTTP_PROXY", "http://proxy:3128", false),
+            ("HTTPS_PROXY", "https://proxy:3128", false),
+            ("NO_PROXY", "https://proxy:3128", false),
+        ] {
+            let variable = |asked: &str| (asked == name).then(|| proxy.to_owned());
+            assert_eq!(environment_takes_tls(variable), expected, "{name}");
+        }
+        assert!(!environment_takes_tls(|_| None));
+    }
 }
