@@ -31,7 +31,6 @@ async fn what_cannot_be_read_is_an_invalid_response() {
     for stream in [
         "data: {\"choices\":[\n\n".to_owned(),
         "data: hello\n\n".to_owned(),
-        calls(&[call(1, "a", "look")]),
         calls(&[call(0, "a", "look"), call(1, "a", "look")]),
         calls(&[call(0, "a", "look"), call(0, "a", "wait")]),
         calls(&[call(0, "a", "")]),

@@ -151,10 +151,7 @@ impl Failure {
         };
         match serde_json::from_str(text) {
             Ok(body @ (Value::Object(_) | Value::Array(_))) => Self::of_json(&body),
-            _ => Self {
-                message: text.clone(),
-                ..Self::default()
-            },
+            _ => Self::of_error(raw),
         }
     }
 
