@@ -5,6 +5,7 @@ mod content;
 mod message;
 mod schema;
 mod settings;
+mod tool_schema;
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use neuraxis_wire::request::{
 pub(crate) use self::content::MEDIA;
 use self::content::write_text;
 use self::message::{Position, Rules};
-use self::schema::object_schema;
 use self::settings::{Demand, Settings};
+use self::tool_schema::tool_schema;
 use crate::config::AnthropicConfig;
 
 /// What a model is told that would go on with its own message: such a conversation is refused.
@@ -159,11 +160,15 @@ fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &m
 
 /// Writes a tool as the protocol has it.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
+    let schema = tool_schema(tool.schema);
     json.raw(r#"{"name":"#);
     json.string(tool.name);
     json.raw(r#","description":"#);
-    json.string(tool.description);
+    match &schema.told {
+        None => json.string(tool.description),
+        Some(told) => json.joined([tool.description, "\n\n", told]),
+    }
     json.raw(r#","input_schema":"#);
-    json.raw(&object_schema(tool.schema));
+    json.raw(&schema.sent);
     json.raw("}");
 }

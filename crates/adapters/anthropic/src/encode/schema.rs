@@ -1,6 +1,4 @@
-//! Which schemas of a reply the service can hold a model to, and which schemas of tools it takes.
-
-use std::borrow::Cow;
+//! Which schemas of a reply the service can hold a model to.
 
 use neuraxis_wire::strict_schema;
 use serde_json::{Map, Value};
@@ -50,18 +48,6 @@ fn is_taken(schema: &Map<String, Value>, is_definition: bool) -> bool {
         })
 }
 
-/// Returns the schema of a tool with the type that the service demands of it, if it says none.
-pub(super) fn object_schema(schema: &str) -> Cow<'_, str> {
-    match serde_json::from_str::<Value>(schema) {
-        Ok(Value::Object(root)) if !root.contains_key("type") => {
-            let typed = [("type".to_owned(), Value::from("object"))];
-            let typed: Map<String, Value> = typed.into_iter().chain(root).collect();
-            Value::Object(typed).to_string().into()
-        }
-        _ => schema.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,20 +84,5 @@ mod tests {
         let recursive = r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"required":["a"],
             "$defs":{"b":{"type":"array","items":{"$ref":"#/$defs/b"}}}}"##;
         assert_eq!(native_schema(recursive), None);
-    }
-
-    #[test]
-    fn the_schema_of_a_tool_is_that_of_an_object() {
-        for (schema, expected) in [
-            ("{}", r#"{"type":"object"}"#),
-            (r#"{"type": "object"}"#, r#"{"type": "object"}"#),
-            (
-                r##"{"$ref":"#/$defs/a"}"##,
-                r##"{"type":"object","$ref":"#/$defs/a"}"##,
-            ),
-            ("nonsense", "nonsense"),
-        ] {
-            assert_eq!(object_schema(schema), expected);
-        }
     }
 }

@@ -241,6 +241,36 @@ async fn definitions_stay_whatever_the_choice() {
 }
 
 #[tokio::test]
+async fn what_the_service_refuses_of_the_schema_of_a_tool_is_told_in_its_description() {
+    let mut request = request("hi");
+    let branches = r#"{"anyOf":[{"properties":{"id":{"type":"string"}},"required":["id"]}]}"#;
+    let named = r#"{"type":"object","properties":{"$top":{"type":"integer"}}}"#;
+    request.tools = [
+        spec("look").describe("Looks.").schema(branches).build(),
+        spec("find").describe("Finds.").schema(named).build(),
+    ]
+    .into();
+    let body = body(&request, |_| {}).await;
+    for (tool, schema, told) in [
+        (
+            &body["tools"][0],
+            json!({"type": "object", "properties": {"id": {"type": "string"}}}),
+            branches,
+        ),
+        (
+            &body["tools"][1],
+            json!({"type": "object", "properties": {}}),
+            r#"{"properties":{"$top":{"type":"integer"}}}"#,
+        ),
+    ] {
+        assert_eq!(tool["input_schema"], schema);
+        let description = tool["description"].as_str().unwrap();
+        assert!(description.contains("s.\n\nThe arguments"), "{description}");
+        assert!(description.ends_with(told), "{description}");
+    }
+}
+
+#[tokio::test]
 async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
     for (choice, words) in [
         (ToolChoice::Required, "Call one of your tools now."),
