@@ -78,12 +78,12 @@ impl Encoder {
             true => Bytes::new(),
             false => self.tools.encoded(&request.tools)?,
         };
-        let demand = self.settings.demand(request)?;
         let messages = request.messages.messages();
         let rules = Rules {
             no_thinking_until,
             ..self.rules.clone()
         };
+        let demand = self.settings.demand(request, &rules)?;
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let room = self.head.len() + prefix.bytes().len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);

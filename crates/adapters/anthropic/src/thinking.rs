@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Words by which the service refuses thinking in a conversation: its signature was made for another one, for example
-/// since a prompt or the tools are not those of then.
-const REFUSALS: [&str; 4] = [
+/// since a prompt or the tools are not those of then. Or it misses some at the beginning of a turn, and wants it without any.
+const REFUSALS: [&str; 5] = [
     "invalid `signature`",
     "invalid signature",
     "bound to a different conversation",
     "blocks in the latest assistant message cannot be modified",
+    "expected `thinking`",
 ];
 
 /// How many conversations are remembered whose thinking was refused.

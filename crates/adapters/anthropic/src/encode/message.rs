@@ -212,34 +212,75 @@ impl Rules {
         Ok(())
     }
 
-    /// Writes a block of thinking if this model gave it and signed it, exactly as it came; so also a block of a kind that
-    /// is not known here. False if it is left out.
+    /// Writes a block of thinking if it goes back, exactly as it came; so also a block of a kind that is not known here.
+    /// False if it is left out.
     fn write_thinking(
         &self,
         part: &ReasoningPart,
         message: &AssistantMessage,
         json: &mut JsonWriter<'_>,
     ) -> bool {
-        let state = part.state.as_ref();
-        let state = state.filter(|_| is_from(crate::PROVIDER, message));
-        let Some(state) = state.and_then(|state| BlockState::read(state, &self.model)) else {
-            return false;
-        };
-        if let Some(block) = state.block {
-            json.begin_item();
-            json.raw(block.get());
-            return true;
-        }
-        let Some(signature) = part.signature.as_ref().filter(|text| !text.is_empty()) else {
+        let Some(state) = self.state_of(part, message) else {
             return false;
         };
         json.begin_item();
+        if let Some(block) = state.block {
+            json.raw(block.get());
+            return true;
+        }
         json.raw(r#"{"type":"thinking","thinking":"#);
         json.string(&part.text);
         json.raw(r#","signature":"#);
-        json.string(signature);
+        json.string(part.signature.as_deref().unwrap_or_default());
         json.raw("}");
         true
+    }
+
+    /// Returns what was kept beside a block of thinking, if it goes back: this model gave it, and signed or sealed it.
+    fn state_of<'a>(
+        &self,
+        part: &'a ReasoningPart,
+        message: &AssistantMessage,
+    ) -> Option<BlockState<'a>> {
+        let state = part.state.as_ref();
+        let state = state.filter(|_| is_from(crate::PROVIDER, message))?;
+        let state = BlockState::read(state, &self.model)?;
+        let signature = part.signature.as_deref().unwrap_or_default();
+        (state.block.is_some() || !signature.is_empty()).then_some(state)
+    }
+
+    /// Tells whether the results of calls are what comes last, and none of the turns that made these calls begins with
+    /// thinking: the model was made to call, another one did, or its thinking stays out. The service refuses to let a
+    /// model with a budget think then.
+    pub(crate) fn has_unthought_calls(&self, messages: &[Arc<Message>]) -> bool {
+        let (mut has_results, mut has_calls) = (false, false);
+        for (index, message) in messages.iter().enumerate().rev() {
+            match &**message {
+                Message::Tool(_) => has_results = true,
+                Message::Assistant(turn) if has_results => {
+                    if self.begins_with_thinking(turn, index) {
+                        return false;
+                    }
+                    (has_results, has_calls) = (false, true);
+                }
+                Message::Assistant(_) => break,
+                // What was said between calls begins another turn.
+                _ if has_calls && !is_blank(message) => break,
+                _ => {}
+            }
+        }
+        has_calls
+    }
+
+    fn begins_with_thinking(&self, message: &AssistantMessage, index: usize) -> bool {
+        let first = message.parts.iter().find(|part| match part {
+            Part::Text(part) => !part.text.trim().is_empty(),
+            Part::Reasoning(part) => {
+                index >= self.no_thinking_until && self.state_of(part, message).is_some()
+            }
+            _ => true,
+        });
+        matches!(first, Some(Part::Reasoning(_)))
     }
 
     fn write_call(&self, message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {

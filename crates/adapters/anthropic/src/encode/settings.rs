@@ -9,6 +9,7 @@ use neuraxis_wire::Temperature;
 use neuraxis_wire::request::{JsonWriter, schema_of};
 
 use self::thinking::ThinkingMode;
+use super::message::Rules;
 use super::schema::native_schema;
 use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
@@ -85,7 +86,11 @@ impl Settings {
     }
 
     /// Returns what a request asks for, as far as the model takes it.
-    pub(super) fn demand<'a>(&self, request: &'a ModelRequest) -> Result<Demand<'a>, LlmError> {
+    pub(super) fn demand<'a>(
+        &self,
+        request: &'a ModelRequest,
+        rules: &Rules,
+    ) -> Result<Demand<'a>, LlmError> {
         if !self.said_left_out.swap(true, Ordering::Relaxed) {
             for left_out in self.left_out.iter().flatten() {
                 tracing::warn!("{left_out}");
@@ -97,6 +102,9 @@ impl Settings {
         let (thinking, max_tokens) = match self.thinking {
             // Which tool is called matters more to whoever asks than how it was thought about.
             ThinkingMode::Budget(_) if is_forced => (ThinkingMode::Off, self.room(request)),
+            ThinkingMode::Budget(_) if rules.has_unthought_calls(request.messages.messages()) => {
+                (ThinkingMode::Off, self.room(request))
+            }
             ThinkingMode::Budget(budget) => self.with_budget(budget, request),
             other => (other, self.room(request)),
         };

@@ -150,6 +150,95 @@ async fn thinking_without_a_signature_does_not_go_back() {
     assert_eq!(turn["content"], json!([text("a")]));
 }
 
+/// A turn of Sonnet 4.5 with a call, and what it thought before.
+fn turn_with_call(id: &str, thoughts: &[&str]) -> Message {
+    let mut turn = messages::calls([(id, "look", "{}")]);
+    if let Message::Assistant(message) = &mut turn {
+        let state = r#"{"provider":"anthropic","model":"claude-sonnet-4-5"}"#;
+        let thoughts = thoughts.iter().map(|text| {
+            Part::Reasoning(ReasoningPart {
+                text: (*text).to_owned(),
+                signature: Some("sealed".to_owned()),
+                state: Some(neuraxis_core::ProviderState::from_text(state)),
+                ..ReasoningPart::default()
+            })
+        });
+        message.parts.splice(0..0, thoughts);
+        message.model = Some(ModelRef::new("anthropic", "claude-sonnet-4-5"));
+    }
+    turn
+}
+
+#[tokio::test]
+async fn a_model_with_a_budget_does_not_think_about_results_of_calls_that_it_did_not_think_about() {
+    let result = |id| messages::result(id, "look", "1");
+    let forced = || vec![Message::user("a"), turn_with_call("c1", &[]), result("c1")];
+    let thought = || {
+        let turn = turn_with_call("c1", &["Hm."]);
+        vec![Message::user("a"), turn, result("c1")]
+    };
+    for (before, after, expected) in [
+        (forced(), vec![], "disabled"),
+        (forced(), vec![Message::user("b")], "disabled"),
+        (forced(), vec![Message::system("s")], "disabled"),
+        (
+            forced(),
+            vec![turn_with_call("c2", &[]), result("c2")],
+            "disabled",
+        ),
+        (
+            forced(),
+            vec![Message::assistant("b"), Message::user("c")],
+            "enabled",
+        ),
+        (thought(), vec![], "enabled"),
+        // A model that does not think between calls thought about them at the beginning.
+        (
+            thought(),
+            vec![turn_with_call("c2", &[]), result("c2")],
+            "enabled",
+        ),
+        (
+            thought(),
+            vec![Message::user("b"), turn_with_call("c2", &[]), result("c2")],
+            "disabled",
+        ),
+    ] {
+        let request = request_of(before.into_iter().chain(after));
+        let body = body(&request, |config| {
+            config.model = "claude-sonnet-4-5".to_owned();
+            config.thinking_budget = Some(2_048);
+        })
+        .await;
+        assert_eq!(body["thinking"]["type"], expected, "{}", body["messages"]);
+    }
+}
+
+#[tokio::test]
+async fn thinking_that_the_service_misses_in_a_turn_is_not_asked_for_from_the_next_attempt_on() {
+    let said = json!({"error": {"type": "invalid_request_error", "message":
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`"}});
+    let said = said.to_string();
+    let server = Loopback::start(
+        move |seen| match seen.body.contains(r#""type":"enabled""#) {
+            false => answer(seen),
+            true => Answer::whole(400, "content-type: application/json", &said),
+        },
+    )
+    .await;
+    let mut config = config(&server);
+    config.model = "claude-sonnet-4-5".to_owned();
+    config.thinking_budget = Some(2_048);
+    let client = AnthropicClient::new(config).unwrap();
+    let request = request_of([
+        Message::user("a"),
+        turn_with_call("c1", &["Hm."]),
+        messages::result("c1", "look", "1"),
+    ]);
+    assert!(respond(&client, &request).await.unwrap_err().is_retryable());
+    respond(&client, &request).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_block_that_is_not_known_goes_back_as_it_came() {
     let hologram = json!({"type": "hologram", "depth": 3, "data": {"a": [1, "é"]}});
