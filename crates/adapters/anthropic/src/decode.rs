@@ -41,6 +41,8 @@ pub(crate) struct Decoder {
     blocks: Vec<Block>,
     bytes: usize,
     usage: Option<UsageField>,
+    /// The service counted the reply: what it says when a stream begins is about the prompt alone.
+    is_counted: bool,
     shares: Shares,
     finish: Option<ReplyFinish>,
 }
@@ -54,6 +56,7 @@ impl Decoder {
             blocks: Vec::new(),
             bytes: 0,
             usage: None,
+            is_counted: false,
             shares: Shares::default(),
             finish: None,
         }
@@ -84,7 +87,7 @@ impl Decoder {
         }
         let message: Message<'_> = parse(text)?;
         let blocks = message.content.unwrap_or_default();
-        self.update_usage(message.usage);
+        self.count(message.usage);
         self.name_model(message.model);
         for (number, block) in (0..).zip(blocks) {
             self.begin(number, Some(block), out)?;
@@ -120,7 +123,7 @@ impl Decoder {
             "content_block_delta" => self.go_on(number, json.delta, out)?,
             "content_block_stop" => self.end_block(number, out)?,
             "message_delta" => {
-                self.update_usage(json.usage);
+                self.count(json.usage);
                 let delta = json.delta.map(|delta| parse(delta.get())).transpose()?;
                 if let Some(stop) = delta {
                     self.stop(&stop, errors)?;
@@ -128,7 +131,7 @@ impl Decoder {
                 return Ok(EventOutcome::Nothing);
             }
             "message_stop" => {
-                self.update_usage(json.usage);
+                self.count(json.usage);
                 self.end(out)?;
                 return Ok(EventOutcome::End);
             }
@@ -258,6 +261,12 @@ impl Decoder {
         }
     }
 
+    /// Takes what the service counted, the reply included.
+    fn count(&mut self, said: Option<UsageField>) {
+        self.is_counted |= said.is_some_and(|said| said.has_completion());
+        self.update_usage(said);
+    }
+
     fn update_usage(&mut self, said: Option<UsageField>) {
         if let Some(said) = said {
             self.usage.get_or_insert_default().update(said);
@@ -268,7 +277,11 @@ impl Decoder {
         let Some(field) = self.usage else {
             return Usage::UNKNOWN;
         };
-        let counts = field.counts();
+        let mut counts = field.counts();
+        if !self.is_counted {
+            let came = self.shares.tokens();
+            counts.completion = counts.completion.map(|least| least.max(came));
+        }
         let mut usage = counts.usage(self.shares);
         let is_hidden = |block: &Block| {
             matches!(
@@ -279,8 +292,20 @@ impl Decoder {
                 } | Content::Sealed(_)
             )
         };
-        if counts.reasoning.is_none() && self.blocks.iter().any(is_hidden) {
+        let has_hidden = self.blocks.iter().any(is_hidden);
+        if counts.reasoning.is_none() && has_hidden {
             usage.reasoning = TokenCount::UNKNOWN;
+        }
+        if !self.is_counted {
+            // What is hidden may be any number of tokens more.
+            let more = match has_hidden {
+                true => TokenCount::UNKNOWN,
+                false => TokenCount::estimated(0),
+            };
+            usage.completion += more;
+            usage.total += more;
+            usage.reasoning += more;
+            usage.action += more;
         }
         usage
     }

@@ -198,6 +198,11 @@ impl UsageField {
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
     }
 
+    /// Tells whether it says what the reply has.
+    pub(super) fn has_completion(&self) -> bool {
+        known_count(self.output_tokens).is_some()
+    }
+
     /// Returns what was counted. The parts of the prompt are counted apart.
     pub(super) fn counts(&self) -> TokenCounts {
         let read = known_count(self.cache_read_input_tokens).unwrap_or(0);

@@ -7,7 +7,7 @@ use neuraxis_testkit::request;
 use serde_json::json;
 
 use crate::loopback::{Answer, Loopback};
-use crate::shapes::{message, named_events, pieces, streamed, text};
+use crate::shapes::{message, named_events, pieces, redacted, streamed, text};
 use crate::{CANARY, both, client, stream};
 
 const fn server(status: u16) -> LlmErrorKind {
@@ -201,7 +201,25 @@ async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used(
         assert!(error.message.contains("req_8"), "{error}");
         let used = error.usage.expect("the usage is kept");
         assert_eq!(used.prompt, TokenCount::measured(50));
+        // A stream begins with a count of 1, whatever comes: "Good day" came.
+        assert_eq!(used.completion, TokenCount::estimated(2));
+        assert_eq!(used.total, TokenCount::estimated(52));
     }
+}
+
+#[tokio::test]
+async fn of_a_reply_that_breaks_off_in_hidden_thinking_only_the_least_count_is_known() {
+    let mut events = streamed(&message(&[redacted(), text("a")], "end_turn"));
+    events.truncate(4);
+    let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
+    let error = stream(&client(&server), &request("hi")).await.unwrap_err();
+    let used = error.usage.expect("the usage is kept");
+    assert_eq!(used.prompt, TokenCount::measured(50));
+    let least = |tokens| TokenCount {
+        tokens,
+        ..TokenCount::UNKNOWN
+    };
+    assert_eq!((used.completion, used.total), (least(1), least(51)));
 }
 
 #[tokio::test]

@@ -13,6 +13,15 @@ pub struct Shares {
     pub calls: usize,
 }
 
+impl Shares {
+    /// Estimates the tokens of all that came, at four bytes each, for a reply of which the server counted none.
+    #[must_use]
+    pub fn tokens(self) -> u64 {
+        let bytes = self.reasoning + self.text + self.calls;
+        u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
+    }
+}
+
 /// What a server counted of a reply, in tokens; nothing for what it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenCounts {
