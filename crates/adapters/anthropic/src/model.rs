@@ -18,6 +18,9 @@ const BUDGETS: std::ops::Range<Version> = (3, 7)..(4, 7);
 /// The first version that decides by itself how long it thinks.
 const FIRST_ADAPTIVE: Version = (4, 6);
 
+/// The first version that thinks unless it is told not to.
+const FIRST_THINKING_UNASKED: Version = (5, 0);
+
 /// The first version of all families that takes an effort; Opus takes one from the version before.
 const FIRST_WITH_EFFORT: Version = (4, 6);
 
@@ -38,6 +41,8 @@ pub(crate) struct ModelTraits {
     pub(crate) takes_budget: bool,
     /// It can be told to think as much as it sees fit.
     pub(crate) is_adaptive: bool,
+    /// It thinks as much as it sees fit if nothing is said.
+    pub(crate) thinks_unasked: bool,
     /// It can be told not to think.
     pub(crate) can_stop_thinking: bool,
     /// It can be told how much work to put into a reply.
@@ -55,6 +60,7 @@ impl ModelTraits {
         takes_temperature: false,
         takes_budget: true,
         is_adaptive: true,
+        thinks_unasked: false,
         can_stop_thinking: true,
         takes_effort: true,
         context_tokens: None,
@@ -80,6 +86,7 @@ impl ModelTraits {
             takes_temperature: version < FIRST_WITHOUT_TEMPERATURE,
             takes_budget: BUDGETS.contains(&version),
             is_adaptive: version >= FIRST_ADAPTIVE,
+            thinks_unasked: is_always_thinking || version >= FIRST_THINKING_UNASKED,
             can_stop_thinking: !is_always_thinking && !is_always_thinking_opus,
             takes_effort: version >= FIRST_WITH_EFFORT || (family == "opus" && version == (4, 5)),
             context_tokens: Some(if is_long { 1_000_000 } else { 200_000 }),
@@ -192,6 +199,21 @@ mod tests {
             assert_eq!(thinks, (budget, adaptive), "{name}");
             let is = (traits.can_stop_thinking, traits.takes_effort);
             assert_eq!(is, (stops, effort), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_tell_which_models_think_unasked() {
+        for (name, expected) in [
+            ("claude-fable-5-2", true),
+            ("claude-opus-5", true),
+            ("claude-sonnet-5", true),
+            ("claude-haiku-5-5", true),
+            ("claude-opus-4-8", false),
+            ("claude-sonnet-4-6", false),
+            ("my-gateway-model", false),
+        ] {
+            assert_eq!(ModelTraits::of(name).thinks_unasked, expected, "{name}");
         }
     }
 

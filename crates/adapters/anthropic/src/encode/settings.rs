@@ -18,6 +18,10 @@ use crate::model::ModelTraits;
 #[derive(Debug)]
 pub(super) struct Settings {
     thinking: ThinkingMode,
+    /// The model thinks as much as it sees fit, whether it is asked to or nothing is said.
+    thinks_as_it_sees_fit: bool,
+    /// It can be told not to think, at this effort.
+    can_stop_thinking: bool,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
     /// What is said of settings that the model does not take.
@@ -61,12 +65,20 @@ enum Choice<'a> {
 impl Settings {
     pub(super) fn new(config: &AnthropicConfig) -> Self {
         let traits = ModelTraits::of(&config.model);
-        let thinking = ThinkingMode::of(config);
-        let not_thinking = thinking.refused_by(traits);
+        let asked = ThinkingMode::of(config);
+        let not_thinking = asked.refused_by(traits);
+        let thinking = not_thinking.map_or(asked, |_| ThinkingMode::Unsaid);
         let no_effort = "this model takes no effort: it is left out";
         let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
-            thinking: not_thinking.map_or(thinking, |_| ThinkingMode::Unsaid),
+            thinking,
+            thinks_as_it_sees_fit: match thinking {
+                ThinkingMode::Adaptive => true,
+                ThinkingMode::Unsaid => traits.thinks_unasked,
+                ThinkingMode::Budget(_) | ThinkingMode::Off => false,
+            },
+            can_stop_thinking: traits.can_stop_thinking
+                && !matches!(config.effort, Some(Effort::Xhigh | Effort::Max)),
             shown: config.show_thinking,
             effort: config.effort.filter(|_| traits.takes_effort),
             left_out: [not_thinking, no_effort],
@@ -106,6 +118,7 @@ impl Settings {
                 (ThinkingMode::Off, self.room(request))
             }
             ThinkingMode::Budget(budget) => self.with_budget(budget, request),
+            other if self.thinks_as_it_sees_fit => self.as_it_sees_fit(other, request),
             other => (other, self.room(request)),
         };
         Ok(Demand {
@@ -147,6 +160,24 @@ impl Settings {
             );
         }
         (ThinkingMode::Off, self.room(request))
+    }
+
+    /// Returns what a model is told that thinks as much as it sees fit, and the most tokens of the reply, thinking included.
+    ///
+    /// A request for a few words is not thought about. Where the model cannot but think, and where a request asks for no
+    /// more than the least that models think, that comes on top: the answer would have no room.
+    fn as_it_sees_fit(&self, mode: ThinkingMode, request: &ModelRequest) -> (ThinkingMode, u32) {
+        let room = self.room(request);
+        match request.max_output_tokens {
+            Some(asked) if asked < LEAST_BUDGET && self.can_stop_thinking => {
+                (ThinkingMode::Off, room)
+            }
+            Some(asked) if asked <= LEAST_BUDGET => {
+                let room = room.saturating_add(LEAST_BUDGET);
+                (mode, room.min(self.most_tokens))
+            }
+            _ => (mode, room),
+        }
     }
 
     /// Returns what is said about calling tools. Definitions stay where they are, whatever the choice.

@@ -39,7 +39,7 @@ fn everything() -> ModelRequest {
     ]
     .into();
     request.tool_choice = ToolChoice::Named("list".parse().unwrap());
-    request.max_output_tokens = Some(256);
+    request.max_output_tokens = Some(2_048);
     request.temperature = Some(0.2);
     request.reply_format = ReplyFormat::JsonSchema {
         name: "answer".into(),
@@ -197,6 +197,63 @@ async fn a_budget_for_thinking_leaves_room_for_the_answer() {
         );
         let case = format!("{model} {budget} {asked:?}");
         assert_eq!(body["thinking"], expected, "{case}");
+        assert_eq!(body["max_tokens"], max_tokens, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_thinks_as_it_sees_fit_has_room_for_a_short_answer() {
+    let (unsaid, adaptive) = (Thinking::ModelDefault, Thinking::Adaptive);
+    for (model, thinking, effort, asked, expected, max_tokens) in [
+        // A few words are not thought about.
+        ("claude-haiku-5-5", unsaid, None, 16, Some("disabled"), 16),
+        ("claude-opus-4-8", adaptive, None, 16, Some("disabled"), 16),
+        (
+            "claude-opus-5",
+            unsaid,
+            Some(Effort::High),
+            1_023,
+            Some("disabled"),
+            1_023,
+        ),
+        // Where they must be, there is room for it.
+        ("claude-opus-5-5", unsaid, None, 16, None, 1_040),
+        ("claude-opus-5-5", Thinking::Off, None, 16, None, 1_040),
+        (
+            "claude-fable-5",
+            adaptive,
+            None,
+            16,
+            Some("adaptive"),
+            1_040,
+        ),
+        ("claude-opus-5", unsaid, Some(Effort::Max), 16, None, 1_040),
+        // As for a summary.
+        ("claude-haiku-5-5", unsaid, None, 1_024, None, 2_048),
+        (
+            "claude-opus-4-8",
+            adaptive,
+            None,
+            1_024,
+            Some("adaptive"),
+            2_048,
+        ),
+        // There is room, or no thinking.
+        ("claude-haiku-5-5", unsaid, None, 1_025, None, 1_025),
+        ("claude-opus-4-8", unsaid, None, 16, None, 16),
+        ("claude-sonnet-4-5", adaptive, None, 16, None, 16),
+        ("my-model", unsaid, None, 16, None, 16),
+    ] {
+        let mut request = request("hi");
+        request.max_output_tokens = Some(asked);
+        let body = body(&request, |config| {
+            config.model = model.to_owned();
+            config.thinking = thinking;
+            config.effort = effort;
+        })
+        .await;
+        let case = format!("{model} {thinking:?} {effort:?} {asked}");
+        assert_eq!(body["thinking"]["type"].as_str(), expected, "{case}");
         assert_eq!(body["max_tokens"], max_tokens, "{case}");
     }
 }
