@@ -67,9 +67,10 @@ impl FromStr for Protocol {
     }
 }
 
-/// Where spans and metrics go, and what of them. Headers, certificates, compression, time limits and the sizes of batches
-/// are as OpenTelemetry's variables say (`OTEL_EXPORTER_OTLP_…`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`), and so are
-/// the attributes of the resource (`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`).
+/// Where spans and metrics go, and what of them. Headers, compression, time limits and the sizes of batches are as
+/// OpenTelemetry's variables say (`OTEL_EXPORTER_OTLP_…`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`), and so are the
+/// attributes of the resource (`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`). Certificates have to be such as the machine
+/// trusts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OtlpConfig {

@@ -6,8 +6,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{
-    MetricExporter, Protocol as Wire, RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig,
-    WithTonicConfig,
+    MetricExporter, OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT,
+    OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, Protocol as Wire,
+    RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig, WithTonicConfig,
 };
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
@@ -23,10 +24,11 @@ pub(crate) fn span_exporter(
     let target = config.target(Signal::Traces);
     let built = match target.protocol {
         Protocol::HttpProtobuf => {
+            let within = time_limit(Signal::Traces, |name| std::env::var(name).ok());
             let mut builder = SpanExporter::builder()
                 .with_http()
                 .with_protocol(Wire::HttpBinary)
-                .with_http_client(http_client(&target)?)
+                .with_http_client(http_client(&target, within)?)
                 .with_retry_policy(retries);
             if let Some(endpoint) = &target.endpoint {
                 builder = builder.with_endpoint(endpoint);
@@ -53,10 +55,11 @@ pub(crate) fn metric_exporter(config: &OtlpConfig) -> Result<MetricExporter, Sta
     let target = config.target(Signal::Metrics);
     let built = match target.protocol {
         Protocol::HttpProtobuf => {
+            let within = time_limit(Signal::Metrics, |name| std::env::var(name).ok());
             let mut builder = MetricExporter::builder()
                 .with_http()
                 .with_protocol(Wire::HttpBinary)
-                .with_http_client(http_client(&target)?);
+                .with_http_client(http_client(&target, within)?);
             if let Some(endpoint) = &target.endpoint {
                 builder = builder.with_endpoint(endpoint);
             }
@@ -76,13 +79,27 @@ pub(crate) fn metric_exporter(config: &OtlpConfig) -> Result<MetricExporter, Sta
     built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
 }
 
+/// Returns how long the other side may take over one batch, as OpenTelemetry's variables say. The SDK reads them for clients
+/// of its own alone.
+fn time_limit(signal: Signal, variable: impl Fn(&str) -> Option<String>) -> Duration {
+    let own = match signal {
+        Signal::Traces => OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,
+        Signal::Metrics => OTEL_EXPORTER_OTLP_METRICS_TIMEOUT,
+    };
+    let said = [own, OTEL_EXPORTER_OTLP_TIMEOUT]
+        .into_iter()
+        .find_map(|name| variable(name)?.trim().parse().ok());
+    said.map_or(OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, Duration::from_millis)
+}
+
 /// Makes the client that sends. Redirects are not followed: they would carry the spans, and perhaps a key, to where nobody
 /// sent them. A loopback address is reached directly, whatever proxy the environment names.
-fn http_client(target: &Target) -> Result<reqwest::blocking::Client, StartError> {
+fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::Client, StartError> {
     let is_local = target.is_loopback();
     let build = move || {
-        let mut client =
-            reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none());
+        let mut client = reqwest::blocking::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(within);
         if is_local {
             client = client.no_proxy();
         }
@@ -134,4 +151,42 @@ pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
         Err(_) => Err(format!("no answer within {} s", within.as_secs())),
     };
     answer.map_err(|error| redact.text(&error).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_time_limit_is_that_of_the_signal_or_of_all_and_otherwise_the_usual() {
+        let of = |signal, said: &[(&str, &str)]| {
+            time_limit(signal, |name| {
+                let known = said.iter().find(|(known, _)| *known == name);
+                known.map(|(_, value)| (*value).to_owned())
+            })
+            .as_millis()
+        };
+        let all = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000");
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", " 300 ");
+        assert_eq!(of(Signal::Traces, &[all, own]), 300);
+        assert_eq!(of(Signal::Metrics, &[all, own]), 2_000);
+        assert_eq!(of(Signal::Traces, &[]), 10_000);
+        let wrong = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "soon");
+        assert_eq!(of(Signal::Traces, &[all, wrong]), 2_000);
+    }
+
+    #[test]
+    fn an_endpoint_that_hangs_is_given_up_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+        let target = Target {
+            endpoint: Some(endpoint.clone()),
+            protocol: Protocol::HttpProtobuf,
+        };
+        let client = http_client(&target, Duration::from_millis(50)).unwrap();
+        let error = client.post(endpoint).send().unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+    }
 }
