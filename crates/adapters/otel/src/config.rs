@@ -97,7 +97,9 @@ pub struct OtlpConfig {
     pub sampling: Sampling,
     /// The name of the service, over what the variables say; `neuraxis` if nobody says one.
     pub service_name: Option<String>,
-    /// The id of this process among those of the service.
+    /// The version of the service, unless the variables say one; that of this crate if nobody says one.
+    pub service_version: Option<String>,
+    /// The id of this process among those of the service, unless the variables say one.
     pub instance: Option<String>,
     /// Takes secrets out.
     pub redact: Redact,
@@ -117,6 +119,7 @@ impl Default for OtlpConfig {
             content: false,
             sampling: Sampling::default(),
             service_name: None,
+            service_version: None,
             instance: None,
             redact: Redact::default(),
         }

@@ -24,6 +24,11 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 /// The name of the service unless somebody says another.
 const SERVICE: &str = "neuraxis";
 
+/// What is said of this process.
+const NAME: &str = "service.name";
+const VERSION: &str = "service.version";
+const INSTANCE: &str = "service.instance.id";
+
 /// Sends spans and metrics of runs. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct Otel(Arc<Shared>);
@@ -303,18 +308,61 @@ impl TraceSink for Shared {
 /// Describes this process: as OpenTelemetry's variables say, and what they leave out.
 fn resource(config: &OtlpConfig) -> Resource {
     let by_variables = Resource::builder().build();
-    let named = by_variables.get(&"service.name".into());
+    let attributes = left_out(&by_variables, config);
+    Resource::builder().with_attributes(attributes).build()
+}
+
+/// Returns what is said of this process besides what the variables say.
+fn left_out(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyValue> {
+    let named = by_variables.get(&NAME.into());
     let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
-    let mut resource = Resource::builder()
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-    if let Some(instance) = &config.instance {
-        let instance = KeyValue::new("service.instance.id", instance.clone());
-        resource = resource.with_attribute(instance);
+    let usual_name = (!is_named).then(|| SERVICE.to_owned());
+    let name = config.service_name.clone().or(usual_name);
+    let is_unsaid = |key: &'static str| by_variables.get(&key.into()).is_none();
+    let version = config.service_version.as_deref();
+    let version = version.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
+    let version = is_unsaid(VERSION).then_some(version);
+    let instance = config.instance.clone().filter(|_| is_unsaid(INSTANCE));
+    [(NAME, name), (VERSION, version), (INSTANCE, instance)]
+        .into_iter()
+        .filter_map(|(key, value)| Some(KeyValue::new(key, value?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(said: &[(&'static str, &'static str)], config: &OtlpConfig) -> Vec<(String, String)> {
+        let said = said.iter().map(|(key, value)| KeyValue::new(*key, *value));
+        let by_variables = Resource::builder_empty().with_attributes(said).build();
+        let attributes = left_out(&by_variables, config).into_iter();
+        attributes
+            .map(|it| (it.key.as_str().to_owned(), it.value.as_str().into_owned()))
+            .collect()
     }
-    match &config.service_name {
-        Some(name) => resource = resource.with_service_name(name.clone()),
-        None if !is_named => resource = resource.with_service_name(SERVICE),
-        None => {}
+
+    #[test]
+    fn a_process_is_told_as_the_variables_say_and_what_they_leave_out() {
+        let mut config = OtlpConfig {
+            instance: Some("i".to_owned()),
+            ..OtlpConfig::default()
+        };
+        let own = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let version = own(VERSION, env!("CARGO_PKG_VERSION"));
+        let nothing = [(NAME, "unknown_service:a")];
+        assert_eq!(
+            told(&nothing, &config),
+            [own(NAME, "neuraxis"), version, own(INSTANCE, "i")]
+        );
+        let all = [(NAME, "shop"), (VERSION, "7"), (INSTANCE, "pod-1")];
+        assert!(told(&all, &config).is_empty());
+        config.service_version = Some("2".to_owned());
+        config.service_name = Some("bot".to_owned());
+        assert_eq!(told(&all, &config), [own(NAME, "bot")]);
+        assert_eq!(
+            told(&nothing, &config),
+            [own(NAME, "bot"), own(VERSION, "2"), own(INSTANCE, "i")]
+        );
     }
-    resource.build()
 }
