@@ -14,7 +14,8 @@ use crate::names;
 const MAX_CHARS: usize = 16_384;
 
 /// The most bytes of one attribute; of a longer one that is no single text nothing but its beginning is exported, as a text.
-const MAX_BYTES: usize = 4 << 20;
+/// The three of a model call that may be so long fit into one request together.
+const MAX_BYTES: usize = 1 << 20;
 
 /// What stands at the end of a text that was cut.
 const CUT: &str = "… [cut]";

@@ -23,6 +23,10 @@ const MAX_WAITING: u64 = 2_048;
 /// The most bytes of texts in the spans that wait: with what was said, a few of them may hold a lot.
 const MAX_WAITING_BYTES: u64 = 64 << 20;
 
+/// The most bytes of texts in the spans of one request: with all else in it less than the 4 MiB that collectors usually take
+/// over gRPC.
+const MAX_REQUEST_BYTES: u64 = 3 << 20;
+
 /// The variable by which the SDK is told how many may wait.
 const QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 
@@ -150,14 +154,10 @@ struct Counted {
     redact: Redact,
 }
 
-impl sdk::SpanExporter for Counted {
-    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
-        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        for span in &mut batch {
-            self.tally.bytes.fetch_sub(size(span), Ordering::Relaxed);
-            clean(&self.redact, span);
-        }
-        let sent = self.inner.export(batch).await;
+impl Counted {
+    async fn send(&self, spans: Vec<SpanData>) -> OTelSdkResult {
+        let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
+        let sent = sdk::SpanExporter::export(&self.inner, spans).await;
         if let Err(error) = &sent {
             let error = self.redact.text(&error.to_string()).into_owned();
             tracing::warn!(spans = count, error, "spans were not delivered");
@@ -165,6 +165,20 @@ impl sdk::SpanExporter for Counted {
             self.tally.note(error);
         }
         self.tally.taken.fetch_add(count, Ordering::Relaxed);
+        sent
+    }
+}
+
+impl sdk::SpanExporter for Counted {
+    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+        for span in &mut batch {
+            self.tally.bytes.fetch_sub(size(span), Ordering::Relaxed);
+            clean(&self.redact, span);
+        }
+        let mut sent = Ok(());
+        for request in requests(batch) {
+            sent = self.send(request).await.and(sent);
+        }
         sent
     }
 
@@ -175,6 +189,24 @@ impl sdk::SpanExporter for Counted {
     fn set_resource(&mut self, resource: &Resource) {
         self.inner.set_resource(resource);
     }
+}
+
+/// Divides spans into requests that the other side takes. A span that is larger than that goes alone.
+fn requests(batch: Vec<SpanData>) -> Vec<Vec<SpanData>> {
+    let mut requests: Vec<Vec<SpanData>> = Vec::new();
+    let mut bytes = 0_u64;
+    for span in batch {
+        let own = size(&span);
+        bytes = bytes.saturating_add(own);
+        match requests.last_mut() {
+            Some(request) if bytes <= MAX_REQUEST_BYTES => request.push(span),
+            _ => {
+                bytes = own;
+                requests.push(vec![span]);
+            }
+        }
+    }
+    requests
 }
 
 /// An exporter that counts the batches of metrics and what became of them.
@@ -269,5 +301,97 @@ pub(crate) fn in_time(within: Duration, work: impl FnOnce() + Send + 'static) {
         .spawn(working);
     if begun.is_ok() {
         let _ = is_done.recv_timeout(within);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use std::time::UNIX_EPOCH;
+
+    use futures_util::FutureExt as _;
+    use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status};
+    use opentelemetry::{InstrumentationScope, KeyValue};
+    use opentelemetry_sdk::trace::{SpanEvents, SpanLinks};
+
+    use super::*;
+
+    /// Starts an endpoint that refuses what is larger than 4 MiB, and returns where it is.
+    fn collector() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = BufReader::new(connection.unwrap());
+                let mut length = 0_usize;
+                loop {
+                    let mut line = String::new();
+                    connection.read_line(&mut line).unwrap();
+                    let line = line.trim().to_ascii_lowercase();
+                    if let Some(value) = line.strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    if line.is_empty() {
+                        break;
+                    }
+                }
+                connection.read_exact(&mut vec![0; length]).unwrap();
+                let status = if length > 4 << 20 {
+                    "413 Too Large"
+                } else {
+                    "200 OK"
+                };
+                let rest = "content-length: 0\r\nconnection: close\r\n\r\n";
+                let answer = format!("HTTP/1.1 {status}\r\n{rest}");
+                connection.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        endpoint
+    }
+
+    fn span(mebibytes: usize) -> SpanData {
+        SpanData {
+            span_context: SpanContext::empty_context(),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: "chat".into(),
+            start_time: UNIX_EPOCH,
+            end_time: UNIX_EPOCH,
+            attributes: vec![KeyValue::new("said", "x".repeat(mebibytes << 20))],
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: InstrumentationScope::builder("test").build(),
+        }
+    }
+
+    #[test]
+    fn a_batch_goes_in_requests_that_are_taken_and_each_is_counted_for_itself() {
+        let config = OtlpConfig {
+            endpoint: Some(collector().parse().unwrap()),
+            ..OtlpConfig::default()
+        };
+        let exporter = Counted {
+            inner: span_exporter(&config, RetryPolicy::disabled()).unwrap(),
+            tally: Arc::default(),
+            redact: Redact::default(),
+        };
+        // A client over HTTP blocks, so that its answer is there at once.
+        let export = |sizes: &[usize]| {
+            let batch = sizes.iter().map(|size| span(*size)).collect();
+            let sent = sdk::SpanExporter::export(&exporter, batch).now_or_never();
+            let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+            let tally = &exporter.tally;
+            (
+                sent.unwrap().is_ok(),
+                count(&tally.taken),
+                count(&tally.failed),
+            )
+        };
+        assert_eq!(export(&[1, 1, 1, 1, 1]), (true, 5, 0));
+        assert_eq!(export(&[1, 5, 1]), (false, 8, 1), "one is too large");
     }
 }
