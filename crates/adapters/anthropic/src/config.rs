@@ -277,6 +277,12 @@ impl AnthropicConfig {
         self.context_tokens.or_else(known)
     }
 
+    /// Tells whether thinking goes back that is not signed: some models behind gateways do not sign theirs, and want it back
+    /// all the same. Those of Anthropic do, and refuse it.
+    pub(crate) fn takes_unsigned_thinking(&self) -> bool {
+        !self.is_first_hand() && ModelTraits::of(&self.model) == ModelTraits::UNKNOWN
+    }
+
     /// Tells whether the server is Anthropic's own.
     fn is_first_hand(&self) -> bool {
         let url = self.base_url.trim().to_ascii_lowercase();

@@ -52,6 +52,7 @@ impl Encoder {
             model,
             cache: config.cache,
             no_thinking_until: 0,
+            takes_unsigned: config.takes_unsigned_thinking(),
         };
         Self {
             head: String::from_utf8(head).unwrap_or_default(),

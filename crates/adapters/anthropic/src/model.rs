@@ -55,7 +55,7 @@ pub(crate) struct ModelTraits {
 
 impl ModelTraits {
     /// What is taken for granted of a model whose name tells nothing: whoever configures it knows how it thinks.
-    const UNKNOWN: Self = Self {
+    pub(crate) const UNKNOWN: Self = Self {
         can_be_forced: true,
         takes_temperature: false,
         takes_budget: true,

@@ -97,3 +97,16 @@ fn the_context_size_is_that_of_the_model_on_its_own_service_unless_it_is_said() 
     config.context_tokens = Some(9);
     assert_eq!(config.context_tokens(), Some(9));
 }
+
+#[test]
+fn thinking_goes_back_unsigned_to_models_of_others_behind_gateways_alone() {
+    for (base_url, model, expected) in [
+        ("https://api.anthropic.com", "kimi-k3", false),
+        ("https://gateway.example", "anthropic/claude-opus-5", false),
+        ("https://gateway.example", "kimi-k3", true),
+    ] {
+        let mut config = AnthropicConfig::new(model);
+        config.base_url = base_url.to_owned();
+        assert_eq!(config.takes_unsigned_thinking(), expected, "{model}");
+    }
+}

@@ -151,11 +151,15 @@ impl Block {
         self.is_done = true;
         match &mut self.content {
             Content::Text => {}
-            Content::Thinking { signature, .. } => {
-                // What is not signed is not taken back.
-                if !signature.is_empty() {
-                    let signature = std::mem::take(signature);
-                    out.extend([self.state(Some(signature), &BlockState::new(model, None))]);
+            Content::Thinking {
+                is_hidden,
+                signature,
+            } => {
+                // Whether it goes back unsigned is for who asks next to say.
+                let signature = std::mem::take(signature);
+                if !signature.is_empty() || !*is_hidden {
+                    let signature = (!signature.is_empty()).then_some(signature);
+                    out.extend([self.state(signature, &BlockState::new(model, None))]);
                 }
             }
             Content::Call {

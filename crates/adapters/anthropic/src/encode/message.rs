@@ -35,6 +35,8 @@ pub(crate) struct Rules {
     pub(crate) cache: Cache,
     /// Up to how many messages no thinking is sent.
     pub(crate) no_thinking_until: usize,
+    /// Thinking that is not signed goes back, too.
+    pub(crate) takes_unsigned: bool,
 }
 
 /// Where in a request the next block is written.
@@ -236,7 +238,8 @@ impl Rules {
         true
     }
 
-    /// Returns what was kept beside a block of thinking, if it goes back: this model gave it, and signed or sealed it.
+    /// Returns what was kept beside a block of thinking, if it goes back: this model gave it, and signed or sealed it if it
+    /// has to. What was cut has nothing beside it.
     fn state_of<'a>(
         &self,
         part: &'a ReasoningPart,
@@ -245,8 +248,9 @@ impl Rules {
         let state = part.state.as_ref();
         let state = state.filter(|_| is_from(crate::PROVIDER, message))?;
         let state = BlockState::read(state, &self.model)?;
-        let signature = part.signature.as_deref().unwrap_or_default();
-        (state.block.is_some() || !signature.is_empty()).then_some(state)
+        let is_signed = part.signature.as_ref().is_some_and(|it| !it.is_empty());
+        let is_whole = is_signed || (self.takes_unsigned && !part.text.is_empty());
+        (state.block.is_some() || is_whole).then_some(state)
     }
 
     /// Tells whether the results of calls are what comes last, and none of the turns that made these calls begins with

@@ -150,6 +150,25 @@ async fn thinking_without_a_signature_does_not_go_back() {
     assert_eq!(turn["content"], json!([text("a")]));
 }
 
+#[tokio::test]
+async fn thinking_that_a_model_behind_a_gateway_does_not_sign_goes_back_to_it() {
+    let unsigned = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
+    let reply = message(&[unsigned.clone(), call(1, &json!({}))], "tool_use");
+    let server = Loopback::start(move |seen| answer_with(&reply, seen)).await;
+    let mut config = config(&server);
+    config.model = "kimi-k3".to_owned();
+    let client = AnthropicClient::new(config).unwrap();
+    let mut request = request_of([Message::user("hi")]);
+    let reply = stream(&client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    respond(&client, &request).await.unwrap();
+    let turn = &json(&server.seen()[1])["messages"][1];
+    assert_eq!(turn["content"][0], unsigned);
+}
+
 /// A turn of Sonnet 4.5 with a call, and what it thought before.
 fn turn_with_call(id: &str, thoughts: &[&str]) -> Message {
     let mut turn = messages::calls([(id, "look", "{}")]);
