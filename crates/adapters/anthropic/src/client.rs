@@ -107,26 +107,28 @@ impl AnthropicClient {
         list::models(&self.endpoint, within).await
     }
 
-    fn body(&self, request: &ModelRequest, delivery: Delivery) -> Result<Bytes, LlmError> {
+    /// Encodes a request, and makes what decodes the reply to it.
+    fn exchange(
+        &self,
+        request: &ModelRequest,
+        delivery: Delivery,
+    ) -> Result<(Bytes, Decoder), LlmError> {
         let no_thinking_until = self.refused.without_until(request.messages.messages());
-        self.encoder.body(request, delivery, no_thinking_until)
-    }
-
-    fn decoder(&self) -> Decoder {
-        Decoder::new(self.info.model.clone())
+        let (body, thinking) = self.encoder.body(request, delivery, no_thinking_until)?;
+        Ok((body, Decoder::new(self.info.model.clone(), thinking)))
     }
 }
 
 #[async_trait]
 impl LlmClient for AnthropicClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        let body = self.body(request, Delivery::Whole)?;
+        let (body, decoder) = self.exchange(request, Delivery::Whole)?;
         let answer = self
             .endpoint
             .ask(&self.route, body, ctx)
             .await
             .map_err(|error| self.refused.learn(error, request.messages.messages()))?;
-        self.decoder().whole(&answer, self.endpoint.errors())
+        decoder.whole(&answer, self.endpoint.errors())
     }
 
     async fn stream_respond(
@@ -134,9 +136,9 @@ impl LlmClient for AnthropicClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let body = self.body(request, Delivery::Streamed)?;
+        let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
         self.endpoint
-            .stream(&self.route, body, ctx, self.decoder())
+            .stream(&self.route, body, ctx, decoder)
             .await
             .map_err(|error| self.refused.learn(error, request.messages.messages()))
     }

@@ -23,6 +23,7 @@ use serde_json::value::RawValue;
 
 use self::block::{Block, Content};
 use self::event::{Event, Message, Stop, UsageField};
+use crate::thinking::NewThinking;
 
 /// The most blocks and the most tool calls of one reply: far more than any model means.
 const MAX_BLOCKS: usize = 1_000;
@@ -34,8 +35,8 @@ const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
 /// A reply that is coming in.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    /// The model that was asked, to which a reply's thinking goes back.
-    asked: ModelRef,
+    /// The model that was asked, to which a reply's thinking goes back, if it does.
+    back_to: Option<ModelRef>,
     /// The model that answers.
     model: ModelRef,
     blocks: Vec<Block>,
@@ -49,10 +50,10 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Begins a reply of a model, unless the server says that another one gives it.
-    pub(crate) fn new(asked: ModelRef) -> Self {
+    pub(crate) fn new(asked: ModelRef, thinking: NewThinking) -> Self {
         Self {
-            model: asked.clone(),
-            asked,
+            back_to: (thinking == NewThinking::GoesBack).then(|| asked.clone()),
+            model: asked,
             blocks: Vec::new(),
             bytes: 0,
             usage: None,
@@ -193,9 +194,9 @@ impl Decoder {
     }
 
     fn end_block(&mut self, number: u64, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
-        let asked = self.asked.clone();
+        let back_to = self.back_to.clone();
         let (block, shares) = self.block(number)?;
-        block.end(&asked, shares, out);
+        block.end(back_to.as_ref(), shares, out);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use self::message::{Position, Rules};
 use self::settings::{Demand, Settings};
 use self::tool_schema::tool_schema;
 use crate::config::AnthropicConfig;
+use crate::thinking::NewThinking;
 
 /// What a model is told that would go on with its own message: such a conversation is refused.
 const GO_ON: &str = "Please go on.";
@@ -63,7 +64,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes a request, without the thinking of as many of its messages.
+    /// Encodes a request, without the thinking of as many of its messages. Tells what becomes of what is thought about it.
     ///
     /// # Errors
     ///
@@ -73,7 +74,7 @@ impl Encoder {
         request: &ModelRequest,
         delivery: Delivery,
         no_thinking_until: usize,
-    ) -> Result<Bytes, LlmError> {
+    ) -> Result<(Bytes, NewThinking), LlmError> {
         check_named_tool(request)?;
         let tools = match request.tools.is_empty() {
             true => Bytes::new(),
@@ -104,7 +105,12 @@ impl Encoder {
             json.raw(r#","stream":true"#);
         }
         json.raw("}");
-        Ok(body.into())
+        let says_more = !demand.said.is_empty() || Position::after(messages) != Position::User;
+        let thinking = match says_more && self.settings.binds_thinking {
+            true => NewThinking::StaysOut,
+            false => NewThinking::GoesBack,
+        };
+        Ok((body.into(), thinking))
     }
 }
 

@@ -27,6 +27,10 @@ const FIRST_WITH_EFFORT: Version = (4, 6);
 /// The first version of Opus that cannot be told not to think; Fable and Mythos never can.
 const FIRST_ALWAYS_THINKING_OPUS: Version = (5, 5);
 
+/// The first version whose thinking holds for the very beginning of a conversation alone; of Fable and Mythos an earlier one.
+const FIRST_BOUND: Version = (5, 5);
+const FIRST_BOUND_FABLE: Version = (5, 1);
+
 /// The first version of most families that cannot be made to call a tool.
 const FIRST_UNFORCED: Version = (5, 5);
 
@@ -45,6 +49,8 @@ pub(crate) struct ModelTraits {
     pub(crate) thinks_unasked: bool,
     /// It can be told not to think.
     pub(crate) can_stop_thinking: bool,
+    /// It takes thinking back only behind the very conversation that it thought about.
+    pub(crate) binds_thinking: bool,
     /// It can be told how much work to put into a reply.
     pub(crate) takes_effort: bool,
     /// The most tokens of a conversation with its reply.
@@ -62,6 +68,7 @@ impl ModelTraits {
         is_adaptive: true,
         thinks_unasked: false,
         can_stop_thinking: true,
+        binds_thinking: false,
         takes_effort: true,
         context_tokens: None,
         max_output_tokens: None,
@@ -88,6 +95,8 @@ impl ModelTraits {
             is_adaptive: version >= FIRST_ADAPTIVE,
             thinks_unasked: is_always_thinking || version >= FIRST_THINKING_UNASKED,
             can_stop_thinking: !is_always_thinking && !is_always_thinking_opus,
+            binds_thinking: version >= FIRST_BOUND
+                || (is_always_thinking && version >= FIRST_BOUND_FABLE),
             takes_effort: version >= FIRST_WITH_EFFORT || (family == "opus" && version == (4, 5)),
             context_tokens: Some(if is_long { 1_000_000 } else { 200_000 }),
             max_output_tokens: Some(match version {
@@ -203,17 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_which_models_think_unasked() {
-        for (name, expected) in [
-            ("claude-fable-5-2", true),
-            ("claude-opus-5", true),
-            ("claude-sonnet-5", true),
-            ("claude-haiku-5-5", true),
-            ("claude-opus-4-8", false),
-            ("claude-sonnet-4-6", false),
-            ("my-gateway-model", false),
+    fn names_tell_which_models_think_unasked_and_whose_thinking_is_bound() {
+        for (name, unasked, bound) in [
+            ("claude-fable-5-2", true, true),
+            ("claude-mythos-5", true, false),
+            ("claude-opus-5-5", true, true),
+            ("claude-opus-5", true, false),
+            ("claude-sonnet-5", true, false),
+            ("claude-haiku-5-5", true, true),
+            ("claude-opus-4-8", false, false),
+            ("claude-sonnet-4-6", false, false),
+            ("my-gateway-model", false, false),
         ] {
-            assert_eq!(ModelTraits::of(name).thinks_unasked, expected, "{name}");
+            let traits = ModelTraits::of(name);
+            let is = (traits.thinks_unasked, traits.binds_thinking);
+            assert_eq!(is, (unasked, bound), "{name}");
         }
     }
 

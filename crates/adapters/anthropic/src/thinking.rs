@@ -22,6 +22,15 @@ const REFUSALS: [&str; 5] = [
 /// How many conversations are remembered whose thinking was refused.
 const MOST_REFUSED: usize = 64;
 
+/// Whether what a model thinks in its reply goes back to it later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewThinking {
+    /// It does.
+    GoesBack,
+    /// It was thought about words that stand in that one request alone, and the service would refuse it.
+    StaysOut,
+}
+
 /// What is kept beside a block: whose it is, and the block itself where it is nothing but sealed data.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockState<'a> {

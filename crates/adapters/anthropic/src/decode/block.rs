@@ -141,10 +141,10 @@ impl Block {
         Ok(())
     }
 
-    /// Ends the block: what goes back with it is whole now.
+    /// Ends the block: what goes back with it is whole now, if it goes back to a model.
     pub(super) fn end(
         &mut self,
-        model: &ModelRef,
+        back_to: Option<&ModelRef>,
         shares: &mut Shares,
         out: &mut impl Extend<ReplyDelta>,
     ) {
@@ -157,7 +157,9 @@ impl Block {
             } => {
                 // Whether it goes back unsigned is for who asks next to say.
                 let signature = std::mem::take(signature);
-                if !signature.is_empty() || !*is_hidden {
+                if let Some(model) = back_to
+                    && (!signature.is_empty() || !*is_hidden)
+                {
                     let signature = (!signature.is_empty()).then_some(signature);
                     out.extend([self.state(signature, &BlockState::new(model, None))]);
                 }
@@ -174,7 +176,7 @@ impl Block {
                 }
             }
             Content::Sealed(block) => {
-                if let Some(block) = block.take() {
+                if let Some((block, model)) = block.take().zip(back_to) {
                     out.extend([self.state(None, &BlockState::new(model, Some(&block)))]);
                 }
             }

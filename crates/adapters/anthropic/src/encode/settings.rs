@@ -22,6 +22,8 @@ pub(super) struct Settings {
     thinks_as_it_sees_fit: bool,
     /// It can be told not to think, at this effort.
     can_stop_thinking: bool,
+    /// It takes thinking back only behind the very conversation that it thought about.
+    pub(super) binds_thinking: bool,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
     /// What is said of settings that the model does not take.
@@ -79,6 +81,7 @@ impl Settings {
             },
             can_stop_thinking: traits.can_stop_thinking
                 && !matches!(config.effort, Some(Effort::Xhigh | Effort::Max)),
+            binds_thinking: traits.binds_thinking,
             shown: config.show_thinking,
             effort: config.effort.filter(|_| traits.takes_effort),
             left_out: [not_thinking, no_effort],

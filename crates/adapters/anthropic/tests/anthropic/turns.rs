@@ -2,7 +2,8 @@
 
 use neuraxis_anthropic::AnthropicClient;
 use neuraxis_core::{
-    AssistantMessage, LlmErrorKind, Message, ModelRef, ModelRequest, Part, ReasoningPart,
+    AssistantMessage, JsonText, LlmErrorKind, Message, ModelRef, ModelRequest, Part, ReasoningPart,
+    ReplyFormat,
 };
 use neuraxis_testkit::{messages, request_of, spec};
 use serde_json::{Value, json};
@@ -167,6 +168,40 @@ async fn thinking_that_a_model_behind_a_gateway_does_not_sign_goes_back_to_it() 
     respond(&client, &request).await.unwrap();
     let turn = &json(&server.seen()[1])["messages"][1];
     assert_eq!(turn["content"][0], unsigned);
+}
+
+#[tokio::test]
+async fn what_was_thought_about_words_of_one_request_does_not_go_back_where_it_is_bound_to_them() {
+    for (model, expected) in [("claude-opus-5-5", false), ("claude-opus-4-8", true)] {
+        let (content, stop) = content(true);
+        let reply = message(&content, stop);
+        let server = Loopback::start(move |seen| answer_with(&reply, seen)).await;
+        let mut config = config(&server);
+        config.model = model.to_owned();
+        let client = AnthropicClient::new(config).unwrap();
+        let mut request = request_of([Message::user("hi")]);
+        request.reply_format = ReplyFormat::JsonSchema {
+            name: "age".into(),
+            schema: JsonText::from_text(
+                r#"{"type":"object","properties":{"x":{"type":"integer","minimum":1}},"required":["x"]}"#,
+            ),
+        };
+        let reply = stream(&client, &request).await.unwrap();
+        assert_eq!(
+            reply.reasoning(),
+            "Let me look.",
+            "it is shown all the same"
+        );
+        request.messages.push(message_of(reply));
+        for id in ["loop-1", "loop-2"] {
+            request.messages.push(messages::result(id, "look", "1"));
+        }
+        respond(&client, &request).await.unwrap();
+        let body = json(&server.seen()[1])["messages"].to_string();
+        for sealed in ["signature", "redacted_thinking"] {
+            assert_eq!(body.contains(sealed), expected, "{model}: {body}");
+        }
+    }
 }
 
 /// A turn of Sonnet 4.5 with a call, and what it thought before.
