@@ -157,13 +157,22 @@ pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
 
 /// Tells whether a request reached nobody, because nobody is there any more.
 pub(crate) fn is_away(error: &ServiceError) -> bool {
-    let ServiceError::TransportSend(error) = error else {
-        return false;
-    };
     matches!(
-        TransportFault::of(error, &Secrets::default()),
-        TransportFault::Away(_) | TransportFault::Ended
+        transport_fault(error),
+        Some(TransportFault::Away(_) | TransportFault::Ended)
     )
+}
+
+/// Tells whether a request was sent, and its answer was lost on the way.
+pub(crate) fn broke_off(error: &ServiceError) -> bool {
+    matches!(transport_fault(error), Some(TransportFault::BrokeOff(_)))
+}
+
+fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
+    match error {
+        ServiceError::TransportSend(error) => Some(TransportFault::of(error, &Secrets::default())),
+        _ => None,
+    }
 }
 
 fn refused(error: &ErrorData, secrets: &Secrets) -> String {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Reach;
 use crate::definition::Definition;
-use crate::error::{is_away, of_service};
+use crate::error::{broke_off, is_away, of_service};
 use crate::handler;
 use crate::result;
 use crate::server::Shared;
@@ -118,6 +118,11 @@ impl McpTool {
             }
             return ToolError::temporary(format!(
                 "MCP server {server} is gone ({why}): the call did not reach it. Try again later or go on without it"
+            ));
+        }
+        if broke_off(error) {
+            return ToolError::new(format!(
+                "MCP server {server} broke off during the call ({why}): whether it took effect is not known"
             ));
         }
         match error {

@@ -17,6 +17,8 @@ pub(super) enum TransportFault {
     Ended,
     /// Nobody takes a connection at the address; why, for people.
     Away(String),
+    /// It was asked, and no answer came, or not all of it; why, for people.
+    BrokeOff(String),
     /// Whoever is at the address does not answer as a server does; what was answered, for people.
     Answers(String),
     /// A token is missing, or is not taken.
@@ -40,7 +42,7 @@ impl TransportFault {
         let answers = |what: String| Self::Answers(one_line(&secrets.text(&what), MAX_SAID));
         match error {
             StreamableHttpError::Client(error) => Self::of_client(error),
-            StreamableHttpError::Io(error) => Self::Away(cannot_be_reached(error)),
+            StreamableHttpError::Io(error) => Self::BrokeOff(no_answer(error)),
             StreamableHttpError::AuthRequired(_) => Self::Unauthorized,
             StreamableHttpError::InsufficientScope(_) => {
                 answers("it does not allow that with this token".to_owned())
@@ -95,14 +97,17 @@ impl TransportFault {
     }
 
     fn of_client(error: &reqwest::Error) -> Self {
-        if error.is_timeout() {
+        // Nothing was sent only where no connection came to stand.
+        if error.is_connect() && error.is_timeout() {
             Self::Away("it does not answer in time".to_owned())
+        } else if error.is_connect() {
+            Self::Away(cannot_be_reached(error))
         } else if error.is_body() || error.is_decode() {
-            Self::Answers(format!("its answer broke off: {}", innermost(error)))
+            Self::BrokeOff(format!("its answer broke off: {}", innermost(error)))
         } else if let Some(status) = error.status() {
             Self::Answers(format!("it answered with the status {}", status.as_u16()))
         } else {
-            Self::Away(cannot_be_reached(error))
+            Self::BrokeOff(no_answer(error))
         }
     }
 
@@ -110,7 +115,7 @@ impl TransportFault {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Ended => "it ended".to_owned(),
-            Self::Away(why) | Self::Answers(why) => why.clone(),
+            Self::Away(why) | Self::BrokeOff(why) | Self::Answers(why) => why.clone(),
             Self::Unauthorized => "it wants a token, or does not take the one it gets".to_owned(),
         }
     }
@@ -118,6 +123,10 @@ impl TransportFault {
 
 fn cannot_be_reached(error: &(dyn Error + 'static)) -> String {
     format!("it cannot be reached: {}", innermost(error))
+}
+
+fn no_answer(error: &(dyn Error + 'static)) -> String {
+    format!("no answer came: {}", innermost(error))
 }
 
 /// Returns the cause of all causes. What wraps it names the address, whose path and query may hold secrets.

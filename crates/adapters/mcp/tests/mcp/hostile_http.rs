@@ -106,6 +106,30 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
+async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
+    let service = serve(|asked| {
+        let is_cut = method(asked) == "tools/call" && asked.to_string().contains("cut");
+        if is_cut { Reply::none() } else { usual(asked) }
+    })
+    .await;
+    let server = ready(service.config()).await;
+    let error = call(&server, "shop__look", r#"{"a":"cut"}"#)
+        .await
+        .unwrap_err();
+    assert_eq!(error.persistence, Persistence::Unknown, "{error}");
+    assert!(
+        error
+            .message
+            .ends_with("whether it took effect is not known"),
+        "{error}"
+    );
+    assert!(!error.message.contains("did not reach it"), "{error}");
+    // The service is still there, and so are its calls.
+    let after = call(&server, "shop__look", "{}").await;
+    assert_eq!(after.unwrap().value.as_text(), "fine");
+}
+
+#[tokio::test]
 async fn an_answer_of_another_s_id_is_no_answer() {
     let service = serve(|asked| match method(asked) {
         "tools/call" => {

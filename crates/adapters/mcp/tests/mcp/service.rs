@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// An answer: its status, its content type and its body. A length that is none means a stream that breaks off.
+/// An answer: its status, its content type and its body. Without a status, the connection is closed in its place.
 pub(crate) struct Reply {
     pub(crate) status: &'static str,
     pub(crate) content_type: &'static str,
@@ -63,6 +63,11 @@ impl Reply {
             body: body.into().0,
             missing: 0,
         }
+    }
+
+    /// No answer at all, though the request was read.
+    pub(crate) fn none() -> Self {
+        Self::of("", "", "")
     }
 }
 
@@ -153,6 +158,9 @@ async fn talk(
             answers(&asked)
         }
     };
+    if reply.status.is_empty() {
+        return;
+    }
     let length = reply.body.len() + reply.missing;
     let head = format!(
         "HTTP/1.1 {}\r\ncontent-type: {}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n",
