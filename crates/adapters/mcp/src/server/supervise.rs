@@ -61,6 +61,7 @@ impl Failures {
 pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     let mut era = Era::Unknown;
     let mut failures = Failures::none();
+    let mut has_stood = false;
     loop {
         let since = Instant::now();
         let opened = tokio::select! {
@@ -70,6 +71,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
         let why = match opened {
             Ok(connection) => {
                 era = connection.era;
+                has_stood = true;
                 match attend(&shared, connection, &stop).await {
                     Some(why) => why,
                     None => break,
@@ -77,7 +79,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             }
             Err(error) => {
                 let why = shared.redacted(&error.to_string());
-                if cannot_be_helped(&error) {
+                // What was right once may be so again: a proxy that is being set up anew refuses any token.
+                if !has_stood && cannot_be_helped(&error) {
                     shared.publish(&[]);
                     shared.failed(&why);
                     shared.state.send_replace(State::Off(why.into()));

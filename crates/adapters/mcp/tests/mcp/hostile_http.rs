@@ -1,5 +1,8 @@
 //! Services over HTTP that say what cannot be, or go away: as [`hostile`](crate::hostile) has it for programs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use neuraxis_ports::{Persistence, ToolSource};
 use serde_json::{Value, json};
 
@@ -242,6 +245,36 @@ async fn a_service_that_goes_away_is_told_of_and_found_again() {
     let after = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(after.value.as_text(), "fine");
     assert!(server.version() > 0);
+}
+
+#[tokio::test]
+async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
+    let service = serve(usual).await;
+    let port = service.port;
+    let server = ready(service.config()).await;
+    drop(service);
+    call(&server, "shop__look", "{}").await.unwrap_err();
+    let refuses = Arc::new(AtomicBool::new(true));
+    let refusing = Arc::clone(&refuses);
+    let _again = serve_at(port, move |asked| match refusing.load(Ordering::Relaxed) {
+        // Behind the content type stands the header by which a token is asked for.
+        true => Reply::of(
+            "401 Unauthorized",
+            "text/plain\r\nwww-authenticate: Bearer",
+            "",
+        ),
+        false => usual(asked),
+    })
+    .await;
+    until("the refusal is seen", || {
+        let trouble = server.report().trouble;
+        trouble.is_some_and(|why| why.contains("it wants a token"))
+    })
+    .await;
+    refuses.store(false, Ordering::Relaxed);
+    until("it is back", || server.report().trouble.is_none()).await;
+    let after = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(after.value.as_text(), "fine");
 }
 
 #[tokio::test]
