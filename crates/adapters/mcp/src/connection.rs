@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis_ports::CancellationToken;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
     SubscriptionFilter, Tool,
 };
 use rmcp::service::{
-    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, Peer, QuitReason, RunningService,
+    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
     RunningServiceCancellationToken, ServiceError,
 };
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio::task::AbortHandle;
 
 use crate::config::{McpServerConfig, Reach};
 use crate::definition::LeftOut;
@@ -53,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) era: Era,
     pub(crate) last_words: LastWords,
     ending: Ending,
-    ended: JoinHandle<Result<QuitReason, JoinError>>,
+    ended: CancellationToken,
     listener: Option<AbortHandle>,
     process: Option<Process>,
 }
@@ -157,14 +158,22 @@ impl Connection {
             let listening = listen(peer.clone(), changed);
             tokio::spawn(listening).abort_handle()
         });
+        let ending = Ending(service.cancellation_token());
+        let ended = CancellationToken::new();
+        let ends = ended.clone().drop_guard();
+        tokio::spawn(async move {
+            // However it ended, it did.
+            let _ = service.waiting().await;
+            drop(ends);
+        });
         Self {
             peer,
             version: version.map_or_else(String::new, |it| one_line(&it.to_string(), 40)),
             program,
             era: if is_legacy { Era::Legacy } else { Era::Unknown },
             last_words,
-            ending: Ending(service.cancellation_token()),
-            ended: tokio::spawn(service.waiting()),
+            ending,
+            ended,
             listener,
             process,
         }
@@ -226,9 +235,8 @@ impl Connection {
     }
 
     /// Waits until the server is gone.
-    pub(crate) async fn ended(&mut self) {
-        // However it ended, it did.
-        let _ = (&mut self.ended).await;
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Ends the connection, and the process that it is to.
@@ -237,10 +245,8 @@ impl Connection {
             listener.abort();
         }
         self.ending.0.cancel();
-        if !self.ended.is_finished() {
-            // A connection that does not end is left to itself: its process ends.
-            let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended).await;
-        }
+        // A connection that does not end is left to itself: its process ends.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
         if let Some(process) = self.process {
             process.stop().await;
         }

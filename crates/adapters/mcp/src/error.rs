@@ -56,6 +56,9 @@ pub enum ConnectError {
         /// The last it wrote to its standard error.
         said: String,
     },
+    /// Nobody takes a connection at its address.
+    #[error("{0}")]
+    Away(String),
     /// It speaks versions of the protocol that are not spoken here.
     #[error("it speaks none of the protocol versions spoken here ({SPOKEN}), but: {theirs}")]
     Version {
@@ -134,6 +137,7 @@ impl ConnectError {
             // It is gone before all was written that it was to read.
             TransportFault::Ended => Self::Ended { said },
             TransportFault::Unauthorized => Self::Unauthorized,
+            TransportFault::Away(why) => Self::Away(why),
             fault => Self::Protocol(fault.words()),
         }
     }

@@ -40,6 +40,7 @@ mod error;
 mod handler;
 mod http;
 mod notices;
+mod pauses;
 mod pins;
 mod result;
 mod schema;

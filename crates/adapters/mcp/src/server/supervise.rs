@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use neuraxis_ports::{CancellationToken, SPAN_TARGET};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
@@ -15,12 +14,9 @@ use crate::definition::{self, Definition};
 use crate::error::ConnectError;
 use crate::handler::Handler;
 use crate::notices::ServerNotice;
+use crate::pauses::Pauses;
 use crate::pins::Accepted;
 use crate::stdio::LastWords;
-
-/// The shortest and the longest pause before a server is tried again.
-const MIN_PAUSE: Duration = Duration::from_millis(500);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often in a row a server may fail until its tools are withdrawn.
 const MAX_FAILURES: u32 = 5;
@@ -40,19 +36,14 @@ const NAMED: usize = 5;
 /// How often it failed lately.
 struct Failures {
     count: u32,
-    pauses: ExponentialBackoff,
+    pauses: Pauses,
 }
 
 impl Failures {
     fn none() -> Self {
-        let pauses = ExponentialBuilder::default()
-            .with_min_delay(MIN_PAUSE)
-            .with_max_delay(MAX_PAUSE)
-            .with_jitter()
-            .without_max_times();
         Self {
             count: 0,
-            pauses: pauses.build(),
+            pauses: Pauses::new(),
         }
     }
 }
@@ -101,7 +92,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
         }
         shared.state.send_replace(State::Down(why.into()));
         tokio::select! {
-            () = sleep(failures.pauses.next().unwrap_or(MAX_PAUSE)) => {}
+            () = failures.pauses.wait() => {}
             () = stop.cancelled() => break,
         }
     }
@@ -173,32 +164,23 @@ async fn connect(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectEr
 /// Attends to a connection until it ends, and says why; nothing if it was ended from here.
 async fn attend(
     shared: &Arc<Shared>,
-    mut connection: Connection,
+    connection: Connection,
     stop: &CancellationToken,
 ) -> Option<String> {
     // What was lost before this connection does not count.
     let mut lost = shared.lost.subscribe();
-    let why = loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => break None,
-            Ok(()) = lost.changed() => {
-                let why = lost.borrow_and_update().clone();
-                break Some(why.as_deref().unwrap_or("it cannot be reached").to_owned());
-            }
-            () = connection.ended() => {
-                let said = connection.last_words.said();
-                break Some(ConnectError::Ended { said }.to_string());
-            }
-            () = shared.changed.notified() => {
-                sleep(SETTLE).await;
-                match timeout(LIST_TIMEOUT, refresh(shared, &connection)).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => break Some(error.to_string()),
-                    Err(_) => break Some("it does not say what its tools are".to_owned()),
-                }
-            }
+    let why = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        Ok(()) = lost.changed() => {
+            let why = lost.borrow_and_update().clone();
+            Some(why.as_deref().unwrap_or("it cannot be reached").to_owned())
         }
+        () = connection.ended() => {
+            let said = connection.last_words.said();
+            Some(ConnectError::Ended { said }.to_string())
+        }
+        why = follow(shared, &connection) => Some(why),
     };
     let why = why.map(|why| shared.redacted(&why));
     // Calls that come now wait for the next connection.
@@ -207,6 +189,34 @@ async fn attend(
     }
     connection.close().await;
     why
+}
+
+/// Asks for the tools anew whenever they changed, until nobody is there, and says why. Any other failure ends nothing,
+/// since calls may be under way: the list is asked for again.
+async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
+    let mut pauses = Pauses::new();
+    loop {
+        shared.changed.notified().await;
+        sleep(SETTLE).await;
+        let why = match timeout(LIST_TIMEOUT, refresh(shared, connection)).await {
+            Ok(Ok(())) => {
+                pauses = Pauses::new();
+                continue;
+            }
+            Ok(Err(error @ ConnectError::Away(_))) => return error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer came within {LIST_TIMEOUT:?}"),
+        };
+        // A connection that ended meanwhile is told of by itself.
+        pauses.wait().await;
+        shared.notices.tell(ServerNotice::Misbehaves {
+            server: Arc::clone(&shared.config.name),
+            what: format!(
+                "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
+            ),
+        });
+        shared.changed.notify_one();
+    }
 }
 
 /// Asks for the tools, and offers those that are accepted.

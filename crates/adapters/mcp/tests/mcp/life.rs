@@ -67,7 +67,7 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
 
 #[tokio::test]
 async fn a_call_the_moment_after_a_server_ended_waits_for_the_next_one() {
-    // What it says as it ends keeps its supervisor busy for a while, in which it does not hear of the end.
+    // What it says as it ends has its supervisor ask for its tools, and it ends before it answers.
     let dying =
         r#"call() { case $line in *die*) changed; sleep 0.1; exit 3 ;; *) text alive ;; esac; }"#;
     let server = ready(script(dying)).await;
@@ -89,6 +89,45 @@ async fn a_server_that_keeps_dying_loses_its_tools() {
     assert!(server.report().trouble.is_some());
     fs::remove_file(folder.path().join("gone")).unwrap();
     until("it is back", || !server.tools().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_list_that_fails_after_a_change_ends_nothing_and_is_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy = r#"echo started >> starts; n=0
+        list() { n=$((n+1)); case $n in
+            1) answer '{"tools":[{"name":"look","inputSchema":{}}]}' ;;
+            2) refuse -32603 busy ;;
+            *) answer '{"tools":[{"name":"look","inputSchema":{}},{"name":"more","inputSchema":{}}]}' ;;
+        esac; }
+        call() { text ok; changed; }"#;
+    let server = ready(script_in(folder.path(), busy)).await;
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    until("the change is seen", || server.tools().len() == 2).await;
+    let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+    assert_eq!(starts, "started\n", "its calls would have ended with it");
+    let told = notices(&server);
+    assert!(
+        told.contains("it does not say what its tools are now (busy (code -32603))"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_what_changed_is_shut_down_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = r#"n=0
+        list() { n=$((n+1)); case $n in
+            1) answer '{"tools":[{"name":"look","inputSchema":{}}]}' ;;
+            *) echo asked > asked ;;
+        esac; }
+        call() { text ok; changed; }"#;
+    let server = ready(script_in(folder.path(), silent)).await;
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    until("it is asked", || folder.path().join("asked").exists()).await;
+    let started = Instant::now();
+    server.shutdown().await;
+    assert!(started.elapsed() < Duration::from_secs(8));
 }
 
 #[tokio::test]

@@ -1,0 +1,30 @@
+//! The pauses between one try and the next.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use tokio::time::sleep;
+
+/// The shortest and the longest of them.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// Pauses that begin with the shortest and grow.
+#[derive(Debug)]
+pub(crate) struct Pauses(ExponentialBackoff);
+
+impl Pauses {
+    pub(crate) fn new() -> Self {
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(MIN_PAUSE)
+            .with_max_delay(MAX_PAUSE)
+            .with_jitter()
+            .without_max_times();
+        Self(pauses.build())
+    }
+
+    /// Waits until the next of them is over.
+    pub(crate) async fn wait(&mut self) {
+        sleep(self.0.next().unwrap_or(MAX_PAUSE)).await;
+    }
+}
