@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use neuraxis_core::{JsonText, MediaPart, MediaSource, Source, ToolOutput};
 use neuraxis_ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::secrets::Secrets;
@@ -41,6 +42,29 @@ struct Parts {
     media: Vec<MediaPart>,
     /// The pages among the resources, which an answer may cite.
     sources: Vec<Source>,
+}
+
+/// Reads an answer block by block, where it has content that the protocol does not know: what is unknown is said to be, and
+/// the rest is kept. Nothing, if it is no answer to a call.
+pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
+    let content = answer.get_mut("content")?;
+    let blocks = match content.take() {
+        Value::Array(blocks) => blocks.into_iter().map(known).collect(),
+        text @ Value::String(_) => vec![known(text)],
+        _ => return None,
+    };
+    *content = Value::Array(blocks);
+    serde_json::from_value(answer).ok()
+}
+
+/// Returns a block that the protocol knows. A text may stand for itself.
+fn known(block: Value) -> Value {
+    let text = match block {
+        Value::String(text) => text,
+        block if ContentBlock::deserialize(&block).is_ok() => return block,
+        _ => UNKNOWN.to_owned(),
+    };
+    json!({"type": "text", "text": text})
 }
 
 /// Makes an outcome of an answer, without the secrets of its server.
@@ -189,6 +213,28 @@ mod tests {
             both.unwrap().value.as_str(),
             r#"{"structured":{"t":1},"text":"one"}"#
         );
+    }
+
+    #[test]
+    fn content_that_is_not_known_costs_itself_alone() {
+        let read = |answer| in_blocks(answer).map(|result| output(result, &Secrets::default()));
+        let video = json!({"content": [
+            {"type": "video", "data": "", "mimeType": "video/mp4"},
+            {"type": "text", "text": "keep me"},
+            "and me",
+        ]});
+        let kept = read(video).unwrap().unwrap().value.as_text();
+        assert_eq!(kept, format!("{UNKNOWN}\n\nkeep me\n\nand me"));
+        let plain = read(json!({"content": "plain", "structuredContent": {"t": 1}}));
+        assert_eq!(
+            plain.unwrap().unwrap().value.as_str(),
+            r#"{"structured":{"t":1},"text":"plain"}"#
+        );
+        let failed = read(json!({"content": [{"type": "video"}], "isError": true}));
+        assert_eq!(failed.unwrap().unwrap_err().message, UNKNOWN);
+        for none in [json!({"content": 7}), json!({"tools": []}), json!(7)] {
+            assert!(in_blocks(none.clone()).is_none(), "{none}");
+        }
     }
 
     #[test]

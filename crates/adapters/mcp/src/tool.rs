@@ -27,6 +27,9 @@ const MAX_ROUNDS: usize = 10;
 /// How many things it may ask at once.
 const MAX_QUESTIONS: usize = 10;
 
+/// What a server did whose answer cannot be read.
+const NO_RESULT: &str = "answered something that is no result of a tool";
+
 /// A tool of a server.
 pub(crate) struct McpTool {
     spec: ToolSpec,
@@ -74,7 +77,11 @@ impl McpTool {
             ServerResult::CreateTaskResult(_) => Err(self.error(
                 "made a task of it that goes on by itself, which was not asked for: its result will not be known",
             )),
-            _ => Err(self.error("answered something that is no result of a tool")),
+            ServerResult::CustomResult(answer) => match result::in_blocks(answer.0) {
+                Some(result) => Ok(Answer::Done(result)),
+                None => Err(self.error(NO_RESULT)),
+            },
+            _ => Err(self.error(NO_RESULT)),
         }
     }
 

@@ -116,6 +116,17 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
+async fn content_of_an_unknown_kind_does_not_cost_the_rest_of_the_answer() {
+    let strange = r#"call() { answer '{"content":[{"type":"video","data":""},{"type":"text","text":"keep me"}]}'; }"#;
+    let server = ready(script(strange)).await;
+    let output = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(
+        output.value.as_text(),
+        "[content of an unknown kind: left out]\n\nkeep me"
+    );
+}
+
+#[tokio::test]
 async fn answers_to_what_was_not_asked_are_passed_over() {
     let strange = r#"call() { mine=$id; for id in 99999 '"x"' $mine; do text one; done; id=$mine; text two; }"#;
     let server = ready(script(strange)).await;
