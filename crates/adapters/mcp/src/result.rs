@@ -4,7 +4,7 @@
 //! server names are told and never fetched.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT;
 use neuraxis_core::{JsonText, MediaPart, MediaSource, Source, ToolOutput};
 use neuraxis_ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -157,14 +157,16 @@ impl Parts {
 
     /// Hands on what models can be shown, and says of the rest what it is.
     fn show(&mut self, what: &str, media_type: &str, content: &str) {
-        let media_type = media_type.trim().to_ascii_lowercase();
+        let media_type = kind(media_type);
         let left_out = |why: &str| {
             format!(
                 "[{what}, {}: left out, {why}]",
                 one_line(&media_type, MAX_TEXT)
             )
         };
-        let Ok(bytes) = STANDARD.decode(content.trim()) else {
+        // Some break it into lines.
+        let content: String = content.split_ascii_whitespace().collect();
+        let Ok(bytes) = STANDARD_PAD_INDIFFERENT.decode(content) else {
             self.texts.push(left_out("it is not base64"));
             return;
         };
@@ -179,11 +181,20 @@ impl Parts {
                 .push(format!("[{what}, {media_type}, {} bytes]", bytes.len()));
             self.media.push(MediaPart {
                 media_type,
-                source: MediaSource::Base64(content.trim().into()),
+                source: MediaSource::Base64(STANDARD_PAD_INDIFFERENT.encode(&bytes).into()),
             });
             return;
         };
         self.texts.push(left_out(&why));
+    }
+}
+
+/// Returns a media type without its parameters, and by its right name.
+fn kind(media_type: &str) -> String {
+    let bare = media_type.split(';').next().unwrap_or_default();
+    match bare.trim().to_ascii_lowercase() {
+        jpeg if jpeg == "image/jpg" => "image/jpeg".to_owned(),
+        other => other,
     }
 }
 
@@ -248,7 +259,7 @@ mod tests {
 
     #[test]
     fn images_and_files_go_beside_the_text_and_links_are_told() {
-        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n");
+        let png = STANDARD_PAD_INDIFFERENT.encode(b"\x89PNG\r\n\x1a\n");
         let output = of(json!({"content": [
             {"type": "image", "data": png, "mimeType": "image/png"},
             {"type": "audio", "data": png, "mimeType": "audio/wav"},
@@ -272,5 +283,23 @@ mod tests {
         ] {
             assert!(text.contains(said), "{said} in {text}");
         }
+    }
+
+    #[test]
+    fn images_are_shown_however_their_servers_write_them() {
+        let padded = "iVBORw0KGgo=";
+        for data in [padded, "iVBORw0KGgo", " iVBORw0K\r\nGgo=\r\n"] {
+            let block = json!({"type": "image", "data": data, "mimeType": "Image/PNG; x=1"});
+            let output = of(json!({"content": [block]})).unwrap();
+            let expected = MediaPart {
+                media_type: "image/png".to_owned(),
+                source: MediaSource::Base64(padded.into()),
+            };
+            assert_eq!(output.media, [expected], "{data:?}");
+        }
+        let jpeg = json!({"type": "image", "data": padded, "mimeType": "image/jpg"});
+        let output = of(json!({"content": [jpeg]})).unwrap();
+        let types = output.media.iter().map(|part| part.media_type.as_str());
+        assert_eq!(types.collect::<Vec<_>>(), ["image/jpeg"]);
     }
 }
