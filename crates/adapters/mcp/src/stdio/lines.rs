@@ -22,6 +22,9 @@ use crate::text::one_line;
 /// The most bytes of a message. Its images are in it, in base64.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
+/// How much is kept of either end of a longer one, where the request stands that it answers.
+const END: usize = 1024;
+
 /// How many bad lines in a row are put up with.
 const MAX_BAD_LINES: u32 = 1_000;
 
@@ -36,7 +39,7 @@ pub(crate) struct Lines {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// What was read of the line so far. It outlives a read that is given up.
     line: Vec<u8>,
-    /// Whether the line is too long, and so skipped.
+    /// Whether the line is too long, so that its two ends are all that is kept of it.
     is_skipping: bool,
     /// Bad lines since the last good one.
     bad_lines: u32,
@@ -73,7 +76,7 @@ impl Lines {
         }
     }
 
-    /// Reads to the end of a line; false at the end of all. A line that is too long is skipped, and empty then.
+    /// Reads to the end of a line; false at the end of all. Of a line that is too long the ends are kept.
     async fn next_line(&mut self) -> bool {
         loop {
             let Ok(buffer) = self.stdout.fill_buf().await else {
@@ -86,12 +89,11 @@ impl Lines {
             let piece = buffer
                 .get(..end.unwrap_or(buffer.len()))
                 .unwrap_or_default();
-            if self.line.len() + piece.len() > MAX_MESSAGE {
-                self.line.clear();
-                self.is_skipping = true;
-            }
-            if !self.is_skipping {
-                self.line.extend_from_slice(piece);
+            self.line.extend_from_slice(piece);
+            self.is_skipping |= self.line.len() > MAX_MESSAGE;
+            if self.is_skipping {
+                let last = self.line.len().saturating_sub(END).max(END);
+                self.line.drain(END..last);
             }
             let taken = piece.len() + usize::from(end.is_some());
             self.stdout.consume(taken);
@@ -104,8 +106,9 @@ impl Lines {
     /// Makes a message of the line; nothing if it is none.
     fn message(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         if std::mem::take(&mut self.is_skipping) {
-            self.warn(&format!("it sent more than {MAX_MESSAGE} bytes at once"));
-            return None;
+            let fault = format!("more than {MAX_MESSAGE} bytes at once");
+            self.warn(&format!("it sent {fault}"));
+            return Some(failure(answered(&self.line)?, &fault));
         }
         let line = self.line.trim_ascii();
         if line.is_empty() {
@@ -139,9 +142,7 @@ impl Lines {
         self.warn(&format!("it sent {fault}"));
         // Whoever waits for it hears of it.
         let id = shape.id.filter(|_| is_answer)?;
-        let fault = format!("the server sent {}", one_line(&fault, MAX_SHOWN));
-        let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, None);
-        Some(JsonRpcMessage::error(error, Some(id)))
+        Some(failure(id, &fault))
     }
 
     /// Warns of a bad line: of the first one, and then of fewer and fewer.
@@ -156,6 +157,34 @@ impl Lines {
             tracing::warn!(server = %self.server, "{}", self.notices.secrets.text(what));
         }
     }
+}
+
+/// Makes an error of an answer that cannot be used, for whoever waits for it.
+fn failure(id: RequestId, fault: &str) -> RxJsonRpcMessage<RoleClient> {
+    let fault = format!("the server sent {}", one_line(fault, MAX_SHOWN));
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, None);
+    JsonRpcMessage::error(error, Some(id))
+}
+
+/// Returns the request that a line answers, of which only the two ends are there: it is named before the result or behind it.
+fn answered(ends: &[u8]) -> Option<RequestId> {
+    let (begin, end) = ends.split_at_checked(END)?;
+    let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
+    // What stands deeper inside, or in a text, makes no object.
+    let before = |key: &str| -> Option<Shape> {
+        let (before, _) = begin.split_once(key)?;
+        let before = before.trim_end().trim_end_matches(',');
+        serde_json::from_str(&format!("{before}}}")).ok()
+    };
+    let before = before(r#""result":"#).or_else(|| before(r#""error":"#))?;
+    if before.method.is_some() {
+        return None;
+    }
+    before.id.or_else(|| {
+        let behind = end.get(end.rfind(r#""id":"#)?..)?;
+        let behind: Shape = serde_json::from_str(&format!("{{{behind}")).ok()?;
+        behind.id
+    })
 }
 
 impl Transport<RoleClient> for Lines {
@@ -198,5 +227,40 @@ impl Transport<RoleClient> for Lines {
     async fn close(&mut self) -> Result<(), io::Error> {
         drop(self.stdin.lock().await.take());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(begin: &str, end: &str) -> Option<RequestId> {
+        answered(format!("{begin:x<END$}{end:x>END$}").as_bytes())
+    }
+
+    #[test]
+    fn the_ends_of_an_answer_say_what_it_answers() {
+        let five = Some(RequestId::Number(5));
+        let begun = r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":""#;
+        assert_eq!(of(begun, r#""}]}}"#), five);
+        let begun = r#" { "id": 5, "error":{"code":1,"data":{"result":""#;
+        assert_eq!(of(begun, r#""}}}"#), five);
+        let begun = r#"{"result":{"content":[{"type":"text","text":""#;
+        assert_eq!(of(begun, r#""}]},"jsonrpc":"2.0","id":5}"#), five);
+        assert_eq!(of(begun, r#""}]},"id":5,"jsonrpc":"2.0"}"#), five);
+        let of_text = Some(RequestId::String("a".into()));
+        assert_eq!(of(begun, r#""}]},"id":"a"}"#), of_text);
+    }
+
+    #[test]
+    fn what_stands_inside_of_an_answer_is_not_taken_for_what_it_answers() {
+        let begun = r#"{"result":{"structuredContent":{"id":7,"a":""#;
+        assert_eq!(of(begun, r#"","id":7}}}"#), None);
+        assert_eq!(of(begun, r#" \"id\":7}"}}}"#), None);
+        assert_eq!(of(r#"{"params":{"id":7,"result":""#, r#""}}"#), None);
+        let question = r#"{"id":7,"method":"sampling/createMessage","result":""#;
+        assert_eq!(of(question, r#""}"#), None);
+        assert_eq!(of("noise ", ""), None);
+        assert_eq!(answered(b"short"), None);
     }
 }

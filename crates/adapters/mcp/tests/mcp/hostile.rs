@@ -116,6 +116,28 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_large_fails_its_call_at_once() {
+    let large = r#"call() { case $line in
+            *first*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' "$id"; fill; printf '"}]}}\n' ;;
+            *last*) printf '{"result":{"content":[{"type":"text","text":"'; fill; printf '"}]},"jsonrpc":"2.0","id":%s}\n' "$id" ;;
+            *) text fine ;;
+        esac; }
+        fill() { head -c 17000000 /dev/zero | tr '\0' x; }"#;
+    let server = ready(script(large)).await;
+    for place in [r#"{"a":"first"}"#, r#"{"a":"last"}"#] {
+        let called = call(&server, "shop__look", place);
+        let answered = tokio::time::timeout(std::time::Duration::from_secs(20), called).await;
+        let error = answered.expect(place).unwrap_err();
+        assert!(
+            error.message.contains("sent more than 16777216 bytes"),
+            "{error}"
+        );
+    }
+    let after = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(after.value.as_text(), "fine");
+}
+
+#[tokio::test]
 async fn content_of_an_unknown_kind_does_not_cost_the_rest_of_the_answer() {
     let strange = r#"call() { answer '{"content":[{"type":"video","data":""},{"type":"text","text":"keep me"}]}'; }"#;
     let server = ready(script(strange)).await;
