@@ -89,7 +89,10 @@ pub(crate) fn output(result: CallToolResult, secrets: &Secrets) -> Result<ToolOu
     }
     let value = match structured {
         None => JsonText::string(&text),
-        Some(structured) => structured_value(structured, &text)?,
+        Some(structured) => {
+            let texts: Vec<String> = parts.texts.iter().map(|it| secrets.text(it)).collect();
+            structured_value(structured, &text, &texts)?
+        }
     };
     let output = ToolOutput::new(value);
     let output = parts.media.into_iter().fold(output, ToolOutput::with_media);
@@ -99,15 +102,38 @@ pub(crate) fn output(result: CallToolResult, secrets: &Secrets) -> Result<ToolOu
 }
 
 /// Puts a text beside what has a structure, unless it says the same once more, as servers do for clients that read only
-/// text.
-fn structured_value(structured: Value, text: &str) -> Result<JsonText, ToolError> {
+/// text. `texts` are the parts of the text.
+fn structured_value(
+    structured: Value,
+    text: &str,
+    texts: &[String],
+) -> Result<JsonText, ToolError> {
+    // So servers in Python wrap what is no object, since a structure has to be one.
+    let members = structured.as_object().filter(|it| it.len() == 1);
+    let wrapped = members.and_then(|it| it.get("result"));
+    if wrapped.and_then(Value::as_str) == Some(text) {
+        return Ok(JsonText::string(text));
+    }
     let is_repeated = text.trim().is_empty()
-        || serde_json::from_str::<Value>(text).is_ok_and(|value| value == structured);
+        || says(text, &structured)
+        || wrapped.is_some_and(|value| says(text, value) || lists(texts, value));
     let value = match is_repeated {
         true => structured,
         false => json!({"structured": structured, "text": text}),
     };
     Ok(JsonText::encode(&value)?)
+}
+
+/// Tells whether a text is a value: as it is, or as JSON.
+fn says(text: &str, value: &Value) -> bool {
+    value.as_str() == Some(text)
+        || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
+}
+
+/// Tells whether texts are the items of a list, one by one.
+fn lists(texts: &[String], value: &Value) -> bool {
+    let items = value.as_array().filter(|items| items.len() == texts.len());
+    items.is_some_and(|items| texts.iter().zip(items).all(|(text, item)| says(text, item)))
 }
 
 impl Parts {
@@ -224,6 +250,30 @@ mod tests {
             both.unwrap().value.as_str(),
             r#"{"structured":{"t":1},"text":"one"}"#
         );
+    }
+
+    #[test]
+    fn what_a_server_wraps_and_says_once_more_is_handed_on_once() {
+        let said = |texts: &[&str], result: Value| {
+            let texts = texts.iter().map(|it| json!({"type": "text", "text": it}));
+            let content: Vec<Value> = texts.collect();
+            let structured = json!({"result": result});
+            let output = of(json!({"content": content, "structuredContent": structured}));
+            output.unwrap().value.as_str().to_owned()
+        };
+        assert_eq!(said(&["one two"], json!("one two")), r#""one two""#);
+        assert_eq!(said(&["5"], json!(5)), r#"{"result":5}"#);
+        let list = said(&["a", "{\n  \"t\": 1\n}"], json!(["a", {"t": 1}]));
+        assert_eq!(list, r#"{"result":["a",{"t":1}]}"#);
+        let whole = said(&["[1, 2]"], json!([1, 2]));
+        assert_eq!(whole, r#"{"result":[1,2]}"#);
+        let other = said(&["a", "c"], json!(["a", "b"]));
+        assert_eq!(
+            other,
+            r#"{"structured":{"result":["a","b"]},"text":"a\n\nc"}"#
+        );
+        let more = said(&["a", "b"], json!(["a"]));
+        assert!(more.contains("structured"), "{more}");
     }
 
     #[test]
