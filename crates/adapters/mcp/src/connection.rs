@@ -7,8 +7,8 @@ use std::time::Duration;
 use neuraxis_ports::CancellationToken;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
-    SubscriptionFilter, Tool,
+    ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
+    ServerResult, SubscriptionFilter, Tool,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
@@ -16,12 +16,14 @@ use rmcp::service::{
 };
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::config::{McpServerConfig, Reach};
 use crate::definition::LeftOut;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::handler::{self, Handler};
 use crate::http;
+use crate::pauses::{Pauses, STABLE_AFTER};
 use crate::stdio::{LastWords, Process};
 use crate::text::one_line;
 
@@ -55,7 +57,7 @@ pub(crate) struct Connection {
     pub(crate) last_words: LastWords,
     ending: Ending,
     ended: CancellationToken,
-    listener: Option<AbortHandle>,
+    listener: Option<Listener>,
     process: Option<Process>,
 }
 
@@ -65,6 +67,16 @@ struct Ending(RunningServiceCancellationToken);
 impl std::fmt::Debug for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Ending")
+    }
+}
+
+/// Hears of changes until it is dropped.
+#[derive(Debug)]
+struct Listener(AbortHandle);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -156,7 +168,7 @@ impl Connection {
         let changed = Arc::clone(&service.service().changed);
         let listener = (tells && !is_legacy).then(|| {
             let listening = listen(peer.clone(), changed);
-            tokio::spawn(listening).abort_handle()
+            Listener(tokio::spawn(listening).abort_handle())
         });
         let ending = Ending(service.cancellation_token());
         let ended = CancellationToken::new();
@@ -241,9 +253,7 @@ impl Connection {
 
     /// Ends the connection, and the process that it is to.
     pub(crate) async fn close(mut self) {
-        if let Some(listener) = self.listener.take() {
-            listener.abort();
-        }
+        drop(self.listener.take());
         self.ending.0.cancel();
         // A connection that does not end is left to itself: its process ends.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
@@ -271,13 +281,34 @@ fn no_tool(tool: &serde_json::Value, error: &serde_json::Error) -> LeftOut {
     }
 }
 
-/// Passes on that the tools changed, where a server has to be asked for that.
+/// Passes on that the tools changed, where a server has to be asked for that. A subscription that ends, as when a proxy
+/// cuts its stream, is made anew for as long as the connection stands.
 async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
-    let filter = SubscriptionFilter::builder().tools_list_changed().build();
-    let Ok(mut subscription) = peer.listen(filter).await else {
-        return;
-    };
-    while let Ok(Some(_)) = subscription.next().await {
-        changed.notify_one();
+    let mut pauses = Pauses::new();
+    let mut was_deaf = false;
+    while !peer.is_transport_closed() {
+        let since = Instant::now();
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        match peer.listen(filter).await {
+            Ok(mut subscription) => {
+                // What changed in between was not heard.
+                if was_deaf {
+                    changed.notify_one();
+                }
+                while let Ok(Some(_)) = subscription.next().await {
+                    changed.notify_one();
+                }
+            }
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                return;
+            }
+            // It may be heard the next time.
+            Err(_) => {}
+        }
+        was_deaf = true;
+        if since.elapsed() >= STABLE_AFTER {
+            pauses = Pauses::new();
+        }
+        pauses.wait().await;
     }
 }

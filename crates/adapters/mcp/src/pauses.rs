@@ -9,6 +9,9 @@ use tokio::time::sleep;
 const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
+/// What was there for so long begins anew with the shortest.
+pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(30);
+
 /// Pauses that begin with the shortest and grow.
 #[derive(Debug)]
 pub(crate) struct Pauses(ExponentialBackoff);

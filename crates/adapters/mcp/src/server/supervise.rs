@@ -14,15 +14,12 @@ use crate::definition::{self, Definition};
 use crate::error::ConnectError;
 use crate::handler::Handler;
 use crate::notices::ServerNotice;
-use crate::pauses::Pauses;
+use crate::pauses::{Pauses, STABLE_AFTER};
 use crate::pins::Accepted;
 use crate::stdio::LastWords;
 
 /// How often in a row a server may fail until its tools are withdrawn.
 const MAX_FAILURES: u32 = 5;
-
-/// A server that was there for so long begins anew with the shortest pause.
-const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// How long the list of tools may take, once a server is connected.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! Services over HTTP that say what cannot be, or go away: as [`hostile`](crate::hostile) has it for programs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use neuraxis_ports::{Persistence, ToolSource};
 use serde_json::{Value, json};
@@ -275,6 +275,48 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     until("it is back", || server.report().trouble.is_none()).await;
     let after = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(after.value.as_text(), "fine");
+}
+
+#[tokio::test]
+async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_is_seen() {
+    let subscriptions = AtomicUsize::new(0);
+    let service = serve(move |asked| match method(asked) {
+        "server/discover" => answer(
+            asked,
+            &json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}},
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}},
+            }),
+        ),
+        "subscriptions/listen" => {
+            subscriptions.fetch_add(1, Ordering::Relaxed);
+            let acknowledged = json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {
+                    "notifications": {"toolsListChanged": true},
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": asked["id"]},
+                },
+            });
+            let events = format!("data: {acknowledged}\n\n");
+            Reply::of("200 OK", "text/event-stream", events)
+        }
+        "tools/list" => {
+            let mut tools = vec![json!({"name": "look", "inputSchema": {"type": "object"}})];
+            if subscriptions.load(Ordering::Relaxed) > 1 {
+                tools.push(json!({"name": "more", "inputSchema": {"type": "object"}}));
+            }
+            answer(
+                asked,
+                &json!({"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+            )
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    until("the change is seen", || server.tools().len() == 2).await;
+    assert!(server.report().trouble.is_none());
 }
 
 #[tokio::test]
