@@ -16,6 +16,9 @@ use crate::error::ConnectError;
 /// How long it may take until a connection stands.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many requests may wait for an answer at once, those of all sessions together; more wait until one has come.
+const MAX_REQUESTS: usize = 256;
+
 /// Prepares the way to a server. Nothing is sent yet.
 pub(crate) fn transport(
     config: &HttpConfig,
@@ -52,7 +55,9 @@ pub(crate) fn transport(
         HeaderValue::try_from(token.expose()).map_err(|_| ConfigFault::Token)?;
         transport = transport.auth_header(token.expose());
     }
-    let transport = transport.custom_headers(headers);
+    let transport = transport
+        .custom_headers(headers)
+        .max_concurrent_requests(MAX_REQUESTS);
     Ok(StreamableHttpClientTransport::with_client(
         client, transport,
     ))

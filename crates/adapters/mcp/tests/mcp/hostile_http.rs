@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use neuraxis_ports::{Persistence, ToolSource};
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use crate::service::{Reply, answer, serve, serve_at, usual};
 use crate::support::{call, names, notices, ready, start, until};
@@ -317,6 +319,28 @@ async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_
     let server = ready(service.config()).await;
     until("the change is seen", || server.tools().len() == 2).await;
     assert!(server.report().trouble.is_none());
+}
+
+#[tokio::test]
+async fn many_calls_of_a_slow_service_are_under_way_at_once() {
+    // None is answered before all are there.
+    let all = Arc::new(Barrier::new(20));
+    let service = serve(move |asked| {
+        let mut reply = usual(asked);
+        reply.together = (method(asked) == "tools/call").then(|| Arc::clone(&all));
+        reply
+    })
+    .await;
+    let server = ready(service.config()).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let server = Arc::clone(&server);
+        calls.spawn(async move { call(&server, "shop__look", "{}").await });
+    }
+    let answered = tokio::time::timeout(std::time::Duration::from_secs(20), calls.join_all()).await;
+    for output in answered.expect("some wait for others to be answered") {
+        assert_eq!(output.unwrap().value.as_text(), "fine");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use neuraxis_mcp::{HttpConfig, McpServerConfig, Reach};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// An answer: its status, its content type and its body. Without a status, the connection is closed in its place.
@@ -16,6 +17,8 @@ pub(crate) struct Reply {
     pub(crate) body: String,
     /// How many bytes more than there are it announces.
     pub(crate) missing: usize,
+    /// Whom it waits for before it is given.
+    pub(crate) together: Option<Arc<Barrier>>,
 }
 
 /// A service, until it is dropped.
@@ -62,6 +65,7 @@ impl Reply {
             content_type,
             body: body.into().0,
             missing: 0,
+            together: None,
         }
     }
 
@@ -158,6 +162,9 @@ async fn talk(
             answers(&asked)
         }
     };
+    if let Some(others) = &reply.together {
+        others.wait().await;
+    }
     if reply.status.is_empty() {
         return;
     }
