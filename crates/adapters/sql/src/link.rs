@@ -189,6 +189,11 @@ impl Link {
         }
     }
 
+    /// Waits for the answers to all that follows however long they take.
+    pub(crate) const fn wait_without_limit(&mut self) {
+        self.patience = None;
+    }
+
     /// Begins a transaction that writes: with the next statement, where a statement is a call of another thread.
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
         match self.dialect()? {

@@ -8,6 +8,7 @@
 //! removed by a later release.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use neuraxis_core::log::{Carried, LogSummary};
 use neuraxis_core::{JsonText, RunStatus};
@@ -25,6 +26,9 @@ const APPLICATION_ID: i64 = 0x4e78_5374;
 
 /// By which servers keep two programs from changing the schema at the same time.
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
+
+/// The pause before a lock that another program holds is asked for again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The version that this program brings every database to.
 const LATEST: i64 = 8;
@@ -149,13 +153,32 @@ pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), 
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     link.run(dialect.begin(), &[]).await?;
     if dialect == Dialect::Postgres {
-        let lock = "SELECT pg_advisory_xact_lock($1)";
-        link.rows(lock, values![ADVISORY_LOCK]).await?;
+        // The server's limits are those of requests: a long index would be given up at each start.
+        link.script(
+            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
+        )
+        .await?;
+        lock(link).await?;
         link.script(
             "CREATE SCHEMA IF NOT EXISTS neuraxis; \
              CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)",
         )
         .await?;
+    }
+    Ok(())
+}
+
+/// Waits until no other program changes the schema, however long that takes. It is asked for again and again, so that a server
+/// that falls silent meanwhile is given up in time.
+async fn lock(link: &mut Link) -> Result<(), Error> {
+    let sql = "SELECT 1 WHERE pg_try_advisory_xact_lock($1)";
+    let mut is_told = false;
+    while link.row(sql, values![ADVISORY_LOCK]).await?.is_none() {
+        if !is_told {
+            tracing::info!("another program changes the schema of the database: it is waited for");
+            is_told = true;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }
@@ -213,6 +236,9 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
             "the schema is newer, and can be used"
         );
         return Ok(());
+    }
+    if found < LATEST {
+        link.wait_without_limit();
     }
     // Versions before sqlx's notes were noted as a number alone.
     let migrated = link.migrate(&migrations(dialect), found).await;

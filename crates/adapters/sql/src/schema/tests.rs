@@ -151,3 +151,30 @@ async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds(
         brought_up_to_date(&SqlConfig::new(server.url()), version).await;
     }
 }
+
+/// Somebody keeps a table for longer than a request may take, and two programs open the database meanwhile.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_server_is_brought_up_to_date_however_long_that_takes() {
+    let server = Postgres::start();
+    let mut config = SqlConfig::new(server.url());
+    made_at(LATEST - 1, &config).await;
+    let mut other = Database::connect(&config).unwrap().writer().await.unwrap();
+    config.patience = Duration::from_millis(500);
+    // Each migration writes to it.
+    for sql in ["BEGIN", "LOCK TABLE schema_version IN SHARE MODE"] {
+        other.run(sql, &[]).await.unwrap();
+    }
+    let let_go = async {
+        tokio::time::sleep(config.patience * 3).await;
+        other.run("COMMIT", &[]).await
+    };
+    let (first, second, let_go) =
+        tokio::join!(SqlStore::open(&config), SqlStore::open(&config), let_go);
+    let_go.unwrap();
+    for opened in [first, second] {
+        opened.unwrap().close().await;
+    }
+    let version = super::version(Dialect::Postgres, &mut other).await;
+    assert_eq!(version.unwrap(), LATEST);
+}
