@@ -2,6 +2,8 @@
 
 pub(crate) mod history;
 pub(crate) mod outputs;
+#[cfg(test)]
+mod plans;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod sessions;

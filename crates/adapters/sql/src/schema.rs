@@ -31,7 +31,7 @@ const ADVISORY_LOCK: i64 = APPLICATION_ID;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The version that this program brings every database to.
-const LATEST: i64 = 8;
+const LATEST: i64 = 9;
 
 /// The version from which on runs are summed up as they are now.
 const SUMMED_UP: i64 = 7;
@@ -70,11 +70,12 @@ macro_rules! migrations {
             migration!(6, "outputs", $folder),
             migration!(7, "stats", $folder),
             migration!(8, "due_runs", $folder),
+            migration!(9, "ends_and_last_runs", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 8] {
+fn migrations(dialect: Dialect) -> [Migration; 9] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),

@@ -16,6 +16,10 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// What a history takes beside its messages.
 const FRAME: u64 = 1_024;
 
+/// Finds a session and its last run.
+pub(super) const STANDING: &str = "SELECT sessions.key, carried, runs.key, runs.id, ended_at FROM sessions LEFT JOIN runs ON runs.key = \
+     (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) WHERE sessions.id = $1";
+
 /// Histories that were asked for lately.
 #[derive(Debug, Default)]
 pub(crate) struct Histories(Mutex<Cache>);
@@ -134,9 +138,7 @@ pub(crate) async fn standing(
     histories: &Histories,
     id: &SessionId,
 ) -> Result<Standing, Failure> {
-    let sql = "SELECT sessions.key, carried, runs.key, runs.id, ended_at FROM sessions LEFT JOIN runs ON runs.key = \
-               (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) WHERE sessions.id = $1";
-    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = link.row(STANDING, values![id.as_str()]).await?;
     let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
     let key = row.int(0)?;
     let (upto_run, last_run) = match (row.maybe_int(2)?, row.maybe_int(4)?) {

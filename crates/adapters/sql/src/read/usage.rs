@@ -32,14 +32,8 @@ pub(crate) async fn since(
             Value::from(0)
         }
     };
-    // What ended before has no record since.
-    let sql = format!(
-        "SELECT runs.key, runs.id, runs.started_at, runs.summary FROM runs \
-         JOIN sessions ON sessions.key = runs.session \
-         WHERE (runs.ended_at IS NULL OR runs.ended_at >= $1) AND {whose}"
-    );
     let values = [Value::from(since_micros), value];
-    let rows = link.rows(AssertSqlSafe(sql), &values).await?;
+    let rows = link.rows(AssertSqlSafe(select(whose)), &values).await?;
     let mut used = SessionMetrics::default();
     for row in rows {
         match row.maybe_int(2)? {
@@ -53,6 +47,19 @@ pub(crate) async fn since(
         }
     }
     Ok(used)
+}
+
+/// Returns the statement that finds the runs which have not ended, or did since `$1`: what ended before has no record since. Each half has
+/// an index of its own, however many runs there are; SQLite begins with them, since it takes a `CROSS JOIN` in the order given.
+pub(super) fn select(whose: &str) -> String {
+    let half = |which: &str| {
+        format!(
+            "SELECT runs.key, runs.id, runs.started_at, runs.summary FROM runs CROSS JOIN sessions \
+             WHERE sessions.key = runs.session AND {which} AND {whose}"
+        )
+    };
+    let (ended, at_work) = (half("runs.ended_at >= $1"), half("runs.ended_at IS NULL"));
+    format!("{ended} UNION ALL {at_work}")
 }
 
 /// Returns what a run used since a time, as its records tell it: its summary does not say when it used what.

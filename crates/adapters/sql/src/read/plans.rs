@@ -1,0 +1,86 @@
+//! By which indexes a database finds what is asked with each turn, however much else it holds.
+
+use neuraxis_testkit::Postgres;
+use sqlx::AssertSqlSafe;
+
+use super::{history, usage};
+use crate::config::SqlConfig;
+use crate::database::{Database, Dialect};
+use crate::link::{Link, Value, values};
+
+/// Many sessions with many runs, of which the last ones are at work. The oldest quarter is of one session.
+const MANY: &str = "\
+    INSERT INTO sessions (id, owner, created_at) \
+    SELECT 's' || n, CASE WHEN n % 2 = 0 THEN 'ann' END, n FROM generate_series(1, 20000) n; \
+    INSERT INTO runs (id, session, token, holder, records, bytes, chain_records, chain, started_at, ended_at) \
+    SELECT decode(md5(n::text), 'hex'), CASE WHEN n <= 5000 THEN 1 ELSE n END, n, 'me', 1, 1, 1, '', n, \
+    CASE WHEN n <= 19990 THEN n END FROM generate_series(1, 20000) n; \
+    ANALYZE sessions; ANALYZE runs";
+
+async fn open(config: &SqlConfig) -> (Dialect, Link) {
+    let database = Database::open(config).await.unwrap();
+    (database.dialect, database.writer().await.unwrap())
+}
+
+async fn on_server() -> (Postgres, Link) {
+    let server = Postgres::start();
+    let (_, mut link) = open(&SqlConfig::new(server.url())).await;
+    link.script(MANY).await.unwrap();
+    (server, link)
+}
+
+/// Returns how the database would run a statement.
+async fn plan(dialect: Dialect, link: &mut Link, sql: &str, values: &[Value<'_>]) -> String {
+    let (explain, column) = match dialect {
+        Dialect::Sqlite => ("EXPLAIN QUERY PLAN", 3),
+        Dialect::Postgres => ("EXPLAIN", 0),
+    };
+    let sql = AssertSqlSafe(format!("{explain} {sql}"));
+    let rows = link.rows(sql, values).await.unwrap();
+    let lines = rows.iter().map(|row| row.text(column).unwrap());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+async fn finds_the_runs_of_a_day(dialect: Dialect, link: &mut Link) {
+    for whose in ["sessions.owner = 'ann'", "sessions.owner IS NULL"] {
+        let sql = usage::select(whose);
+        let plan = plan(dialect, link, &sql, values![19_900]).await;
+        assert!(plan.contains("runs_by_end"), "{plan}");
+        assert!(plan.contains("runs_at_work"), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_day_used_is_found_by_when_runs_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sessions.db");
+    let config = SqlConfig::new(format!("sqlite://{}", file.display()));
+    let (dialect, mut link) = open(&config).await;
+    finds_the_runs_of_a_day(dialect, &mut link).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn what_a_day_used_is_found_by_when_runs_ended_on_a_server() {
+    let (_server, mut link) = on_server().await;
+    finds_the_runs_of_a_day(Dialect::Postgres, &mut link).await;
+}
+
+/// By the session alone all of its runs would be read, and by the key all that came after its last one.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn the_last_run_of_a_session_is_found_by_itself_on_a_server() {
+    let (_server, mut link) = on_server().await;
+    let last_run = "SELECT id FROM runs WHERE session = $1 ORDER BY key DESC LIMIT 1";
+    let by_key = plan(Dialect::Postgres, &mut link, last_run, values![1]).await;
+    let standing = plan(
+        Dialect::Postgres,
+        &mut link,
+        history::STANDING,
+        values!["s1"],
+    )
+    .await;
+    for plan in [by_key, standing] {
+        assert!(plan.contains("Backward using runs_by_session"), "{plan}");
+    }
+}
