@@ -2,29 +2,40 @@
 
 use neuraxis_testkit::Postgres;
 use sqlx::AssertSqlSafe;
+use tempfile::TempDir;
 
-use super::{history, usage};
+use super::{history, records, usage};
 use crate::config::SqlConfig;
 use crate::database::{Database, Dialect};
 use crate::link::{Link, Value, values};
 
-/// Many sessions with many runs, of which the last ones are at work. The oldest quarter is of one session.
+/// Many sessions with many runs, of which the last ones are at work. The oldest quarter is of one session, and the first run is long.
 const MANY: &str = "\
     INSERT INTO sessions (id, owner, created_at) \
     SELECT 's' || n, CASE WHEN n % 2 = 0 THEN 'ann' END, n FROM generate_series(1, 20000) n; \
     INSERT INTO runs (id, session, token, holder, records, bytes, chain_records, chain, started_at, ended_at) \
     SELECT decode(md5(n::text), 'hex'), CASE WHEN n <= 5000 THEN 1 ELSE n END, n, 'me', 1, 1, 1, '', n, \
     CASE WHEN n <= 19990 THEN n END FROM generate_series(1, 20000) n; \
-    ANALYZE sessions; ANALYZE runs";
+    INSERT INTO steps (run, first_seq, last_seq, chain, body) \
+    SELECT 1, n, n, '', '' FROM generate_series(1, 20000) n; \
+    ANALYZE sessions; ANALYZE runs; ANALYZE steps";
 
-async fn open(config: &SqlConfig) -> (Dialect, Link) {
+async fn open(config: &SqlConfig) -> Link {
     let database = Database::open(config).await.unwrap();
-    (database.dialect, database.writer().await.unwrap())
+    database.writer().await.unwrap()
+}
+
+async fn in_file() -> (TempDir, Link) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sessions.db");
+    let config = SqlConfig::new(format!("sqlite://{}", file.display()));
+    let link = open(&config).await;
+    (folder, link)
 }
 
 async fn on_server() -> (Postgres, Link) {
     let server = Postgres::start();
-    let (_, mut link) = open(&SqlConfig::new(server.url())).await;
+    let mut link = open(&SqlConfig::new(server.url())).await;
     link.script(MANY).await.unwrap();
     (server, link)
 }
@@ -50,13 +61,21 @@ async fn finds_the_runs_of_a_day(dialect: Dialect, link: &mut Link) {
     }
 }
 
+async fn finds_the_steps_after_a_record(dialect: Dialect, link: &mut Link) {
+    let plan = plan(dialect, link, records::STEPS_AFTER, values![1, 7]).await;
+    let (by_key, from) = match dialect {
+        Dialect::Sqlite => ("SEARCH steps USING INDEX", "first_seq>?"),
+        Dialect::Postgres => ("Index Cond", "first_seq >= "),
+    };
+    let mut lines = plan.lines();
+    let is_found = lines.any(|line| line.contains(by_key) && line.contains(from));
+    assert!(is_found, "{plan}");
+}
+
 #[tokio::test]
 async fn what_a_day_used_is_found_by_when_runs_ended() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("sessions.db");
-    let config = SqlConfig::new(format!("sqlite://{}", file.display()));
-    let (dialect, mut link) = open(&config).await;
-    finds_the_runs_of_a_day(dialect, &mut link).await;
+    let (_folder, mut link) = in_file().await;
+    finds_the_runs_of_a_day(Dialect::Sqlite, &mut link).await;
 }
 
 #[tokio::test]
@@ -64,6 +83,19 @@ async fn what_a_day_used_is_found_by_when_runs_ended() {
 async fn what_a_day_used_is_found_by_when_runs_ended_on_a_server() {
     let (_server, mut link) = on_server().await;
     finds_the_runs_of_a_day(Dialect::Postgres, &mut link).await;
+}
+
+#[tokio::test]
+async fn what_a_long_run_has_added_is_found_without_what_was_there() {
+    let (_folder, mut link) = in_file().await;
+    finds_the_steps_after_a_record(Dialect::Sqlite, &mut link).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn what_a_long_run_has_added_is_found_without_what_was_there_on_a_server() {
+    let (_server, mut link) = on_server().await;
+    finds_the_steps_after_a_record(Dialect::Postgres, &mut link).await;
 }
 
 /// By the session alone all of its runs would be read, and by the key all that came after its last one.

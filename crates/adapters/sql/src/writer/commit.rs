@@ -172,13 +172,15 @@ impl Task {
         for next in kept {
             self.insert_step(transaction, next).await?;
             let key = next.change.key;
-            // Most records that might be the taking of an entry are not.
-            if changed.get(&key) == Some(&true) {
-                let link = &mut transaction.link;
-                match next.step.ending {
-                    Ending::GoesOn => self.take(link, key, &next.step.taken).await?,
-                    Ending::Ends => self.take_all(link, key).await?,
+            let link = &mut transaction.link;
+            match next.step.ending {
+                // What was posted while a server waited for the row of the run was not there yet when it looked.
+                Ending::Ends => self.take_all(link, key).await?,
+                // Most records that might be the taking of an entry are not.
+                Ending::GoesOn if changed.get(&key) == Some(&true) => {
+                    self.take(link, key, &next.step.taken).await?;
                 }
+                Ending::GoesOn => {}
             }
         }
         Ok(refused)

@@ -19,6 +19,7 @@ mod migrations;
 mod pools;
 mod postgres_conformance;
 mod postgres_faults;
+mod posts;
 mod pruning;
 mod restarts;
 mod sqlite_conformance;
