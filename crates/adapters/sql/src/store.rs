@@ -19,14 +19,14 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::config::SqlConfig;
-use crate::database::{self, Database};
+use crate::database::{self, Database, Dialect};
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
 use crate::traced::{self, Traced};
-use crate::writer::{Act, Beginning, Done, Settings, Writer};
+use crate::writer::{Act, Beginning, Done, Settings, Writer, WriterKind};
 
 /// How much a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,16 @@ struct Inner {
     histories: Arc<Histories>,
     bounds: RunBounds,
     /// Taken when the store is closed.
-    writer: std::sync::RwLock<Option<Writer>>,
-    task: Mutex<Option<JoinHandle<()>>>,
+    writers: std::sync::RwLock<Option<Writers>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The ways to what writes.
+#[derive(Debug, Clone)]
+struct Writers {
+    commits: Writer,
+    /// On a server another one, so that no commit waits for a long session to be removed. A file has one writer at a time anyway.
+    removals: Writer,
 }
 
 impl SqlStore {
@@ -87,7 +95,7 @@ impl SqlStore {
     /// their own, `neuraxis`.
     ///
     /// Reading takes connections of the pool, and gives them back with the settings that they had; writing is done by one
-    /// connection of the store's own, made as the pool makes them. Of the configuration the `url` and
+    /// connection of the store's own, and by a second one while it removes sessions, made as the pool makes them. Of the configuration the `url` and
     /// [`max_connections`](SqlConfig::max_connections) are not looked at. Closing the store leaves the pool open.
     ///
     /// ```no_run
@@ -114,21 +122,36 @@ impl SqlStore {
             holder: Uuid::new_v4().to_string(),
             lease: config.lease,
             bounds: config.bounds,
+            kind: WriterKind::Commits,
         };
         let copier = config.log.clone().map(Copier::open);
         let histories = Arc::<Histories>::default();
-        let (writer, task) = Writer::start(
-            Arc::clone(&database),
-            Arc::clone(&histories),
-            settings,
-            copier.transpose()?,
-        );
+        let start = |settings, copier| {
+            Writer::start(
+                Arc::clone(&database),
+                Arc::clone(&histories),
+                settings,
+                copier,
+            )
+        };
+        let (commits, task) = start(settings.clone(), copier.transpose()?);
+        let mut tasks = vec![task];
+        let removals = match database.dialect {
+            Dialect::Sqlite => commits.clone(),
+            Dialect::Postgres => {
+                let kind = WriterKind::Removals;
+                let (removals, task) = start(Settings { kind, ..settings }, None);
+                tasks.push(task);
+                removals
+            }
+        };
+        let writers = Writers { commits, removals };
         Ok(Self(Arc::new(Inner {
             database,
             histories,
             bounds: config.bounds,
-            writer: std::sync::RwLock::new(Some(writer)),
-            task: Mutex::new(Some(task)),
+            writers: std::sync::RwLock::new(Some(writers)),
+            tasks: Mutex::new(tasks),
         })))
     }
 
@@ -137,9 +160,9 @@ impl SqlStore {
     pub async fn close(&self) {
         // The connection that writes is the last one: it brings the file into order.
         self.0.database.close().await;
-        let writer = self.0.writer.write().map(|mut writer| writer.take());
-        drop(writer);
-        if let Some(task) = self.0.task.lock().await.take() {
+        let writers = self.0.writers.write().map(|mut writers| writers.take());
+        drop(writers);
+        for task in self.0.tasks.lock().await.drain(..) {
             // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
@@ -167,14 +190,20 @@ impl SqlStore {
         &self.0.database
     }
 
-    fn writer(&self) -> Result<Writer, StoreError> {
-        let writer = self.0.writer.read().ok().and_then(|writer| writer.clone());
-        writer.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    fn writers(&self) -> Result<Writers, StoreError> {
+        let writers = self.0.writers.read();
+        let writers = writers.ok().and_then(|writers| writers.clone());
+        writers.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
     async fn act(&self, operation: &'static str, act: Act) -> Result<Done, StoreError> {
         let span = traced::span(operation);
-        self.writer()?.act(act).instrument(span).await
+        let writers = self.writers()?;
+        let writer = match act {
+            Act::Delete(..) | Act::Prune(_) => writers.removals,
+            _ => writers.commits,
+        };
+        writer.act(act).instrument(span).await
     }
 
     async fn delete(&self, id: &SessionId, at: Option<ChainHead>) -> Result<(), StoreError> {
@@ -209,7 +238,7 @@ impl RunLog for SqlStore {
             size.check(&self.0.bounds, start.run, first.ending)?;
         }
         let start = start.clone();
-        let writer = self.writer()?;
+        let writer = self.writers()?.commits;
         let begun = writer.begin(Beginning { start, first });
         begun.instrument(traced::span("begin")).await
     }
@@ -232,7 +261,7 @@ impl RunLog for SqlStore {
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
         let step = Step::new(lease, records)?;
-        self.writer()?.commit(step).await
+        self.writers()?.commits.commit(step).await
     }
 
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {

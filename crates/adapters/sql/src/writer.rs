@@ -1,4 +1,5 @@
-//! The one task that writes: it drains what all runs wait for into one transaction after the other.
+//! The task that writes: it drains what all runs wait for into one transaction after the other. On a server a second one removes
+//! sessions.
 //!
 //! The queue is bounded: who writes faster than the disk waits. What comes of a job is told only after the commit of its
 //! transaction. Not for reading, which goes past it.
@@ -40,7 +41,7 @@ use crate::step::Step;
 /// How many jobs may wait.
 const QUEUE: usize = 256;
 
-/// The most jobs of one transaction.
+/// The most commits of one transaction.
 const BATCH: usize = 128;
 
 /// How often a transaction is tried that fails for a reason that passes by itself.
@@ -116,6 +117,16 @@ pub(crate) struct Settings {
     pub(crate) holder: String,
     pub(crate) lease: Duration,
     pub(crate) bounds: RunBounds,
+    pub(crate) kind: WriterKind,
+}
+
+/// What a task writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriterKind {
+    /// What runs wait for, and whatever has no other task.
+    Commits,
+    /// Sessions are removed, which may take long: one job in a transaction, over a connection that is there only meanwhile.
+    Removals,
 }
 
 impl Settings {
@@ -171,8 +182,12 @@ impl Task {
     }
 
     async fn work(mut self, mut jobs: mpsc::Receiver<Job>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        while jobs.recv_many(&mut batch, BATCH).await > 0 {
+        let most = match self.settings.kind {
+            WriterKind::Commits => BATCH,
+            WriterKind::Removals => 1,
+        };
+        let mut batch = Vec::with_capacity(most);
+        while jobs.recv_many(&mut batch, most).await > 0 {
             // Whoever no longer waits for one of these has not been told that it was done. Steps are kept all the same:
             // later ones of the run may follow.
             batch.retain(|job| matches!(job.work, Work::Commit(_)) || !job.reply.is_closed());
@@ -194,7 +209,14 @@ impl Task {
             while self.has_free_pages && jobs.is_empty() && !jobs.is_closed() {
                 self.tidy_on().await;
             }
+            if self.settings.kind == WriterKind::Removals && jobs.is_empty() {
+                self.close_link().await;
+            }
         }
+        self.close_link().await;
+    }
+
+    async fn close_link(&mut self) {
         if let Some(link) = self.link.take() {
             link.close().await;
         }

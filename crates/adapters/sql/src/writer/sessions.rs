@@ -21,6 +21,15 @@ use crate::read::sessions::{IDLE, carried_of, find};
 /// How many sessions one transaction prunes at the most: others want to write, too. Three times as many as go into a statement.
 const PRUNED_AT_ONCE: usize = 96;
 
+/// How many bytes of records and outputs one transaction prunes at the most, unless one session has more.
+const PRUNED_BYTES: i64 = 64 * 1024 * 1024;
+
+/// How many of them a statement removes at the most, unless one run has more: a server gives up what takes longer than a request may.
+const REMOVED_BYTES: i64 = 8 * 1024 * 1024;
+
+/// The bytes of a run's records and outputs.
+const BYTES: &str = "runs.bytes + (SELECT coalesce(sum(outputs.bytes), 0) FROM outputs WHERE outputs.run = runs.key)";
+
 /// How many pages of a file are given back to the disk at a time: about 4 MB.
 const FREED_AT_ONCE: usize = 1_000;
 
@@ -75,11 +84,12 @@ impl Task {
             Dialect::Postgres => " FOR UPDATE SKIP LOCKED",
         };
         let sql = format!(
-            "SELECT key FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{lock}"
+            "SELECT key, (SELECT CAST(coalesce(sum({BYTES}), 0) AS BIGINT) FROM runs WHERE runs.session = sessions.key) \
+             FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{lock}"
         );
-        let old = link.rows(AssertSqlSafe(sql), values![before]).await?;
-        let old = old.iter().map(|row| row.int(0));
-        let mut old = old.collect::<Result<Vec<_>, _>>()?;
+        let old = weighed(&link.rows(AssertSqlSafe(sql), values![before]).await?)?;
+        let some = old.iter().take(fitting(&old, PRUNED_BYTES));
+        let mut old: Vec<_> = some.map(|(key, _)| *key).collect();
         if dialect == Dialect::Postgres {
             // What is read by the same statement as is locked may be older than the lock.
             old = still_idle(link, &old, before).await?;
@@ -227,20 +237,16 @@ async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Ve
 
 /// Removes sessions, given by their keys, with all that belongs to them: many in a statement.
 async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
-    const OF_RUNS: [&str; 5] = ["steps", "payloads", "inbox", "output_chunks", "outputs"];
     let mut rest = sessions;
     while !rest.is_empty() {
         let (chunk, others) = rest.split_at(chunks(rest.len()));
         let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
         let keys = placeholders(chunk.len());
-        for table in OF_RUNS {
-            let sql = format!(
-                "DELETE FROM {table} WHERE run IN (SELECT key FROM runs WHERE session IN ({keys}))"
-            );
-            link.run(AssertSqlSafe(sql), &values).await?;
-        }
+        let sql =
+            format!("SELECT key, CAST({BYTES} AS BIGINT) FROM runs WHERE session IN ({keys})");
+        let runs = weighed(&link.rows(AssertSqlSafe(sql), &values).await?)?;
+        remove_runs(link, &runs).await?;
         for sql in [
-            format!("DELETE FROM runs WHERE session IN ({keys})"),
             format!("DELETE FROM revoked WHERE session IN ({keys})"),
             format!("DELETE FROM sessions WHERE key IN ({keys})"),
         ] {
@@ -249,6 +255,41 @@ async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
         rest = others;
     }
     Ok(())
+}
+
+/// Removes runs, given by their keys and bytes, with all that belongs to them: as many in a statement as have few bytes.
+async fn remove_runs(link: &mut Link, runs: &[(i64, i64)]) -> Result<(), Error> {
+    const OF_RUNS: [&str; 5] = ["steps", "payloads", "inbox", "output_chunks", "outputs"];
+    let mut rest = runs;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(fitting(rest, REMOVED_BYTES)));
+        let values: Vec<_> = chunk.iter().map(|(key, _)| Value::from(*key)).collect();
+        let keys = placeholders(chunk.len());
+        for table in OF_RUNS {
+            let sql = format!("DELETE FROM {table} WHERE run IN ({keys})");
+            link.run(AssertSqlSafe(sql), &values).await?;
+        }
+        let sql = format!("DELETE FROM runs WHERE key IN ({keys})");
+        link.run(AssertSqlSafe(sql), &values).await?;
+        rest = others;
+    }
+    Ok(())
+}
+
+/// Reads keys, and how many bytes what they stand for has.
+fn weighed(rows: &[Row]) -> Result<Vec<(i64, i64)>, Error> {
+    let pairs = rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?)));
+    pairs.collect()
+}
+
+/// Returns how many of such pairs, from the first on, have no more than so many bytes together; one at the least.
+fn fitting(weighed: &[(i64, i64)], most: i64) -> usize {
+    let mut sum = 0_i64;
+    let fitting = weighed.iter().take_while(|(_, bytes)| {
+        sum = sum.saturating_add(*bytes);
+        sum <= most
+    });
+    fitting.count().max(1)
 }
 
 #[cfg(test)]
@@ -261,7 +302,7 @@ mod tests {
     use super::*;
     use crate::config::SqlConfig;
     use crate::database::Database;
-    use crate::writer::Settings;
+    use crate::writer::{Settings, WriterKind};
 
     /// The connection broke after the commit.
     #[tokio::test]
@@ -275,6 +316,7 @@ mod tests {
             holder: "me".to_owned(),
             lease: Duration::from_secs(30),
             bounds: RunBounds::default(),
+            kind: WriterKind::Commits,
         };
         let mut task = Task::new(Arc::new(database), Arc::default(), settings, None);
         let session = Session::new("main".parse().unwrap(), START);

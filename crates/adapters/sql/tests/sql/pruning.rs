@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _};
 use neuraxis_sql::SqlConfig;
 use neuraxis_testkit::{CountingIds, RunLog, START};
+use sqlx::{Connection as _, PgConnection};
 
-use crate::support::{Busy, config_in, id, on_both, open};
+use crate::support::{Busy, config_in, id, on_both, open, server_config};
 
 on_both! {
     more_old_sessions_than_a_page_are_pruned
@@ -30,6 +31,84 @@ async fn more_old_sessions_than_a_page_are_pruned(config: SqlConfig) {
     assert_eq!(store.prune(later).await, Ok(200));
     let left = store.check().await.unwrap();
     assert_eq!((left.sessions, left.runs), (1, 1));
+    busy.finish(&store).await.unwrap();
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+/// A run with a record of three megabytes, which is kept apart.
+fn long_run(session: &Session, number: u64) -> RunStart {
+    let mut log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
+    let long = "x".repeat(3_000_000);
+    let records = vec![
+        log.started("Hello?"),
+        log.warned(&long),
+        log.finished("Hi."),
+    ];
+    RunStart::new(session.id.clone(), log.run()).with_records(records)
+}
+
+/// Each record that is kept apart takes the server a quarter of a second, and it gives up what takes longer than a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
+    let mut config = server_config();
+    config.patience = Duration::from_secs(1);
+    let store = open(&config).await;
+    let of_eight_runs = Session::new(id("long"), START);
+    let of_one_each = (1..=8).map(|number| Session::new(id(&format!("s{number}")), START));
+    let sessions = std::iter::repeat_n(of_eight_runs, 8).chain(of_one_each);
+    for (session, number) in sessions.zip(1..) {
+        // The long one is there after its first run.
+        let _ = store.create_session(&session).await;
+        store.begin(&long_run(&session, number)).await.unwrap();
+    }
+    let mut raw = PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_sleep(0.25); RETURN OLD; END $$",
+        "CREATE TRIGGER slow BEFORE DELETE ON neuraxis.payloads \
+         FOR EACH ROW EXECUTE FUNCTION public.slow()",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    store.delete_session(&id("long")).await.unwrap();
+    let later = START.checked_add(Duration::from_secs(60)).unwrap();
+    assert_eq!(store.prune(later).await, Ok(8));
+    let left = store.check().await.unwrap();
+    assert_eq!((left.sessions, left.runs), (0, 0));
+}
+
+/// Somebody keeps a row of what is removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn no_commit_waits_for_a_session_that_is_removed_on_a_server() {
+    let config = server_config();
+    let store = open(&config).await;
+    let mut old = Busy::new(&store, 1).await;
+    old.finish(&store).await.unwrap();
+    let mut busy = Busy::new(&store, 2).await;
+    let mut other = PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "BEGIN",
+        "SELECT 1 FROM neuraxis.steps WHERE run = (SELECT min(key) FROM neuraxis.runs) FOR UPDATE",
+    ] {
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+    }
+    let deleting = tokio::spawn({
+        let (store, session) = (store.clone(), old.session.clone());
+        async move { store.delete_session(&session).await }
+    });
+    let waits = "SELECT pid FROM pg_locks WHERE NOT granted";
+    let mut waiting = None;
+    while waiting.is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let found = sqlx::query(waits).fetch_optional(&mut other).await;
+        waiting = found.unwrap();
+    }
+    let warned = tokio::time::timeout(Duration::from_secs(2), busy.warn(&store, "meanwhile")).await;
+    warned.unwrap().unwrap();
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(deleting.await.unwrap(), Ok(()));
     busy.finish(&store).await.unwrap();
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
