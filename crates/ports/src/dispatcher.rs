@@ -13,8 +13,9 @@ use neuraxis_core::{RunId, SessionId};
 /// inbox. So a dispatch carries no content, may be repeated and may come in any order.
 #[async_trait]
 pub trait RunDispatcher: fmt::Debug + Send + Sync + 'static {
-    /// Has a run driven that nobody drives; one that waits, or is at work, looks into its inbox. Returns once that cannot be
-    /// lost any more.
+    /// Has a run driven that nobody drives; one that waits, or is at work, looks into its inbox. For one that has ended, whatever
+    /// still waits in its name is over, so that it keeps no later run of its session waiting. Returns once that cannot be lost
+    /// any more.
     ///
     /// # Errors
     ///

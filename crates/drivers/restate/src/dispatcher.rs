@@ -19,7 +19,7 @@ const MAX_SAID: usize = 300;
 /// Has runs driven by the workers that are registered with Restate.
 ///
 /// A run is an invocation under the run's own id, so that one which is dispatched twice is invoked once; the second time it is
-/// signaled to look into its inbox.
+/// signaled to look into its inbox, or to hear that its run has ended.
 #[derive(Debug, Clone)]
 pub struct RestateDispatcher {
     client: Client,

@@ -144,6 +144,10 @@ impl Runs {
         engine.tell_sinks(|sink| sink.taken_up(run_id, &Transcript::default(), &records));
         engine.show_sinks(&closing, Some(took));
         engine.tell_sinks(|sink| sink.end(run_id));
+        if let Some(dispatcher) = &self.parts.dispatcher {
+            // Whoever had it while it waited hears that it has ended, and lets go of it.
+            self.dispatch_soon(dispatcher, session, run_id);
+        }
         tracing::warn!(run = %run_id, why, "the run was ended as interrupted");
         Ok(records)
     }

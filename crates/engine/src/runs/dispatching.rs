@@ -32,8 +32,15 @@ const MANY: usize = 10_000;
 /// The runs that are dispatched by this process, and those that were because nobody drove them.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatches {
-    recent: Mutex<HashMap<RunId, Instant>>,
+    recent: Mutex<HashMap<RunId, Again>>,
     under_way: Mutex<HashMap<RunId, Asked>>,
+}
+
+/// When a run was dispatched last because nobody drove it, and how often.
+#[derive(Debug, Clone, Copy)]
+struct Again {
+    last: Instant,
+    times: usize,
 }
 
 /// Whether somebody asked for a run that is being dispatched.
@@ -140,17 +147,27 @@ async fn dispatched(
 }
 
 impl Dispatches {
-    /// Tells whether a run that nobody drives is to be dispatched, and notes that it is.
-    pub(super) fn is_due(&self, run: RunId) -> bool {
+    /// Tells whether a run that nobody drives is to be dispatched, and notes that it is: how often it was before, `None` if it
+    /// is to be left alone, or a task tries to dispatch it still.
+    pub(super) fn due(&self, run: RunId) -> Option<usize> {
+        if self.under_way().contains_key(&run) {
+            return None;
+        }
         let mut runs = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.len() > MANY {
-            runs.retain(|_, at| at.elapsed() < LEFT_ALONE);
+            runs.retain(|_, again| again.last.elapsed() < LEFT_ALONE);
         }
-        let is_due = runs.get(&run).is_none_or(|at| at.elapsed() >= LEFT_ALONE);
-        if is_due {
-            runs.insert(run, Instant::now());
+        let before = runs.get(&run).copied();
+        if before.is_some_and(|before| before.last.elapsed() < LEFT_ALONE) {
+            return None;
         }
-        is_due
+        let times = before.map_or(0, |before| before.times);
+        let again = Again {
+            last: Instant::now(),
+            times: times.saturating_add(1),
+        };
+        runs.insert(run, again);
+        Some(times)
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<RunId, Asked>> {

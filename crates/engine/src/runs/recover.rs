@@ -5,11 +5,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use neuraxis_core::{RunId, Seq, SessionId};
-use neuraxis_ports::{RunSummary, StoreError};
+use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
 use super::{ResumeError, Runs};
 use crate::run_handle::RunHandle;
+
+/// How many of the runs before one are looked at, of what may stand in its way.
+const MOST_EARLIER: usize = 16;
 
 /// What became of the runs that a process left behind.
 #[derive(Debug, Default)]
@@ -99,12 +102,28 @@ impl Runs {
         }
         if let Some(dispatcher) = &self.parts.dispatcher {
             // Who was told of a run that waits hears no more of it.
-            if run.is_due() && self.parts.dispatches.is_due(run.run_id) {
+            if run.is_due()
+                && let Some(times) = self.parts.dispatches.due(run.run_id)
+            {
                 self.dispatch_soon(dispatcher, run.session.clone(), run.run_id);
+                // Whoever had an earlier run that waited may have it still, and keep this one waiting: somebody else ended it.
+                if let Some(earlier) = self.earlier(run, times).await? {
+                    self.dispatch_soon(dispatcher, run.session.clone(), earlier);
+                }
             }
             return Ok(None);
         }
         self.resume(run.run_id, Vec::new()).await.map(Some)
+    }
+
+    /// Returns a run of a session that came before one: the last of them at first, each time the one before that.
+    async fn earlier(&self, run: &RunSummary, times: usize) -> Result<Option<RunId>, StoreError> {
+        let place = times % MOST_EARLIER;
+        let filter = RunFilter::default().of_session(run.session.clone());
+        let newest = filter.limited_to(place + 2);
+        let newest = self.parts.store.find_runs(&newest).await?;
+        let mut earlier = newest.iter().filter(|it| it.run_id != run.run_id);
+        Ok(earlier.nth(place).map(|it| it.run_id))
     }
 
     /// Frees a session that was reserved for a run which never began, because its process died in between: the run that

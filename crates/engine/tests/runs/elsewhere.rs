@@ -332,3 +332,49 @@ async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
     assert_eq!(fleet.work().await.1, RunProgress::Ended);
     assert_eq!(runs.result(handle.run_id()).await.unwrap().reply, "there");
 }
+
+/// Has a run wait that the worker was driving.
+async fn waits_for_a_person(fleet: &mut Fleet) -> RunId {
+    let asked = request("go").mode(neuraxis_core::Mode::MODERATE);
+    let (handle, _) = fleet.server.stream(asked).await.unwrap();
+    assert_eq!(fleet.work().await.1, RunProgress::Waits { posted: false });
+    handle.run_id()
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_came_before_one_that_nobody_takes_are_dispatched_with_it_the_last_one_first() {
+    let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("between"));
+    let mut fleet = Fleet::new(model, vec![pay]);
+    let first = waits_for_a_person(&mut fleet).await;
+    // A process that hands no runs over ends it, and makes a turn of its own.
+    let alone = fleet.worker.clone();
+    alone.runs().close(first, "it was enough").await.unwrap();
+    let (second, _) = alone.stream(request("go on")).await.unwrap();
+    assert_eq!(second.result().await.unwrap().reply, "between");
+    let (third, _) = fleet.server.stream(request("and now")).await.unwrap();
+    assert_eq!(fleet.dispatched.recv().await, Some(third.run_id()));
+    for earlier in [second.run_id(), first] {
+        fleet.server.runs().recover().await.unwrap();
+        let dispatched = [fleet.dispatched.recv().await, fleet.dispatched.recv().await];
+        for run in [third.run_id(), earlier] {
+            assert!(dispatched.contains(&Some(run)), "{run}: {dispatched:?}");
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+    }
+    let ended = fleet.worker.runs().take_up(first).await;
+    assert!(matches!(ended, Err(ResumeError::Ended(_))), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_had_a_run_that_is_closed_at_the_server_hears_of_it() {
+    let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
+    let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
+    let mut fleet = Fleet::new(model, vec![pay]);
+    let run = waits_for_a_person(&mut fleet).await;
+    let runs = fleet.server.runs();
+    runs.close(run, "it was enough").await.unwrap();
+    assert_eq!(fleet.dispatched.recv().await, Some(run));
+}

@@ -1,10 +1,13 @@
 //! Boundaries of a run beside its calls: a worker is killed while code looks at a call, once a person has decided, once a client
 //! has brought a result, once the run was cancelled, and while it takes the run up; and Restate itself stalls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis::core::{RecordBody, RunStatus};
+use neuraxis::Orchestrator;
+use neuraxis::core::{RecordBody, Role, RunStatus};
 use neuraxis::ports::SessionIndex as _;
+use neuraxis_testkit::ScriptedModel;
 
 use crate::approvals::{approval, asks_first};
 use crate::child::{LOOKING, LOOKS};
@@ -59,6 +62,40 @@ async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
     }
     world.check_end(run, &client.told().await).await;
     assert!(world.effects("begun", "pay_asked").len() <= 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
+async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_worker() {
+    let fleet = Fleet::new(Program::WithTools, asks_first).await;
+    let world = &fleet.world;
+    let (worker, server) = (world.start_worker().await, world.start().await);
+    let client = server.ask();
+    client.hears("waiting").await;
+    let run = fleet.run().await;
+    until("the run is put aside", async || {
+        let run = world.store.run(run).await.unwrap();
+        run.status == RunStatus::Waiting && run.leased_until.is_none()
+    })
+    .await;
+    // As a command does, which drives runs itself.
+    let command = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+        .store(Arc::new(world.store.clone()));
+    let command = command.build().unwrap().runs();
+    command.close(run, "somebody ended it").await.unwrap();
+    let later = server.ask();
+    later.hears("final").await;
+    fleet.is_over().await;
+    for process in [server, worker] {
+        process.kill().await;
+    }
+    let runs = world.store.runs(&"s".parse().unwrap()).await.unwrap();
+    let statuses: Vec<_> = runs.iter().map(|run| run.status).collect();
+    assert_eq!(statuses, [RunStatus::Interrupted, RunStatus::Done]);
+    for client in [client, later] {
+        client.told().await;
+    }
 }
 
 /// A worker is killed while its hook looks at the first calls, or once it has and nothing can be committed.
