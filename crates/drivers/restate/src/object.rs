@@ -248,7 +248,8 @@ impl SessionRuns {
             | ResumeError::Alive(_)
             | ResumeError::ShuttingDown => Err(error.into()),
             ResumeError::Elsewhere { .. } | ResumeError::NoFolder(_) => {
-                if !self.refusals.is_over(run) {
+                let records = self.runs.summary(run).await?.records;
+                if !self.refusals.is_over(run, records) {
                     return Err(error.into());
                 }
                 self.give_up(run, &error.to_string()).await

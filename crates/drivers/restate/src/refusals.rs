@@ -11,32 +11,48 @@ use tokio::time::Instant;
 /// How many runs are remembered before those are forgotten of which nothing was heard for long.
 const MANY: usize = 1_000;
 
-/// The runs that a worker refuses, and since when.
+/// The runs that a worker refuses.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusals {
-    since: Arc<Mutex<HashMap<RunId, Instant>>>,
+    refused: Arc<Mutex<HashMap<RunId, Refused>>>,
     /// How long a run is refused before that is for good.
     patience: Duration,
+}
+
+/// A run that is refused.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    since: Instant,
+    /// How many records it had. Once there are more, another worker had it.
+    records: u64,
 }
 
 impl Refusals {
     pub(crate) fn new(patience: Duration) -> Self {
         Self {
-            since: Arc::default(),
+            refused: Arc::default(),
             patience,
         }
     }
 
-    /// Notes that a run is refused, and tells whether it has been for so long that no other worker will take it.
-    pub(crate) fn is_over(&self, run: RunId) -> bool {
-        let mut since = self.lock();
-        if since.len() >= MANY {
+    /// Notes that a run with so many records is refused, and tells whether it has been for so long that no other worker will
+    /// take it.
+    pub(crate) fn is_over(&self, run: RunId, records: u64) -> bool {
+        let mut refused = self.lock();
+        if refused.len() >= MANY {
             // Others have taken them up meanwhile, or ended them.
             let long = self.patience.saturating_mul(2);
-            since.retain(|_, at| at.elapsed() < long);
+            refused.retain(|_, it| it.since.elapsed() < long);
         }
-        let first = since.entry(run).or_insert_with(Instant::now);
-        first.elapsed() >= self.patience
+        let now = Refused {
+            since: Instant::now(),
+            records,
+        };
+        let first = refused.entry(run).or_insert(now);
+        if first.records != records {
+            *first = now;
+        }
+        first.since.elapsed() >= self.patience
     }
 
     /// Notes that a run is not refused any more.
@@ -44,8 +60,8 @@ impl Refusals {
         self.lock().remove(&run);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,23 +75,34 @@ mod tests {
     async fn a_run_is_refused_for_a_while_before_that_is_for_good() {
         let refusals = Refusals::new(Duration::from_secs(60));
         let [one, other] = [1, 2].map(|number| RunId(Uuid::from_u128(number)));
-        assert!(!refusals.is_over(one));
+        assert!(!refusals.is_over(one, 1));
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!refusals.is_over(one) && !refusals.is_over(other));
+        assert!(!refusals.is_over(one, 1) && !refusals.is_over(other, 1));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(refusals.is_over(one) && !refusals.is_over(other));
+        assert!(refusals.is_over(one, 1) && !refusals.is_over(other, 1));
         refusals.forget(one);
-        assert!(!refusals.is_over(one));
+        assert!(!refusals.is_over(one, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_another_worker_had_meanwhile_is_refused_anew() {
+        let refusals = Refusals::new(Duration::from_secs(60));
+        let run = RunId(Uuid::from_u128(1));
+        assert!(!refusals.is_over(run, 1));
+        tokio::time::advance(Duration::from_secs(600)).await;
+        assert!(!refusals.is_over(run, 9));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(refusals.is_over(run, 9));
     }
 
     #[tokio::test(start_paused = true)]
     async fn runs_of_which_nothing_is_heard_any_more_are_forgotten() {
         let refusals = Refusals::new(Duration::from_secs(60));
         for number in 0..MANY as u128 {
-            assert!(!refusals.is_over(RunId(Uuid::from_u128(number))));
+            assert!(!refusals.is_over(RunId(Uuid::from_u128(number)), 1));
         }
         tokio::time::advance(Duration::from_secs(120)).await;
-        assert!(!refusals.is_over(RunId(Uuid::from_u128(MANY as u128))));
+        assert!(!refusals.is_over(RunId(Uuid::from_u128(MANY as u128)), 1));
         assert_eq!(refusals.lock().len(), 1);
     }
 }

@@ -1,7 +1,8 @@
-//! What a run came to, for whoever knows its id alone: whichever process drives it, and however long ago it ended.
+//! How a run stands and what it came to, for whoever knows its id alone: whichever process drives it, and however long ago it
+//! ended.
 
 use neuraxis_core::{RunId, RunStatus, Seq};
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{RunSummary, StoreError};
 use tokio::time::sleep;
 
 use super::Runs;
@@ -42,6 +43,19 @@ impl Runs {
                 _ => self.pause().await?,
             }
         }
+    }
+
+    /// Returns a run in a few words, as it stands now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future disturbs nobody.
+    pub async fn summary(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.parts.store.run(run).await
     }
 
     /// Returns what a run came to that nobody drives, if it came to anything.
