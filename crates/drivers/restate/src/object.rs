@@ -85,7 +85,8 @@ struct Place {
 }
 
 // How long a step may last, and an invocation may wait, is said where the worker is bound. Restate forgets an invocation's id once
-// its run has ended, since the store knows.
+// its run has ended, since the store knows. One that failed for days is killed: a server hands its run over anew, and it goes to
+// workers that live. A paused one would keep its session until somebody resumed it by hand.
 #[restate_sdk::object(
     name = "NeuraxisSession",
     idempotency_retention = "1s",
@@ -94,7 +95,7 @@ struct Place {
         factor = 2.0,
         max_interval = "2s",
         max_attempts = 100_000,
-        on_max_attempts = "pause"
+        on_max_attempts = "kill"
     )
 )]
 impl SessionRuns {
@@ -271,5 +272,20 @@ impl SessionRuns {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use restate_sdk::discovery::RetryPolicyOnMaxAttempts;
+    use restate_sdk::service::Discoverable as _;
+
+    use super::*;
+
+    #[test]
+    fn an_invocation_that_failed_for_days_does_not_keep_its_session() {
+        let offered = SessionRuns::discover();
+        let at_last = offered.retry_policy_on_max_attempts;
+        assert_eq!(at_last, Some(RetryPolicyOnMaxAttempts::Kill));
     }
 }

@@ -18,8 +18,8 @@ use crate::deployment::BUILD;
 use crate::object::SessionRuns;
 use crate::registration::Registration;
 
-/// Changes with what workers offer to Restate: their handlers, and what these take and return.
-const OFFER: u32 = 2;
+/// Changes with what workers offer to Restate: their handlers, what these take and return, and how often they are tried.
+const OFFER: u32 = 3;
 
 /// How often a worker looks whether something was posted to the runs that it drives.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
