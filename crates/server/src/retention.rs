@@ -3,6 +3,7 @@
 //!
 //! Of several servers each does it: who comes second finds nothing, or writes the same file once more.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,20 @@ enum Stays {
     Export(#[from] ExportError),
 }
 
+impl Stays {
+    /// Tells whether another server was quicker, or somebody goes on with the session.
+    const fn is_in_use(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(
+                StoreError::NoSuchSession(_)
+                    | StoreError::SessionBusy { .. }
+                    | StoreError::SessionChanged(_)
+            ) | Self::Export(ExportError::Store(StoreError::NoSuchSession(_)))
+        )
+    }
+}
+
 impl Retention {
     /// Begins to look, if the configuration says how long sessions are kept. Needs a tokio runtime.
     pub(crate) fn start(sessions: Sessions, config: &StoreConfig) -> Option<Self> {
@@ -74,7 +89,8 @@ impl Drop for Retention {
     }
 }
 
-/// Deletes the sessions in which nothing has happened since a time, and returns how many.
+/// Deletes the sessions in which nothing has happened since a time, and returns how many. One that stays keeps none of the others
+/// back, unless nothing at all can be archived.
 async fn retire(
     sessions: &Sessions,
     before: Timestamp,
@@ -84,33 +100,33 @@ async fn retire(
         return Ok(sessions.prune(before).await?);
     };
     let mut count = 0;
+    let mut left = HashSet::new();
+    let mut failed = None;
     loop {
-        let page = sessions.idle(before, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        let mut stays = None;
+        // Those that stay come again with each question.
+        let most = PAGE + left.len();
+        let page = sessions.idle(before, most).await?;
+        let is_last = page.len() < most;
+        let counted = count;
         for session in page {
+            if left.contains(&session) {
+                continue;
+            }
             match archived(sessions, before, &session, folder).await {
-                Ok(()) => {}
-                // Another server was quicker, or somebody goes on with it.
-                Err(Stays::Store(
-                    StoreError::NoSuchSession(_)
-                    | StoreError::SessionBusy { .. }
-                    | StoreError::SessionChanged(_),
-                )) => continue,
-                Err(Stays::Export(ExportError::Store(StoreError::NoSuchSession(_)))) => continue,
-                Err(error) => {
-                    tracing::warn!(%session, error = %with_causes(&error), "an old session stays");
-                    stays = Some(error);
+                Ok(()) => {
+                    count += 1;
                     continue;
                 }
+                Err(error) if error.is_in_use() => {}
+                Err(error) => {
+                    tracing::warn!(%session, error = %with_causes(&error), "an old session stays");
+                    failed = Some(error);
+                }
             }
-            count += 1;
+            left.insert(session);
         }
-        match stays {
-            // They would come again and again.
-            Some(error) => return Err(error),
-            None if is_last => return Ok(count),
-            None => {}
+        if is_last || (failed.is_some() && count == counted) {
+            return failed.map_or(Ok(count), Err);
         }
     }
 }
@@ -205,6 +221,27 @@ mod tests {
         assert_eq!(sessions.idle(left, 10).await.unwrap().len(), 1);
         assert_eq!(retire(&sessions, left, None).await.unwrap(), 1);
     }
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_archived_keeps_no_other_one_back() {
+        let store = Arc::new(FailingStore::new(MemoryStore::default()));
+        // It is on the first page, and the last of them on the second.
+        for number in 0..=PAGE {
+            let made = Timestamp::from_second(number.try_into().unwrap()).unwrap();
+            let session = Session::new(format!("old{number}").parse().unwrap(), made);
+            store.create_session(&session).await.unwrap();
+        }
+        let altered = StoreError::Damaged("it was altered".to_owned());
+        store.fail_next(StoreOperation::Verify, Fault::Refuse(altered));
+        let sessions = Sessions::new(store.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let retired = retire(&sessions, Timestamp::MAX, Some(folder.path())).await;
+        assert!(matches!(retired, Err(Stays::Export(_))), "{retired:?}");
+        let left = store.idle(Timestamp::MAX, PAGE).await.unwrap();
+        let left: Vec<_> = left.iter().map(SessionId::as_str).collect();
+        assert_eq!(left, ["old0"]);
+    }
+
     /// A turn takes place after the session was found, or after the archive of it was read.
     #[tokio::test(start_paused = true)]
     async fn a_session_that_is_used_while_it_is_archived_stays() {
