@@ -8,7 +8,7 @@ use neuraxis_core::{RunId, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
-use super::{ResumeError, Runs};
+use super::{LostRuns, ResumeError, Runs};
 use crate::run_handle::RunHandle;
 
 /// How many of the runs before one are looked at, of what may stand in its way.
@@ -53,7 +53,8 @@ impl Runs {
     }
 
     /// Looks for left runs again and again, until the engine shuts down: those whose process died, once their leases have
-    /// run out, and those that wait, once somebody has posted to them.
+    /// run out, and those that wait, once somebody has posted to them. One that cannot be taken up here, such as one of another
+    /// folder, is tried less and less often, every five minutes at last.
     ///
     /// # Cancel safety
     ///
@@ -61,16 +62,15 @@ impl Runs {
     pub async fn keep_recovering(&self, every: Duration) {
         let closing = &self.parts.engine.closing;
         let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
-        let mut reported = HashSet::new();
+        let mut left = LeftRuns::default();
         while sleep().await.is_some() {
             // Who was asked before about a run that waits is not asked again.
-            let due = self.parts.store.due().await.map_err(ResumeError::from);
-            let recovered = match due {
-                Ok(due) => self.recover_each(due).await,
-                Err(error) => Err(error),
+            let recovered = match self.parts.store.due().await {
+                Ok(due) => self.recover_each(left.without_resting(due)).await,
+                Err(error) => Err(error.into()),
             };
             match recovered {
-                Ok(recovered) => reported = report(&recovered, &reported),
+                Ok(recovered) => left.report(&recovered),
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
                     tracing::warn!(error, "nobody knows which runs were left");
@@ -145,19 +145,38 @@ impl Runs {
     }
 }
 
-/// Logs what came of it, and returns what is left: nobody needs to hear of that again and again.
-fn report(recovered: &Recovered, reported: &HashSet<RunId>) -> HashSet<RunId> {
-    for run in &recovered.resumed {
-        tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+/// The runs that cannot be taken up here, such as those of another folder: they are told of once, and left alone for longer each
+/// time, since all of their records are read to find out.
+#[derive(Debug, Default)]
+struct LeftRuns {
+    told: HashSet<RunId>,
+    resting: LostRuns,
+}
+
+impl LeftRuns {
+    /// Returns those that are to be taken up now, and forgets which are not there any more.
+    fn without_resting(&mut self, mut due: Vec<RunSummary>) -> Vec<RunSummary> {
+        let there: HashSet<_> = due.iter().map(|run| run.run_id).collect();
+        self.told.retain(|run| there.contains(run));
+        due.retain(|run| !self.resting.rests(run.run_id));
+        due
     }
-    for (run, error) in recovered
-        .left
-        .iter()
-        .filter(|(run, _)| !reported.contains(run))
-    {
-        // With all that caused it.
-        let error: &(dyn Error + 'static) = error;
-        tracing::warn!(%run, error, "an interrupted run cannot go on");
+
+    /// Logs what came of it: of what is left nobody needs to hear again and again.
+    fn report(&mut self, recovered: &Recovered) {
+        for run in &recovered.resumed {
+            tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+        }
+        for (run, error) in &recovered.left {
+            // What keeps the store from its part passes.
+            if !matches!(error, ResumeError::Store(_)) {
+                self.resting.note(*run);
+            }
+            if self.told.insert(*run) {
+                // With all that caused it.
+                let error: &(dyn Error + 'static) = error;
+                tracing::warn!(%run, error, "an interrupted run cannot go on");
+            }
+        }
     }
-    recovered.left.iter().map(|(run, _)| *run).collect()
 }

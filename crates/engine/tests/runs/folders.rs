@@ -7,7 +7,9 @@ use neuraxis_core::{ApprovalDecision, Role, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, RunLog as _};
-use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{
+    Act, FailingStore, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{builder, request, session};
@@ -22,7 +24,7 @@ fn process() -> Runtime {
 
 /// What survives: the store, and the world that models and tools change.
 struct World {
-    store: Arc<MemoryStore>,
+    store: Arc<FailingStore<MemoryStore>>,
     model: Arc<ScriptedModel>,
     tool: Arc<ScriptedTool>,
 }
@@ -35,7 +37,7 @@ impl World {
         let act = Act::value("1").after(Duration::from_secs(9));
         let tool = ScriptedTool::always(spec("put").idempotent().schema(schema), act);
         Self {
-            store: Arc::new(MemoryStore::new()),
+            store: Arc::new(FailingStore::new(MemoryStore::new())),
             model: Arc::new(model),
             tool: Arc::new(tool),
         }
@@ -158,4 +160,33 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
         ));
     });
     assert_eq!(world.tool.count(), 0);
+}
+
+#[test]
+fn who_looks_for_left_runs_reads_one_of_another_folder_less_often_each_time() {
+    let world = World::new(WRITES);
+    let run = world.dies_in(Some("/a"), request("go"));
+    process().block_on(async {
+        // Its lease is over.
+        let lease = world.store.begin_run(&session(), run).await.unwrap();
+        world.store.release(&lease).await.unwrap();
+        let reads = || {
+            let calls = world.store.calls();
+            let reads = calls
+                .iter()
+                .filter(|call| **call == StoreOperation::Records);
+            reads.count()
+        };
+        let before = reads();
+        let looking = world.in_folder(Some("/b"));
+        tokio::spawn(async move {
+            let runs = looking.runs();
+            runs.keep_recovering(Duration::from_secs(2)).await;
+        });
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let times = reads() - before;
+        // After 5, 10, 20 seconds and so on, and every 5 minutes from then on.
+        assert!((15..=20).contains(&times), "{times}");
+    });
+    world.ends_in(Some("/a"), run);
 }
