@@ -26,7 +26,9 @@ use crate::long_result::ResultBounds;
 use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
-use crate::runs::{ActiveRuns, DecisionCache, KnownSessions, LostRuns, VerifiedSessions};
+use crate::runs::{
+    ActiveRuns, DecisionCache, FormerEngines, KnownSessions, LostRuns, VerifiedSessions,
+};
 
 pub(crate) use agents::alone;
 use agents::{Use, agent_set, answers};
@@ -50,6 +52,7 @@ pub struct OrchestratorBuilder {
     plan: Option<PlanName>,
     dispatcher: Option<Arc<dyn RunDispatcher>>,
     live_feed: Option<Arc<dyn LiveFeed>>,
+    former: FormerEngines,
     /// The functions that rules of the policy may name.
     rule_functions: Vec<(String, RuleFunction)>,
 }
@@ -245,6 +248,15 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Takes the place of another engine of this process on the same store, which takes no new runs any more: those at work
+    /// there stay there until they have ended or are left, and hear at once of what is posted to them here. Without it the store
+    /// takes both engines for one, and what is posted here takes the run over.
+    #[must_use]
+    pub fn replaces(mut self, former: &Orchestrator) -> Self {
+        self.former = FormerEngines::up_to(&former.runs().parts);
+        self
+    }
+
     /// Adds a sink that receives every record.
     #[must_use]
     pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
@@ -376,6 +388,7 @@ impl OrchestratorBuilder {
         let (verified, plan) = (self.verified.take(), self.plan.take());
         let dispatcher = self.dispatcher.take();
         let live_feed = self.live_feed.take();
+        let former = std::mem::take(&mut self.former);
         let engine = self.engine(Keeping::Sessions)?;
         if let Some(plan) = &plan {
             check_plan(plan, &engine.policy)?;
@@ -393,6 +406,7 @@ impl OrchestratorBuilder {
             plan,
             decisions: DecisionCache::default(),
             active: ActiveRuns::default(),
+            former,
             lost: LostRuns::default(),
             dispatcher,
             dispatches: Arc::default(),

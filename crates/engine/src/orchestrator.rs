@@ -18,7 +18,8 @@ use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
 use crate::runs::{
-    ActiveRuns, DecisionCache, Dispatches, KnownSessions, LostRuns, Runs, VerifiedSessions,
+    ActiveRuns, DecisionCache, Dispatches, FormerEngines, KnownSessions, LostRuns, Runs,
+    VerifiedSessions,
 };
 use crate::sessions::Sessions;
 use crate::tool_search::ToolOffer;
@@ -48,6 +49,8 @@ pub(crate) struct Parts {
     pub(crate) plan: Option<PlanName>,
     /// The runs at work here.
     pub(crate) active: ActiveRuns,
+    /// The engines whose place this one took.
+    pub(crate) former: FormerEngines,
     /// The runs that were left here although this process lives.
     pub(crate) lost: LostRuns,
     /// Who has runs driven by other processes; `None` where they are driven here.

@@ -3,7 +3,8 @@
 //! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
 //!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`, which
 //!   ones are there in `known`; `owner` says who may enter a session.
-//! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's.
+//! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's; `former` are the
+//!   engines whose place this one took, which have their runs still.
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
 //!   runs to the next process.
@@ -22,6 +23,7 @@ mod decision_cache;
 mod dispatching;
 mod elsewhere;
 mod fork;
+mod former;
 mod govern;
 mod hearing;
 mod known;
@@ -50,6 +52,7 @@ use crate::orchestrator::Parts;
 pub(crate) use decision_cache::DecisionCache;
 pub(crate) use dispatching::Dispatches;
 pub use fork::{ForkError, ForkOptions};
+pub(crate) use former::FormerEngines;
 pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};

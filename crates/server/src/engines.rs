@@ -2,7 +2,10 @@
 //! work stay where they are until they have ended.
 //!
 //! Both share the store, so that to each other they are what two servers are: a session is at work in one of them, a run of
-//! the former is followed, steered and ended at the new one by way of the store.
+//! the former is followed, steered and ended at the new one by way of the store. The store takes them for one process, so the
+//! new one is built to know the former's runs, and leaves them to it ([`OrchestratorBuilder::replaces`]).
+//!
+//! [`OrchestratorBuilder::replaces`]: neuraxis::OrchestratorBuilder::replaces
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,7 +43,8 @@ impl Replacing {
         Self(server)
     }
 
-    /// Lets an engine on the same store take all turns from now on, within these limits but for
+    /// Lets an engine on the same store take all turns from now on, built to
+    /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one, within these limits but for
     /// [`max_runs`](Limits::max_runs), which stays. Is over once nothing is at work in the former one, after an hour at the
     /// most, or once the server has stopped.
     ///

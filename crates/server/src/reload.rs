@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis::engine::DecideLater;
-use neuraxis_app::{
-    App, BuildError, Config, ConfigError, Environment, OpenStore, Sources, Telemetry,
-};
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources, Telemetry};
 
 use crate::engines::Replacing;
 use crate::keys::Keys;
@@ -62,7 +60,7 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine: on a store that is open, if there is one.
+    /// Wires an engine: on the store of another one, whose place it is to take, if there is one.
     ///
     /// # Errors
     ///
@@ -70,7 +68,7 @@ impl Wiring {
     pub(crate) async fn build(
         &self,
         config: &Config,
-        opened: Option<OpenStore>,
+        former: Option<&App>,
     ) -> Result<App, BuildError> {
         secrecy::keep_out(config, &self.environment);
         // Without a place for the token nobody could decide.
@@ -81,8 +79,13 @@ impl Wiring {
             Duty::Serve => config.server().question_ms,
             Duty::Work => 0,
         };
+        let replaced = former.map(|former| former.orchestrator.clone());
         let mut app = App::builder(config, &self.environment).extend(move |builder| {
             let builder = builder.verify_sessions().trace_sink(sink);
+            let builder = match &replaced {
+                Some(replaced) => builder.replaces(replaced),
+                None => builder,
+            };
             // Whoever is to decide may come at any time, over any connection.
             let builder = match takes_decisions {
                 true => builder.approver(Arc::new(DecideLater)),
@@ -100,8 +103,8 @@ impl Wiring {
             }
         });
         app = app.telemetry(self.telemetry.clone());
-        if let Some(store) = opened {
-            app = app.store(store);
+        if let Some(former) = former {
+            app = app.store(former.opened());
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();
@@ -170,7 +173,7 @@ impl Wiring {
 
     async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
         let config = Config::load(&self.environment, &self.sources)?;
-        let app = self.build(&config, Some(app.opened())).await?;
+        let app = self.build(&config, Some(app)).await?;
         Ok((app, config))
     }
 }

@@ -147,8 +147,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Takes the place of a run; `None` if it is taken.
+    /// Takes the place of a run; `None` if it is taken, here or in an engine whose place this one took.
     pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
+        if parts.former.have(run) {
+            return None;
+        }
         let posted = match parts.active.lock().entry(run) {
             Entry::Vacant(place) => Arc::clone(&place.insert(ActiveRun::default()).posted),
             Entry::Occupied(_) => return None,

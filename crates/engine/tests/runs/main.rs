@@ -46,6 +46,7 @@ mod media;
 mod model_hooks;
 mod owners;
 mod questions;
+mod replacing;
 mod results;
 mod sessions;
 mod settings;

@@ -137,3 +137,35 @@ async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
     let log = program.log();
     assert!(!log.contains("the configuration was read again"), "{log}");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_at_work_is_steered_and_cancelled_at_the_new_engine_and_stays_with_its_own() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (program, mut gate) = gated_program().await;
+    let client = program.client();
+    for (route, body, finish) in [
+        ("steer", json!({"message": "please be brief"}), "stop"),
+        ("cancel", json!({}), "cancelled"),
+    ] {
+        let mut frames = client.listen(route, &waiting_turn()).await;
+        let first = frames.next().await.unwrap();
+        gate.reached().await;
+        let before = program.log().len();
+        program.signal(Signal::HUP);
+        told(&program, before, "the configuration was read again").await;
+        let run = first.data["run_id"].as_str().unwrap();
+        let request = client.post(&format!("/api/v1/runs/{run}/{route}"));
+        let request = request.header("content-type", "application/json");
+        let (status, _) = answer(request.body(body.to_string())).await;
+        assert_eq!(status, 202);
+        gate.open().await;
+        let rest = frames.rest().await;
+        let last = rest.last().unwrap();
+        assert_eq!(last.data["finish_reason"], finish, "{last:?}");
+        assert!(rest.iter().all(|frame| frame.event != "resumed"));
+    }
+    let log = program.log();
+    assert!(!log.contains("another process has the run"), "{log}");
+}

@@ -1,0 +1,78 @@
+//! An engine that takes the place of another one, on the same store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{RecordBody, RunStatus};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{builder, request};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// An engine whose model makes a call that takes a minute.
+fn slow(store: &Arc<MemoryStore>) -> OrchestratorBuilder {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Seen."));
+    let look = ScriptedTool::always(
+        spec("look").read_only().timeout(MINUTE * 2),
+        Act::value("1").after(MINUTE),
+    );
+    builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(Arc::new(look))
+}
+
+/// A run at work in an engine that was replaced twice, and the engine that takes requests now.
+async fn replaced() -> (RunHandle, Orchestrator) {
+    let store = Arc::new(MemoryStore::new());
+    let first = slow(&store).build().unwrap();
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let second = slow(&store).replaces(&first).build().unwrap();
+    tokio::spawn(async move { first.suspend(MINUTE * 10).await });
+    let third = slow(&store).replaces(&second).build().unwrap();
+    second.suspend(MINUTE).await;
+    (handle, third)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_engine_that_was_replaced_is_steered_and_goes_on_there() {
+    let (handle, orchestrator) = replaced().await;
+    let runs = orchestrator.runs();
+    runs.steer(handle.run_id(), "Be brief.").await.unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Seen.")
+    );
+    let records = handle.records();
+    let kinds: Vec<_> = records.iter().map(|record| record.body.kind()).collect();
+    assert!(kinds.contains(&"steered"), "{kinds:?}");
+    assert!(!kinds.contains(&"resumed"), "{kinds:?}");
+    let found = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => Some(result.value.as_str()),
+        _ => None,
+    });
+    assert_eq!(found, Some("1"), "its call was not cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled() {
+    let (handle, orchestrator) = replaced().await;
+    let began = Instant::now();
+    let runs = orchestrator.runs();
+    runs.cancel(handle.run_id(), "enough").await.unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
