@@ -67,7 +67,8 @@ pub(crate) async fn take(
     } else {
         drop(events);
         let result = handle.result().await;
-        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why))?).into_response()
+        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why, Later::UnderItsKey))?)
+            .into_response()
     };
     if handle.is_repeat() {
         let is = HeaderValue::from_static("true");
@@ -106,17 +107,46 @@ pub(crate) async fn start(
     begun
 }
 
+/// How a client comes by the answer of a run that has no result yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Later {
+    /// It sends its request again.
+    UnderItsKey,
+    /// It looks into the session: the request sent again is another one.
+    InTheSession,
+}
+
+impl Later {
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::UnderItsKey => "send the same request again under the same Idempotency-Key",
+            Self::InTheSession => {
+                "what it comes to stands in its session, and the same request sent again begins another run"
+            }
+        }
+    }
+}
+
 /// Says why a run that began has no result. The store's own words went into the log.
-pub(crate) fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
+pub(crate) fn no_result(
+    orchestrator: &Orchestrator,
+    run: &RunHandle,
+    why: &NoResult,
+    later: Later,
+) -> Problem {
+    let advice = later.advice();
     let problem = match why {
         NoResult::Unrecorded(_) => {
-            let detail = "the run began, and what it did next could not be recorded; it has not ended, and goes on once the \
-                          store takes records again: send the same request again under the same Idempotency-Key";
+            let detail = format!(
+                "the run began, and what it did next could not be recorded; it has not ended, and goes on once the store takes \
+                 records again: {advice}"
+            );
             Problem::new(&RUN_UNRECORDED, detail).retry_after(RETRY_AFTER)
         }
         _ if orchestrator.is_shutting_down() => {
-            let detail = "the server stopped before the run ended; the next one goes on with it, and answers a request that \
-                          is sent again under the same Idempotency-Key";
+            let detail = format!(
+                "the server stopped before the run ended, and the next one goes on with it: {advice}"
+            );
             Problem::new(&SHUTTING_DOWN, detail)
         }
         _ => return internal(&format_args!("run {} crashed", run.run_id())),

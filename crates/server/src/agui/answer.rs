@@ -16,7 +16,7 @@ use super::input::Named;
 use super::mapping::Mapping;
 use crate::events::{Source, Streams, write_event};
 use crate::problem::Problem;
-use crate::turns::no_result;
+use crate::turns::{Later, no_result};
 
 /// Why a run is ended whose client left.
 const LEFT: &str = "the AG-UI client went away";
@@ -93,7 +93,10 @@ impl Telling {
         let ended = match &self.handle {
             Some(handle) => match handle.result().await {
                 Ok(result) => Ok(result),
-                Err(why) => Err(no_result(&self.orchestrator, handle, &why)),
+                Err(why) => {
+                    let later = Later::InTheSession;
+                    Err(no_result(&self.orchestrator, handle, &why, later))
+                }
             },
             None if self.mapping.waits() => {
                 self.mapping.wait();

@@ -132,14 +132,17 @@ pub(super) async fn complete(
         return Ok(answer_as_it_comes(&streams, held, events, chunks));
     }
     drop(events);
+    Ok(error::not_again(completed(&held, model).await))
+}
+
+/// Waits for the answer in one piece.
+async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         let code = error_code(&ended.result);
         return Ok(error::failed(ended.result.reply, &code));
     }
-    Ok(error::not_again(
-        Json(Completion::new(&held, model, &ended)).into_response(),
-    ))
+    Ok(Json(Completion::new(held, model, &ended)).into_response())
 }
 
 impl ChatRequest {

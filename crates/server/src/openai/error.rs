@@ -5,7 +5,7 @@
 
 use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -69,13 +69,16 @@ impl ErrorBody {
 /// Answers with an error of a run that began.
 pub(super) fn failed(message: String, code: &str) -> Response {
     let body = Json(ErrorBody::of_run(message, code));
-    not_again((StatusCode::INTERNAL_SERVER_ERROR, body).into_response())
+    (StatusCode::INTERNAL_SERVER_ERROR, body).into_response()
 }
 
-/// Says that what began a run is not to be sent again.
-pub(super) fn not_again(mut response: Response) -> Response {
+/// Says that what began a run is not to be sent again, whatever came of it.
+pub(super) fn not_again(answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    // Other clients than OpenAI's would read it as the opposite.
+    headers.remove(header::RETRY_AFTER);
     response
 }
 

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
-use super::run::{self, Ended};
+use super::run::{self, Ended, Held};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{asking, at_least_one, error, invalid, parse, temperature};
@@ -111,6 +111,11 @@ pub(super) async fn create(
         return Ok(answer_as_it_comes(&streams, held, events, told));
     }
     drop(events);
+    Ok(error::not_again(completed(&held, begun, has_form).await))
+}
+
+/// Waits for the response in one piece.
+async fn completed(held: &Held, begun: ResponseOut, has_form: bool) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         let code = super::chat::error_code(&ended.result);
@@ -119,7 +124,7 @@ pub(super) async fn create(
     let records = held.handle().records();
     let response = ResponseEvents::whole(begun, &records, &ended, has_form)
         .map_err(|error| internal(&with_causes(&error)))?;
-    Ok(error::not_again(Json(response).into_response()))
+    Ok(Json(response).into_response())
 }
 
 /// `GET /v1/responses/{id}`: a response of a run that has ended or waits; of one at work, that it is in progress.

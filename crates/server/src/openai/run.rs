@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::refusal::{internal, with_causes};
-use crate::turns::{no_result, start};
+use crate::turns::{Later, no_result, start};
 
 /// Why a run ended whose client has left.
 const LEFT: &str = "the client went away";
@@ -60,7 +60,9 @@ impl Held {
     pub(super) async fn ended(&self) -> Result<Ended, Problem> {
         let result = self.handle.result().await;
         let orchestrator = self.limited.orchestrator();
-        let mut result = result.map_err(|why| no_result(orchestrator, &self.handle, &why))?;
+        let later = Later::InTheSession;
+        let mut result =
+            result.map_err(|why| no_result(orchestrator, &self.handle, &why, later))?;
         say_that_it_waits(&mut result);
         let calls = match result.finish_reason {
             Some(FinishReason::ClientTools) => handed_over(&self.handle.records()),

@@ -1,5 +1,6 @@
 //! OpenAI's API: what a client sends and is told, in its words.
 
+mod again;
 mod bad_input;
 mod items;
 mod thoughts;
