@@ -4,11 +4,13 @@ use neuraxis::core::{Message, RunId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::Ids;
 use neuraxis::{
-    AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, SessionId, UserRequest,
+    AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, RunStatus, SessionId,
+    UserRequest,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::responses::ID;
 use super::{invalid, models};
 use crate::caller::Caller;
 use crate::limits::Limited;
@@ -91,42 +93,64 @@ impl Asked {
             return Ok(Some(session.clone()));
         }
         if let Some(run) = self.previous {
-            return match latest(orchestrator, caller, run).await? {
-                Some((session, _)) => Ok(Some(session)),
-                None => {
-                    let why = "it is not the last response of its conversation, or there is none";
-                    Err(invalid("previous_response_id", why))
+            let why = match since(orchestrator, caller, run).await? {
+                Some(Since::NoAnswer { session, .. }) => return Ok(Some(session)),
+                Some(Since::Answer(last)) => {
+                    format!("its conversation went on: the last response there is {ID}{last}")
                 }
+                None => "there is no such response".to_owned(),
             };
+            return Err(invalid("previous_response_id", &why));
         }
         let Some(run) = answered_run(&self.messages) else {
             return Ok(None);
         };
-        // Otherwise it is a conversation like any other, which comes whole.
-        let found = latest(orchestrator, caller, run).await?;
-        let handed_over = found.filter(|(_, why)| *why == Some(FinishReason::ClientTools));
-        Ok(handed_over.map(|(session, _)| session))
+        Ok(match since(orchestrator, caller, run).await? {
+            Some(Since::NoAnswer {
+                session,
+                ended: Some(FinishReason::ClientTools),
+            }) => Some(session),
+            // It is a conversation like any other, which comes whole.
+            _ => None,
+        })
     }
 }
 
-/// Returns the session of a run and why it ended, if it is the last one there.
-async fn latest(
+/// What came of a conversation after one of its runs.
+enum Since {
+    /// No answer: it goes on from that run. What failed after it, or was left by its client, may be asked again.
+    NoAnswer {
+        session: SessionId,
+        /// Why that run ended, once it has.
+        ended: Option<FinishReason>,
+    },
+    /// The answer of this run, the last one.
+    Answer(RunId),
+}
+
+/// Tells what came after a run; `None` if the caller may see no such run.
+async fn since(
     orchestrator: &Orchestrator,
     caller: &Caller,
     run: RunId,
-) -> Result<Option<(SessionId, Option<FinishReason>)>, Problem> {
+) -> Result<Option<Since>, Problem> {
     if !caller.sees_run(orchestrator, run).await? {
         return Ok(None);
     }
     let sessions = orchestrator.sessions();
     let summary = sessions.run(run).await?;
-    let runs = sessions.runs(&summary.session).await?;
-    let last = runs.as_deref().and_then(<[_]>::last);
-    if last.is_none_or(|last| last.run_id != run) {
+    let Some(runs) = sessions.runs(&summary.session).await? else {
         return Ok(None);
-    }
-    let why = summary.finish_reason.clone();
-    Ok(Some((summary.session, why)))
+    };
+    let mut later = runs.iter().rev().take_while(|later| later.run_id != run);
+    let answered = later.find(|later| later.status == RunStatus::Done);
+    Ok(Some(match answered {
+        Some(last) => Since::Answer(last.run_id),
+        None => Since::NoAnswer {
+            ended: summary.finish_reason.clone(),
+            session: summary.session,
+        },
+    }))
 }
 
 /// Returns the run whose calls the last messages answer, if they answer any of a run here.

@@ -140,7 +140,8 @@ async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         let code = error_code(&ended.result);
-        return Ok(error::failed(ended.result.reply, &code));
+        let place = Place::of(held).ended(&ended);
+        return Ok(error::failed(ended.result.reply, &code, place));
     }
     Ok(Json(Completion::new(held, model, &ended)).into_response())
 }

@@ -8,10 +8,12 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use neuraxis::core::RunId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::run::Place;
 use crate::problem::{Problem, Told};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
@@ -38,17 +40,21 @@ struct ErrorFields {
     param: Option<String>,
     /// The name of the problem, with `_` for `-`; of a run that failed, why.
     code: String,
+    /// The run that failed or that is in the way, and its session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    neuraxis: Option<Place>,
 }
 
 impl ErrorBody {
     /// Describes what went wrong with a run that began.
-    pub(super) fn of_run(message: String, code: &str) -> Self {
+    pub(super) fn of_run(message: String, code: &str, place: Option<Place>) -> Self {
         Self {
             error: ErrorFields {
                 message,
                 kind: "server_error",
                 param: None,
                 code: code.to_owned(),
+                neuraxis: place,
             },
         }
     }
@@ -61,14 +67,15 @@ impl ErrorBody {
                 kind: kind_of(told.status),
                 param: field.map(str::to_owned),
                 code: told.name.replace('-', "_"),
+                neuraxis: place_of(told),
             },
         }
     }
 }
 
 /// Answers with an error of a run that began.
-pub(super) fn failed(message: String, code: &str) -> Response {
-    let body = Json(ErrorBody::of_run(message, code));
+pub(super) fn failed(message: String, code: &str, place: Place) -> Response {
+    let body = Json(ErrorBody::of_run(message, code, Some(place)));
     (StatusCode::INTERNAL_SERVER_ERROR, body).into_response()
 }
 
@@ -80,6 +87,13 @@ pub(super) fn not_again(answer: impl IntoResponse) -> Response {
     // Other clients than OpenAI's would read it as the opposite.
     headers.remove(header::RETRY_AFTER);
     response
+}
+
+/// Returns the run that a problem names, with its session.
+fn place_of(told: &Told) -> Option<Place> {
+    let text = |name: &str| told.members.get(name).and_then(Value::as_str);
+    let run = text("run_id")?.parse().ok().map(RunId)?;
+    Some(Place::begun(text("session_id")?.parse().ok()?, run))
 }
 
 /// Says what a problem is in the middle of a stream.

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
-use super::run::{self, Ended, Held};
+use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
 use super::{asking, at_least_one, error, invalid, parse, temperature};
@@ -38,7 +38,7 @@ pub(super) use output::ResponseOut;
 use writer::ResponseEvents;
 
 /// What stands before the id of a run in that of a response.
-const ID: &str = "resp_";
+pub(super) const ID: &str = "resp_";
 
 /// What a client sends. What else it sends is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub(super) struct ResponseRequest {
     input: Option<Input>,
     /// What the agent is told besides its own instructions.
     instructions: Option<String>,
-    /// The response whose conversation goes on: the last one there.
+    /// The response whose conversation goes on: the last one there that has an answer.
     previous_response_id: Option<String>,
     /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
@@ -119,7 +119,8 @@ async fn completed(held: &Held, begun: ResponseOut, has_form: bool) -> Result<Re
     let ended = held.ended().await?;
     if !ended.is_answered() {
         let code = super::chat::error_code(&ended.result);
-        return Ok(error::failed(ended.result.reply, &code));
+        let place = Place::of(held).ended(&ended);
+        return Ok(error::failed(ended.result.reply, &code, place));
     }
     let records = held.handle().records();
     let response = ResponseEvents::whole(begun, &records, &ended, has_form)

@@ -9,7 +9,7 @@ use futures_util::Stream;
 use neuraxis::{Event, Events};
 
 use super::error::{ErrorBody, in_stream, not_again};
-use super::run::{Ended, Held};
+use super::run::{Ended, Held, Place};
 use crate::events::{Source, Streams};
 use crate::problem::Problem;
 
@@ -98,6 +98,8 @@ impl<W: Writer> Source for Answer<W> {
     fn write_dropped(&mut self, waited: Duration, piece: &mut Vec<u8>) -> Written {
         let seconds = waited.as_secs();
         let why = format!("nothing was taken for {seconds} seconds, and the run was ended");
-        self.writer.fail(&ErrorBody::of_run(why, "dropped"), piece)
+        let place = self.held.as_ref().map(Place::of);
+        let body = ErrorBody::of_run(why, "dropped", place);
+        self.writer.fail(&body, piece)
     }
 }

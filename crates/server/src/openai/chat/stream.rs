@@ -148,7 +148,9 @@ impl Writer for Chunks {
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
         let Ended { result, calls } = ended;
         if !ended.is_answered() {
-            let body = ErrorBody::of_run(result.reply.clone(), &error_code(result));
+            let place = self.place.clone().ended(ended);
+            let code = error_code(result);
+            let body = ErrorBody::of_run(result.reply.clone(), &code, Some(place));
             return self.fail(&body, piece);
         }
         let is_told = !self.at_once && result.finish_reason.is_some();

@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::SessionIndex as _;
+use neuraxis::ports::{SessionIndex as _, Tool};
 use neuraxis_server::Stop;
-use neuraxis_testkit::{Script, ScriptedModel};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::{request, user};
+use super::items::told;
+use super::{builder, post, request, user, weather};
+use crate::support::Client;
+use crate::support::client::answer;
 use crate::support::in_process::InProcess;
+
+fn fails() -> LlmError {
+    LlmError::new(LlmErrorKind::Unauthorized, "wrong key")
+}
 
 /// On a clock that jumps: the runs have five seconds and do not end.
 #[tokio::test]
@@ -44,5 +52,142 @@ async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
         let message = told["error"]["message"].as_str().unwrap();
         assert!(message.contains("in its session"), "{message}");
         assert!(!message.contains("Idempotency-Key"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
+    let model = ScriptedModel::new()
+        .then(reply::text("Hello, Bo."))
+        .then(fails())
+        .then(reply::text("Bo."))
+        .then(reply::text("Nothing."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let first = json!({"input": "I am Bo."});
+    let (_, first) = post(&client, "/v1/responses", &first).await;
+    let body = json!({"input": "Who am I?", "previous_response_id": first["id"]});
+    let (status, failed) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 500, "{failed}");
+    let place = &failed["error"]["neuraxis"];
+    assert_eq!(place["session_id"], first["metadata"]["session_id"]);
+    assert_eq!(place["status"], "failed");
+
+    let (status, second) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{second}");
+    let session = |response: &Value| response["metadata"]["session_id"].clone();
+    assert_eq!(session(&first), session(&second));
+    let said = ["I am Bo.", "Hello, Bo.", "Who am I?", "Who am I?"];
+    assert_eq!(told(&model), said);
+
+    // Once it has an answer, that one is gone on from.
+    let (status, refused) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 400, "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains(second["id"].as_str().unwrap()),
+        "{message}"
+    );
+}
+
+/// Returns how the newest run stands.
+async fn newest(client: &Client) -> String {
+    let (_, runs) = answer(client.get("/api/v1/runs?limit=1")).await;
+    let status = runs["runs"][0]["status"].as_str();
+    status.unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_response_whose_client_left_is_asked_for_again_after_the_one_before_it() {
+    let model = ScriptedModel::new()
+        .then(reply::text("Hello, Bo."))
+        .then(Script::hanging())
+        .then(reply::text("Bo."));
+    let server = InProcess::of(model).await;
+    let client = server.client();
+    let first = json!({"input": "I am Bo."});
+    let (_, first) = post(&client, "/v1/responses", &first).await;
+    let mut body = json!({"input": "Who am I?", "previous_response_id": first["id"]});
+    body["stream"] = json!(true);
+    let asking = request(&client, "/v1/responses", &body).send();
+    let response = asking.await.unwrap();
+    assert_eq!(newest(&client).await, "running");
+    drop(response);
+    while newest(&client).await == "running" {
+        tokio::task::yield_now().await;
+    }
+    body["stream"] = json!(false);
+    let (status, second) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{second}");
+    assert_eq!(second["output"][0]["content"][0]["text"], "Bo.");
+}
+
+/// A server whose model looks at the clock, calls the client's tool, and fails once it is told what came of it.
+async fn fails_after_results() -> (InProcess, Arc<ScriptedModel>) {
+    let calls = [("weather", r#"{"city":"Oslo"}"#)];
+    let model = ScriptedModel::new()
+        .then(reply::calls([("clock", "{}")]))
+        .then(reply::calls(calls))
+        .then(fails())
+        .then(reply::text("Take a coat."));
+    let model = Arc::new(model);
+    let clock = ScriptedTool::echoing(spec("clock").read_only());
+    let builder = builder(&model, "channels.chat.tools = ['clock']\n");
+    let builder = builder.tools(vec![Arc::new(clock) as Arc<dyn Tool>]);
+    (InProcess::serve(builder.build().unwrap()).await, model)
+}
+
+/// Sends results to a model that fails, and again, and checks that it was told them once, in the session of their calls.
+async fn assert_taken_again(client: &Client, model: &ScriptedModel, path: &str, body: &Value) {
+    let (status, failed) = post(client, path, body).await;
+    assert_eq!(status, 500, "{failed}");
+    let (status, again) = post(client, path, body).await;
+    assert_eq!(status, 200, "{again}");
+    let place = |told: &Value| told["neuraxis"]["session_id"].clone();
+    assert_eq!(place(&failed["error"]), place(&again), "{again}");
+    let requests = model.requests();
+    let messages = requests.last().unwrap().messages.messages();
+    let calls = messages.iter().flat_map(|message| message.tool_calls());
+    let calls: Vec<_> = calls.map(|call| call.name.to_string()).collect();
+    assert_eq!(calls, ["clock", "weather"]);
+    assert_eq!(told(model).last().unwrap(), "\"3 degrees\"");
+}
+
+#[tokio::test]
+async fn results_are_sent_again_to_a_chat_that_failed_and_what_the_servers_tools_found_stays_known()
+{
+    let (server, model) = fails_after_results().await;
+    let client = server.client();
+    let path = "/v1/chat/completions";
+    let mut body = json!({"messages": [user("Coat?")], "tools": [weather()]});
+    let (_, first) = post(&client, path, &body).await;
+    let message = &first["choices"][0]["message"];
+    let call = &message["tool_calls"][0]["id"];
+    let said = body["messages"].as_array_mut().unwrap();
+    said.push(message.clone());
+    said.push(json!({"role": "tool", "tool_call_id": call, "content": "3 degrees"}));
+    assert_taken_again(&client, &model, path, &body).await;
+}
+
+#[tokio::test]
+async fn results_are_sent_again_after_a_response_that_failed_with_and_without_its_id() {
+    for with_id in [true, false] {
+        let (server, model) = fails_after_results().await;
+        let client = server.client();
+        let mut tool = weather()["function"].clone();
+        tool["type"] = json!("function");
+        let mut body = json!({"input": [user("Coat?")], "tools": [tool]});
+        let (_, first) = post(&client, "/v1/responses", &body).await;
+        let call = &first["output"][0];
+        let output = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "3 degrees"});
+        if with_id {
+            body["input"] = json!([output]);
+            body["previous_response_id"] = first["id"].clone();
+        } else {
+            let items = body["input"].as_array_mut().unwrap();
+            items.extend([call.clone(), output]);
+        }
+        assert_taken_again(&client, &model, "/v1/responses", &body).await;
     }
 }

@@ -48,7 +48,7 @@ fn answered(response: &Value) -> [Value; 4] {
 }
 
 /// Returns what the model was told last, without the instructions.
-fn told(model: &ScriptedModel) -> Vec<String> {
+pub(super) fn told(model: &ScriptedModel) -> Vec<String> {
     let requests = model.requests();
     let messages = requests.last().unwrap().messages.messages();
     messages[1..].iter().map(|message| message.text()).collect()
