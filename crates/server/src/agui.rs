@@ -19,11 +19,12 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use neuraxis::core::Seq;
 use neuraxis::engine::{RequestError, WaitingApproval};
-use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId, UserRequest};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId, UserRequest};
 
 use self::answer::{EndIfLeft, Telling, refused};
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
+use self::messages::New;
 use self::resume::GoesOn;
 use crate::access::in_request;
 use crate::api::OF_POLICY;
@@ -84,7 +85,8 @@ pub(crate) async fn run(
     }
     let orchestrator = limited.orchestrator().clone();
     let kept = kept(&orchestrator, &caller, &input.session).await?;
-    let request = input.request(&kept, &caller, &limited)?;
+    let new = new_to(&orchestrator, &kept, &input).await?;
+    let request = input.request(new, &caller, &limited)?;
     let place = limited.place(&caller)?;
     match begin(orchestrator.clone(), request, place).await {
         Ok((handle, events, end)) => {
@@ -164,6 +166,30 @@ async fn kept(
         Err(problem) if problem.is(&NO_SUCH_SESSION) => Ok(Vec::new()),
         Err(problem) => Err(problem),
     }
+}
+
+/// Returns what the session is told. After a run without an answer that are the results once more that it took: the front end
+/// asks again, and has nothing new to say.
+async fn new_to(
+    orchestrator: &Orchestrator,
+    kept: &[Arc<Message>],
+    input: &Input,
+) -> Result<New, Problem> {
+    let new = input.conversation.new_to(kept);
+    if new.is_err()
+        && let Some(results) = input.conversation.results_again(kept)
+        && !is_answered(orchestrator, &input.session).await?
+    {
+        return Ok(results);
+    }
+    new
+}
+
+/// Tells whether the last run of a session gave an answer.
+async fn is_answered(orchestrator: &Orchestrator, session: &SessionId) -> Result<bool, Problem> {
+    let runs = orchestrator.sessions().runs(session).await?;
+    let last = runs.as_deref().and_then(<[_]>::last);
+    Ok(last.is_none_or(|last| last.status == RunStatus::Done))
 }
 
 /// Returns what a client hears that begins a run while another one of the thread waits for its answers.

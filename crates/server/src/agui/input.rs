@@ -2,16 +2,14 @@
 //!
 //! Fields that nobody here knows are left alone, and null is the same as nothing: front ends are of many versions.
 
-use std::sync::Arc;
-
 use neuraxis::core::{AgentName, JsonText, ToolSpec};
-use neuraxis::{Brought, Channel, Message, Mode, SessionId, UserRequest};
+use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::messages::Conversation;
+use super::messages::{Conversation, New};
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
@@ -177,15 +175,14 @@ impl Input {
         })
     }
 
-    /// Makes the engine's request of it, which is the caller's own, with what is new to a session that holds these messages.
-    /// The caller is refused what it may not choose.
+    /// Makes the engine's request of it, which is the caller's own, with what the session is told. The caller is refused what it
+    /// may not choose.
     pub(super) fn request(
         &self,
-        kept: &[Arc<Message>],
+        new: New,
         caller: &Caller,
         limited: &Limited,
     ) -> Result<UserRequest, Problem> {
-        let new = self.conversation.new_to(kept)?;
         let instructions: Vec<&str> = self
             .conversation
             .instructions()

@@ -172,6 +172,22 @@ impl Conversation {
         })
     }
 
+    /// Returns the results that the thread ends with, where the session holds their calls; `None` if it ends otherwise.
+    pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<New> {
+        let is_kept = |message: &&Arc<Message>| match message.as_ref() {
+            Message::Tool(result) => is_called(&result.tool_call_id, kept, &[]),
+            _ => false,
+        };
+        let latest_first = self.messages.iter().rev().take_while(is_kept);
+        let mut before: Vec<_> = latest_first.cloned().collect();
+        before.reverse();
+        (!before.is_empty()).then(|| New {
+            before,
+            message: String::new(),
+            attachments: Vec::new(),
+        })
+    }
+
     fn results_for(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let calls = kept.iter().flat_map(|message| message.tool_calls());
         let mut open: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();

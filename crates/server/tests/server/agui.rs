@@ -1,5 +1,6 @@
 //! `/agui`: what a front end of AG-UI sends, and the events that it is answered with.
 
+mod again;
 mod interrupts;
 mod official_client;
 

@@ -91,6 +91,20 @@ fn a_result_is_told_that_the_session_waits_for_and_no_other() {
 }
 
 #[test]
+fn the_results_at_the_end_are_told_again_to_a_session_that_holds_their_calls_alone() {
+    let thread = read(
+        json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
+        {"id": "t", "role": "tool", "toolCallId": "c1", "content": "3 degrees"}]),
+    );
+    let again = thread.results_again(&thread.messages).unwrap();
+    assert_eq!(again.before, thread.messages[2..]);
+    assert_eq!(again.message, "");
+    assert_eq!(thread.results_again(&thread.messages[..1]), None);
+    let asks = read(json!([call("c1"), {"id": "2", "role": "user", "content": "Coat?"}]));
+    assert_eq!(asks.results_again(&asks.messages), None);
+}
+
+#[test]
 fn a_result_is_json_text_or_an_error() {
     for (message, expected) in [
         (json!({"content": "3 degrees"}), "\"3 degrees\""),

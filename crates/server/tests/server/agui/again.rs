@@ -1,0 +1,86 @@
+//! Runs without an answer, which a front end asks for again.
+
+use std::sync::Arc;
+
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Orchestrator, Role, RunStatus};
+use neuraxis_testkit::{Script, ScriptedModel, reply};
+use serde_json::{Value, json};
+
+use super::{input, kinds, named, text, told, user};
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+
+/// A server whose model calls the front end's tool, and the body that brings the result.
+async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Value) {
+    model.push(reply::calls([("weather", "{}")]));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::clone(model) as _)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator.clone()).await;
+    let tools = json!({"tools": [{"name": "weather", "description": "Tells the weather."}]});
+    let first = input("r1", json!([user("Coat?")]), tools.clone());
+    let first = told(&server.client(), &first).await;
+    let id = &named(&first, "TOOL_CALL_START")[0]["toolCallId"];
+    let thread = json!([
+        user("Coat?"),
+        {"id": "a", "role": "assistant", "toolCalls": [{"id": id, "type": "function", "function": {"name": "weather", "arguments": "{}"}}]},
+        {"id": "t", "role": "tool", "toolCallId": id, "content": "3 degrees"},
+    ]);
+    (server, orchestrator, input("r2", thread, tools))
+}
+
+/// Sends the body again, and checks that it is answered from what the session holds, and that it is not answered twice.
+async fn assert_answered(server: &InProcess, model: &ScriptedModel, body: &Value) {
+    model.push(reply::text("Take a coat."));
+    let again = told(&server.client(), body).await;
+    assert_eq!(text(&again), "Take a coat.");
+    assert_eq!(*kinds(&again).last().unwrap(), "RUN_FINISHED");
+    let requests = model.requests();
+    let messages = requests.last().unwrap().messages.messages();
+    let said: Vec<_> = messages[1..].iter().map(|it| it.text()).collect();
+    assert_eq!(said, ["Coat?", "", "\"3 degrees\""]);
+
+    let request = server.client().post("/agui");
+    let request = request.header("content-type", "application/json");
+    let (status, problem) = answer(request.body(body.to_string())).await;
+    let told = (status, &problem["field"]);
+    assert_eq!(told, (400, &json!("messages")), "{problem}");
+}
+
+#[tokio::test]
+async fn a_result_is_sent_again_after_a_model_that_failed() {
+    let model = Arc::new(ScriptedModel::new());
+    let (server, _, body) = with_result(&model).await;
+    for _ in 0..2 {
+        model.push(LlmError::new(LlmErrorKind::Unauthorized, "wrong key"));
+        let failed = told(&server.client(), &body).await;
+        assert_eq!(*kinds(&failed).last().unwrap(), "RUN_ERROR");
+    }
+    assert_answered(&server, &model, &body).await;
+}
+
+#[tokio::test]
+async fn a_result_is_sent_again_after_the_connection_broke_off() {
+    let model = Arc::new(ScriptedModel::new());
+    let (server, orchestrator, body) = with_result(&model).await;
+    model.push(Script::hanging());
+    let request = server.client().post("/agui");
+    let request = request.header("content-type", "application/json");
+    let mut response = request.body(body.to_string()).send().await.unwrap();
+    response.chunk().await.unwrap().unwrap();
+    drop(response);
+    let session = "t1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    loop {
+        let runs = sessions.runs(&session).await.unwrap().unwrap();
+        if runs[1].status == RunStatus::Interrupted {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_answered(&server, &model, &body).await;
+}
