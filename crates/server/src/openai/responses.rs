@@ -4,6 +4,7 @@
 //! `previous_response_id` names goes on in the same session.
 
 mod input;
+mod items;
 mod output;
 mod references;
 mod writer;

@@ -16,6 +16,9 @@ use crate::refusal::{internal, with_causes};
 /// What the ids of thoughts begin with. A model is not told again what another thought.
 const OF_THOUGHTS: &str = "rs_";
 
+/// What the ids of messages begin with.
+const OF_MESSAGES: &str = "msg_";
+
 /// The most characters of an id that an answer repeats.
 const MAX_REPEATED_CHARS: usize = 64;
 
@@ -39,8 +42,13 @@ pub(super) async fn look_up(
         if response.as_ref().is_none_or(|it| it.run() != run) {
             response = kept(orchestrator, caller, run).await?;
         }
-        let found = response.as_ref().and_then(|it| it.item(id));
-        let found = found.ok_or_else(|| unknown(at, id))?;
+        let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
+        let found = match response.item(id) {
+            Some(found) => found,
+            // What was told and stands no more: what a run waited for, or what a model said in vain.
+            None if id.starts_with(OF_MESSAGES) => continue,
+            None => return Err(unknown(at, id)),
+        };
         // It is told in the form in which it may be sent.
         let sent = to_value(found).and_then(from_value);
         *item = sent.map_err(|error| internal(&with_causes(&error)))?;

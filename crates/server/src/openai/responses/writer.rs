@@ -4,11 +4,12 @@ use std::mem;
 use std::sync::Arc;
 
 use neuraxis::Event;
-use neuraxis::core::{Record, ToolCall};
+use neuraxis::core::{EffectId, Record, ToolCall};
 use neuraxis::engine::Words;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::items::{Done, Kind, Speaker, Text, voided};
 use super::output::{Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
@@ -33,21 +34,15 @@ pub(super) struct ResponseEvents {
     /// How many events there were.
     sequence: u64,
     /// The items that are whole.
-    done: Vec<Item>,
-    open: Open,
+    done: Vec<Done>,
+    /// The item that is being filled.
+    open: Option<Text>,
+    /// How many items were told to their end, void ones among them.
+    told: usize,
     /// Whether only the whole answer is told.
     at_once: bool,
     words: Words,
     thoughts: Thoughts,
-}
-
-/// The item that is being filled.
-#[derive(Debug, Default)]
-enum Open {
-    #[default]
-    Nothing,
-    Message(String),
-    Reasoning(String),
 }
 
 /// What each event has, with what it has beyond that.
@@ -106,7 +101,8 @@ impl ResponseEvents {
             listener,
             sequence: 0,
             done: Vec::new(),
-            open: Open::Nothing,
+            open: None,
+            told: 0,
             at_once,
             words: Words::default(),
             thoughts: Thoughts::default(),
@@ -132,31 +128,65 @@ impl ResponseEvents {
         write_event(piece, Some(kind), &event)
     }
 
-    fn item_id(&self, kind: &str) -> String {
-        format!("{kind}_{}_{}", self.response.run(), self.done.len())
-    }
-
     fn take_in(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        let by = Speaker::of(event);
         if let Some(text) = self.words.hear(event) {
             if !self.at_once {
-                return self.say(&text, piece);
+                return self.say(&text, by, piece);
             }
         } else if let Some(thought) = self.thoughts.hear(event) {
-            if thought.follows_another && matches!(self.open, Open::Reasoning(_)) {
+            if thought.follows_another && self.fills(Kind::Reasoning) {
                 self.close(piece)?;
             }
-            return self.think(thought.text, piece);
+            return self.think(thought.text, by, piece);
+        } else if let Some(call) = voided(event) {
+            return self.take_back(call, piece);
         }
         Ok(())
     }
 
-    fn say(&mut self, text: &str, piece: &mut Vec<u8>) -> Written {
+    fn fills(&self, kind: Kind) -> bool {
+        self.open.as_ref().is_some_and(|open| open.kind == kind)
+    }
+
+    /// Begins an item.
+    fn begun(&self, kind: Kind, by: Option<Speaker>) -> Text {
+        Text::begun(kind, self.response.run(), self.done.len(), by)
+    }
+
+    /// Adds to the item that is being filled, and returns its id.
+    fn add(&mut self, text: &str, by: Option<Speaker>) -> String {
+        match &mut self.open {
+            Some(open) => {
+                open.add(text, by);
+                open.id.clone()
+            }
+            None => String::new(),
+        }
+    }
+
+    /// Takes out what a model call said in vain. What was told of it cannot be taken back; an item that was nothing else ends
+    /// empty, and is none of the response.
+    fn take_back(&mut self, call: EffectId, piece: &mut Vec<u8>) -> Written {
+        self.done.retain_mut(|done| done.stands_without(call));
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        if open.stands_without(call) {
+            self.open = Some(open);
+            return Ok(());
+        }
+        self.text_done(&open, piece)
+    }
+
+    fn say(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
         let mut text = text;
-        if !matches!(self.open, Open::Message(_)) {
+        if !self.fills(Kind::Message) {
             self.close(piece)?;
             // What stands between two texts has nothing to stand between here.
             text = text.trim_start_matches('\n');
-            let (id, output_index) = (self.item_id("msg"), self.done.len());
+            let open = self.begun(Kind::Message, by);
+            let (id, output_index) = (&open.id, self.told);
             let item = Item::message(id.clone(), None);
             self.event(
                 "response.output_item.added",
@@ -170,14 +200,11 @@ impl ResponseEvents {
                 &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
                 piece,
             )?;
-            self.open = Open::Message(String::new());
-        }
-        if let Open::Message(said) = &mut self.open {
-            said.push_str(text);
+            self.open = Some(open);
         }
         let delta = TextDelta {
-            item_id: &self.item_id("msg"),
-            output_index: self.done.len(),
+            item_id: &self.add(text, by),
+            output_index: self.told,
             content_index: 0,
             delta: text,
             logprobs: [],
@@ -185,10 +212,11 @@ impl ResponseEvents {
         self.event("response.output_text.delta", &delta, piece)
     }
 
-    fn think(&mut self, text: &str, piece: &mut Vec<u8>) -> Written {
-        if !matches!(self.open, Open::Reasoning(_)) {
+    fn think(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
+        if !self.fills(Kind::Reasoning) {
             self.close(piece)?;
-            let (id, output_index) = (self.item_id("rs"), self.done.len());
+            let open = self.begun(Kind::Reasoning, by);
+            let (id, output_index) = (&open.id, self.told);
             let item = Item::reasoning(id.clone(), None);
             self.event(
                 "response.output_item.added",
@@ -201,14 +229,11 @@ impl ResponseEvents {
                 &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
                 piece,
             )?;
-            self.open = Open::Reasoning(String::new());
-        }
-        if let Open::Reasoning(thought) = &mut self.open {
-            thought.push_str(text);
+            self.open = Some(open);
         }
         let delta = ThoughtDelta {
-            item_id: &self.item_id("rs"),
-            output_index: self.done.len(),
+            item_id: &self.add(text, by),
+            output_index: self.told,
             summary_index: 0,
             delta: text,
         };
@@ -217,11 +242,19 @@ impl ResponseEvents {
 
     /// Closes the item that is being filled, if there is one.
     fn close(&mut self, piece: &mut Vec<u8>) -> Written {
-        let output_index = self.done.len();
-        let item = match mem::take(&mut self.open) {
-            Open::Nothing => return Ok(()),
-            Open::Message(text) => {
-                let id = self.item_id("msg");
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        self.text_done(&open, piece)?;
+        self.done.push(Done::Text(open));
+        Ok(())
+    }
+
+    /// Tells that a text is whole.
+    fn text_done(&mut self, open: &Text, piece: &mut Vec<u8>) -> Written {
+        let (id, text, output_index) = (&open.id, &open.text, self.told);
+        match open.kind {
+            Kind::Message => {
                 self.event(
                     "response.output_text.done",
                     &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "text": text, "logprobs": [] }),
@@ -233,10 +266,8 @@ impl ResponseEvents {
                     &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
                     piece,
                 )?;
-                Item::message(id, Some(text))
             }
-            Open::Reasoning(text) => {
-                let id = self.item_id("rs");
+            Kind::Reasoning => {
                 self.event(
                     "response.reasoning_summary_text.done",
                     &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "text": text }),
@@ -248,20 +279,19 @@ impl ResponseEvents {
                     &json!({ "item_id": id, "output_index": output_index, "summary_index": 0, "part": part }),
                     piece,
                 )?;
-                Item::reasoning(id, Some(text))
             }
-        };
-        self.item_done(item, piece)
+        }
+        self.item_done(&open.item(), piece)
     }
 
-    fn item_done(&mut self, item: Item, piece: &mut Vec<u8>) -> Written {
-        let output_index = self.done.len();
+    fn item_done(&mut self, item: &Item, piece: &mut Vec<u8>) -> Written {
+        let output_index = self.told;
         self.event(
             "response.output_item.done",
             &json!({ "output_index": output_index, "item": item }),
             piece,
         )?;
-        self.done.push(item);
+        self.told += 1;
         Ok(())
     }
 
@@ -274,24 +304,26 @@ impl ResponseEvents {
         let is_told = !self.at_once && ended.result.finish_reason.is_some();
         self.close(piece)?;
         if ended.is_answered() && !is_told && !ended.result.reply.is_empty() {
-            self.say(&ended.result.reply, piece)?;
+            self.say(&ended.result.reply, None, piece)?;
             self.close(piece)?;
         }
         for call in &ended.calls {
             self.hand_over(call, piece)?;
         }
-        let mut items = mem::take(&mut self.done);
+        let done = mem::take(&mut self.done).into_iter();
+        let mut items: Vec<Item> = done.map(Done::into_item).collect();
         if items.is_empty() && ended.is_answered() {
             // Clients look for a message, be it an empty one.
-            let reply = ended.result.reply.clone();
-            items.push(Item::message(self.item_id("msg"), Some(reply)));
+            let mut empty = self.begun(Kind::Message, None);
+            empty.add(&ended.result.reply, None);
+            items.push(empty.item());
         }
         Ok(self.response.clone().ended(ended, items))
     }
 
     /// Tells a call that the client is to run.
     fn hand_over(&mut self, call: &ToolCall, piece: &mut Vec<u8>) -> Written {
-        let output_index = self.done.len();
+        let output_index = self.told;
         let id = id_of(call);
         let item = Item::call(call, false);
         self.event(
@@ -310,7 +342,10 @@ impl ResponseEvents {
             &json!({ "item_id": id, "output_index": output_index, "name": call.name, "arguments": arguments }),
             piece,
         )?;
-        self.item_done(Item::call(call, true), piece)
+        let item = Item::call(call, true);
+        self.item_done(&item, piece)?;
+        self.done.push(Done::Call(item));
+        Ok(())
     }
 }
 

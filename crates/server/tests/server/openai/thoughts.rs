@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::ports::Tool;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
+use super::items::told;
 use super::{builder, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
@@ -95,4 +97,38 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
     let id = streamed["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["output"], streamed["output"], "ids and all");
+}
+
+#[tokio::test]
+async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_response() {
+    let error = LlmError::new(LlmErrorKind::Connection, "reset by peer");
+    let broken = Script::from(reply::text("It is false, I believe."));
+    let broken = broken.split(3).fail_at(4, error);
+    let model = ScriptedModel::new()
+        .then(broken)
+        .then(reply::reasoned("Let me see.", "It is true."))
+        .then(reply::text("Yes."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let body = json!({"input": "Is it true?", "stream": true});
+    let events = parsed(&stream(&client, "/v1/responses", &body).await);
+    let response = &events.last().unwrap()["response"];
+    let stands = response["output"].to_string();
+    assert!(!stands.contains("false"), "{stands}");
+    let id = response["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["output"], response["output"], "ids and all");
+
+    // A client names all that it was told.
+    let done = events
+        .iter()
+        .filter(|event| event["type"] == "response.output_item.done");
+    let named = done.map(|event| json!({"type": "item_reference", "id": event["item"]["id"]}));
+    let mut items = vec![user("Is it true?")];
+    items.extend(named);
+    items.push(user("Sure?"));
+    let (status, sure) = post(&client, "/v1/responses", &json!({"input": items})).await;
+    assert_eq!(status, 200, "{sure}");
+    assert_eq!(told(&model), ["Is it true?", "It is true.", "Sure?"]);
 }

@@ -16,7 +16,10 @@ use crate::support::in_process::{InProcess, TOKEN};
 /// A server whose model wants something refunded, which a person has to allow.
 async fn asking() -> (InProcess, Arc<ScriptedTool>) {
     let wants = reply::text_and_calls("I refund it.", [("refund", r#"{"order":17}"#)]);
-    let model = ScriptedModel::new().then(wants).then(reply::text("Done."));
+    let model = ScriptedModel::new()
+        .then(wants)
+        .then(reply::text("Done."))
+        .then(reply::text("You are welcome."));
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let orchestrator = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
@@ -125,4 +128,21 @@ async fn a_response_that_waits_says_so_streamed_or_not_and_when_it_is_asked_for_
         assert!(after["output"].to_string().contains("Done."), "{after}");
         assert_eq!(after["neuraxis"]["status"], "done");
     }
+}
+
+#[tokio::test]
+async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
+    let (server, tool) = asking().await;
+    let client = server.client();
+    let body = json!({"input": "Refund order 17."});
+    let (_, response) = post(&client, "/v1/responses", &body).await;
+    let output = response["output"].as_array().unwrap();
+    let notice = output[1]["content"][0]["text"].as_str().unwrap();
+    assert_told(&server, &tool, notice, &response["neuraxis"]).await;
+    let named = |item: &Value| json!({"type": "item_reference", "id": item["id"]});
+    let mut items = vec![user("Refund order 17.")];
+    items.extend(output.iter().map(named));
+    items.push(user("Thank you."));
+    let (status, told) = post(&client, "/v1/responses", &json!({"input": items})).await;
+    assert_eq!(status, 200, "{told}");
 }
