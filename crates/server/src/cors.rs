@@ -12,6 +12,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::guard::is_named;
 use crate::limits::Limited;
+use crate::mcp;
+use crate::openai::SHOULD_RETRY;
 use crate::request_id;
 use crate::turns::REPLAYED;
 
@@ -22,11 +24,15 @@ const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 const METHODS: [Method; 3] = [Method::GET, Method::POST, Method::DELETE];
 
 /// What a page may read of an answer besides its content.
-const EXPOSED: [HeaderName; 4] = [
+const EXPOSED: [HeaderName; 6] = [
     header::RETRY_AFTER,
     header::LOCATION,
     request_id::HEADER,
     REPLAYED,
+    // Who cannot read it sends a request again whose run has begun.
+    SHOULD_RETRY,
+    // Who cannot read it has no session to go on with.
+    mcp::SESSION,
 ];
 
 /// Returns what answers preflights and tells browsers whose pages may read answers; `None` where no other origin is named.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{HeaderName, Method};
 use axum::response::Response;
 use neuraxis::UserRequest;
 use neuraxis::mcp_server::{HttpService, McpServer};
@@ -25,6 +25,9 @@ use crate::keys::Key;
 use crate::limits::Limited;
 use crate::openapi::{Described, Operation, Tag, operation};
 use crate::problem::Problem;
+
+/// What a session of the protocol is named with, in the answer that begins it and in each request after that.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// How long answers may take on their way before open streams end.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);

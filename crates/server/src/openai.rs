@@ -35,7 +35,7 @@ use crate::problem::{
 };
 use crate::said;
 
-pub(crate) use error::{ErrorBody, in_their_shape};
+pub(crate) use error::{ErrorBody, SHOULD_RETRY, in_their_shape};
 
 /// The most characters of what is said about a body that cannot be read.
 const MAX_COMPLAINT_CHARS: usize = 300;

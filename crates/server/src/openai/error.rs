@@ -18,7 +18,7 @@ use crate::problem::{Problem, Told};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
 /// tools may have done what they do.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// An error in the body of an answer, or in the middle of a stream.
 #[derive(Debug, Serialize, JsonSchema)]

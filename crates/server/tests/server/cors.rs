@@ -72,7 +72,14 @@ async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_t
     let headers = response.headers();
     assert_eq!(allowed(headers, "allow-origin").as_deref(), Some(FRONT_END));
     let exposed = allowed(headers, "expose-headers").unwrap();
-    assert!(exposed.contains("x-request-id") && exposed.contains("retry-after"));
+    for name in [
+        "x-request-id",
+        "retry-after",
+        "x-should-retry",
+        "mcp-session-id",
+    ] {
+        assert!(exposed.contains(name), "{name}: {exposed}");
+    }
     // What is wrong the page is told, too.
     let response = post().send().await.unwrap();
     assert_eq!(response.status(), 401);
