@@ -21,7 +21,7 @@ use super::calls::Calls;
 use super::content::Content;
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
-use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
+use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{asking, at_least_one, error, invalid, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -40,7 +40,7 @@ pub(super) struct ChatRequest {
     messages: Vec<MessageIn>,
     /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
-    /// `none`, `auto`, `required`, or a function by its name.
+    /// `none`, `auto`, `required`, a function by its name, or some of the tools as `allowed_tools`.
     #[serde(default)]
     tool_choice: Value,
     /// The form of the answer.
@@ -157,12 +157,13 @@ impl ChatRequest {
         let answer = self
             .response_format
             .map(|format| answer("response_format", format));
+        let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
         Ok(Asked {
             model: self.model,
             messages: asking("messages", messages)?,
             instructions,
-            tools: tools(self.tools.unwrap_or_default())?,
-            tool_choice: tool_choice(&self.tool_choice)?,
+            tools,
+            tool_choice,
             answer: answer.transpose()?.flatten(),
             temperature: temperature(self.temperature)?,
             max_output_tokens: most.or(old_most),

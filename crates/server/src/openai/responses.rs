@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::asked::{Asked, Own};
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
-use super::tools::{FormatIn, ToolIn, answer, tool_choice, tools};
+use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{asking, at_least_one, error, invalid, parse, temperature};
 use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
@@ -55,7 +55,7 @@ pub(super) struct ResponseRequest {
     previous_response_id: Option<String>,
     /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
-    /// `none`, `auto`, `required`, or a function by its name.
+    /// `none`, `auto`, `required`, a function by its name, or some of the tools as `allowed_tools`.
     #[serde(default)]
     tool_choice: Value,
     /// The form of the answer.
@@ -201,12 +201,13 @@ impl ResponseRequest {
         let instructions = self.instructions.into_iter().chain(in_input);
         let format = self.text.and_then(|text| text.format);
         let answer = format.map(|format| answer("text.format", format));
+        let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
         Ok(Asked {
             model: self.model,
             messages: asking("input", messages)?,
             instructions: instructions.collect(),
-            tools: tools(self.tools.unwrap_or_default())?,
-            tool_choice: tool_choice(&self.tool_choice)?,
+            tools,
+            tool_choice,
             answer: answer.transpose()?.flatten(),
             temperature: temperature(self.temperature)?,
             max_output_tokens: at_least_one("max_output_tokens", self.max_output_tokens)?,

@@ -1,6 +1,8 @@
 //! The tools that a client sends, whether one must be called, and the form it wants of the answer: both dialects, which differ
 //! in how deep their fields lie.
 
+use std::collections::BTreeSet;
+
 use neuraxis::AnswerSchema;
 use neuraxis::core::{JsonText, ToolChoice, ToolName, ToolSpec};
 use schemars::JsonSchema;
@@ -35,8 +37,17 @@ struct FunctionIn {
     parameters: Option<Value>,
 }
 
-/// Reads the tools of a client.
-pub(super) fn tools(tools: Vec<ToolIn>) -> Result<Vec<ToolSpec>, Problem> {
+/// Reads the tools of a client and which of them may or must be called: those that a choice of some leaves out are not offered.
+pub(super) fn offered(
+    sent: Vec<ToolIn>,
+    choice: &Value,
+) -> Result<(Vec<ToolSpec>, Option<ToolChoice>), Problem> {
+    let mut tools = tools(sent)?;
+    only_allowed(&mut tools, choice)?;
+    Ok((tools, tool_choice(choice)?))
+}
+
+fn tools(tools: Vec<ToolIn>) -> Result<Vec<ToolSpec>, Problem> {
     let tools = tools.into_iter().enumerate();
     tools.map(|(at, tool)| one(at, tool)).collect()
 }
@@ -60,8 +71,34 @@ fn one(at: usize, tool: ToolIn) -> Result<ToolSpec, Problem> {
     })
 }
 
+/// Drops the tools that a choice of some does not name. The server's own are none of a client's to leave out.
+fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem> {
+    if choice.get("type").and_then(Value::as_str) != Some("allowed_tools") {
+        return Ok(());
+    }
+    let (place, nested) = match choice.get("allowed_tools") {
+        Some(nested) => ("tool_choice.allowed_tools.tools", nested),
+        None => ("tool_choice.tools", choice),
+    };
+    let named = nested.get("tools").and_then(Value::as_array);
+    let named = named.ok_or_else(|| invalid(place, "expected the tools that may be called"))?;
+    let mut allowed = BTreeSet::new();
+    for (at, function) in named.iter().enumerate() {
+        let function = function.get("function").unwrap_or(function);
+        let name = function.get("name").and_then(Value::as_str);
+        let is_sent = |name: &&str| tools.iter().any(|tool| tool.name.as_str() == *name);
+        let name = name.filter(is_sent).ok_or_else(|| {
+            let why = "expected a function by its name, one of those in tools";
+            invalid(&format!("{place}[{at}]"), why)
+        })?;
+        allowed.insert(name);
+    }
+    tools.retain(|tool| allowed.contains(tool.name.as_str()));
+    Ok(())
+}
+
 /// Reads whether a tool must be called.
-pub(super) fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
+fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
     let wrong = || {
         let why = "expected none, auto, required, or a function by its name";
         invalid("tool_choice", why)
@@ -190,6 +227,32 @@ mod tests {
         }
         for choice in [json!("maybe"), json!(3), json!({"type": "function"})] {
             assert!(tool_choice(&choice).is_err(), "{choice}");
+        }
+    }
+
+    #[test]
+    fn only_the_tools_that_a_choice_of_some_names_are_offered() {
+        let tool = |name: &str| json!({"type": "function", "name": name});
+        let sent = || -> Vec<ToolIn> {
+            let tools = json!([tool("weather"), tool("news")]);
+            serde_json::from_value(tools).unwrap()
+        };
+        let function = json!({"type": "function", "function": {"name": "news"}});
+        let nested = json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [function]}});
+        let flat = json!({"type": "allowed_tools", "mode": "required", "tools": [tool("news")]});
+        for choice in [nested, flat] {
+            let (tools, choice) = offered(sent(), &choice).unwrap();
+            let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!((names, choice), (vec!["news"], Some(ToolChoice::Required)));
+        }
+        for (tools, place) in [
+            (json!([tool("clock")]), "tool_choice.tools[0]"),
+            (json!([tool("news"), 5]), "tool_choice.tools[1]"),
+            (json!("news"), "tool_choice.tools"),
+        ] {
+            let choice = json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+            let text = format!("{:?}", offered(sent(), &choice).unwrap_err());
+            assert!(text.contains(&format!("{place}: ")), "{text}");
         }
     }
 
