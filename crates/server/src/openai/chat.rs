@@ -126,7 +126,7 @@ pub(super) async fn complete(
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
     let request = asked.into_request(&limited, &caller).await?;
-    let (held, events) = run::begin(&limited, &caller, request).await?;
+    let (held, events) = run::begin(&limited, &caller, request, "messages").await?;
     if is_stream {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default(), has_form);
         return Ok(answer_as_it_comes(&streams, held, events, chunks));

@@ -1,6 +1,9 @@
 //! Content of messages: texts, images, sounds and files, as both dialects write them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use neuraxis::core::{JsonText, MediaPart, MediaSource, Part};
+use neuraxis::engine::{AttachmentError, attachment};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -77,28 +80,19 @@ fn read(part: &Value, field: &str) -> Result<Part, Problem> {
         "image_url" | "input_image" => {
             // Flat in one dialect, nested in the other.
             let url = within("image_url", "url").or_else(|| text_of(part.get("image_url")));
-            media(&url.ok_or_else(|| missing("image_url"))?, field)
+            media("image", &url.ok_or_else(|| missing("image_url"))?, field)
         }
         "input_audio" => {
             let data = within("input_audio", "data");
             let data = data.ok_or_else(|| missing("input_audio.data"))?;
-            let format = within("input_audio", "format");
-            let format = match format.as_deref() {
-                Some("mp3") => "audio/mpeg",
-                Some("wav") => "audio/wav",
-                _ => {
-                    return Err(invalid(
-                        &format!("{field}.input_audio.format"),
-                        "expected wav or mp3",
-                    ));
-                }
-            };
-            Ok(embedded(format, &data))
+            embedded("audio", &data, field)
         }
         "file" | "input_file" => {
             let data = within("file", "file_data").or_else(|| text_of(part.get("file_data")));
             let why = "only files that are sent along are taken, as a data: URL in file_data";
-            media(&data.ok_or_else(|| invalid(field, why))?, field)
+            let data = data.ok_or_else(|| invalid(field, why))?;
+            let name = within("file", "filename").or_else(|| text_of(part.get("filename")));
+            media(name.as_deref().unwrap_or("file"), &data, field)
         }
         _ => {
             let why = "expected a part of type text, image, audio or file";
@@ -107,8 +101,8 @@ fn read(part: &Value, field: &str) -> Result<Part, Problem> {
     }
 }
 
-fn media(url: &str, field: &str) -> Result<Part, Problem> {
-    let Some(rest) = url.strip_prefix("data:") else {
+fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
+    let Some(rest) = after_data(url) else {
         if url.starts_with("https://") || url.starts_with("http://") {
             return Ok(Part::Media(MediaPart {
                 // Nobody here fetches it: whoever does finds out what it is.
@@ -121,13 +115,21 @@ fn media(url: &str, field: &str) -> Result<Part, Problem> {
             "expected a data: URL, or one with http or https",
         ));
     };
-    match rest.split_once(";base64,") {
-        Some((media_type, data)) => Ok(embedded(media_type, data)),
-        None => Err(invalid(
+    // A type and its parameters, the last of which says how the data is written (RFC 2397, 3).
+    let (head, data) = rest.split_once(',').unwrap_or_default();
+    match head.rsplit_once(';') {
+        Some((_, written)) if written.eq_ignore_ascii_case("base64") => embedded(name, data, field),
+        _ => Err(invalid(
             field,
             "expected a data: URL such as data:image/png;base64,…",
         )),
     }
+}
+
+/// Returns what stands behind `data:`, however that is written: case is no matter of schemes (RFC 3986, 3.1).
+fn after_data(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once(':')?;
+    scheme.eq_ignore_ascii_case("data").then_some(rest)
 }
 
 /// Guesses the type of an image from its address.
@@ -141,11 +143,12 @@ fn type_of(url: &str) -> &'static str {
     }
 }
 
-fn embedded(media_type: &str, data: &str) -> Part {
-    Part::Media(MediaPart {
-        media_type: media_type.to_owned(),
-        source: MediaSource::Base64(data.into()),
-    })
+/// Makes a part of content in base64. What it is, the content says, whatever its sender calls it.
+fn embedded(name: &str, data: &str, field: &str) -> Result<Part, Problem> {
+    let content = STANDARD.decode(data);
+    let content = content.map_err(|_| AttachmentError::NotBase64);
+    let part = content.and_then(|content| attachment(name, &content));
+    part.map_err(|error| invalid(field, &error.to_string()))
 }
 
 #[cfg(test)]
@@ -159,16 +162,43 @@ mod tests {
         content.parts("messages[0].content")
     }
 
+    /// The beginning of a PNG, by which its content is recognized.
+    const PNG: &str = "iVBORw0KGgoAAAANSUhEUg==";
+
     #[test]
     fn content_of_both_dialects_becomes_the_same_parts() {
-        let image = "data:image/png;base64,aGk=";
+        let image = format!("data:image/png;base64,{PNG}");
         let chat = json!([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": image}}]);
         let flat = json!([{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": image}]);
         assert_eq!(parts(chat).unwrap(), parts(flat).unwrap());
         assert_eq!(parts(json!("Hi.")).unwrap(), [Part::text("Hi.")]);
-        let sound =
-            json!([{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}}]);
-        assert_eq!(parts(sound).unwrap(), [embedded("audio/mpeg", "aGk=")]);
+        let sound = json!([{"type": "input_audio", "input_audio": {"data": "SUQzBAAAAAAAAP/7", "format": "mp3"}}]);
+        let sound = parts(sound).unwrap();
+        let [Part::Media(sound)] = sound.as_slice() else {
+            panic!("{sound:?}");
+        };
+        assert_eq!(sound.media_type, "audio/mpeg");
+    }
+
+    #[test]
+    fn what_a_file_is_its_content_says_whatever_its_url_does() {
+        for head in [
+            "data:image/jpeg;base64",
+            "data:image/png;charset=utf-8;base64",
+            "DATA:;BASE64",
+        ] {
+            let url = format!("{head},{PNG}");
+            let image = parts(json!([{"type": "image_url", "image_url": {"url": url}}]));
+            let expected = MediaPart::embedded("image/png", PNG);
+            assert_eq!(image.unwrap(), [Part::Media(expected)], "{head}");
+        }
+        let url = "data:application/octet-stream;base64,TWlsay4=";
+        let nested = json!([{"type": "file", "file": {"filename": "list.txt", "file_data": url}}]);
+        let flat = json!([{"type": "input_file", "filename": "list.txt", "file_data": url}]);
+        let text = "\n\n[file list.txt]\nMilk.\n[end of file list.txt]";
+        for file in [nested, flat] {
+            assert_eq!(parts(file).unwrap(), [Part::text(text)]);
+        }
     }
 
     #[test]
@@ -189,8 +219,15 @@ mod tests {
                 "messages[0].content[0]",
             ),
             (
-                json!([{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "ogg"}}]),
-                "format",
+                json!([{"type": "input_audio", "input_audio": {"data": "?!", "format": "wav"}}]),
+                "messages[0].content[0]: its content is not base64",
+            ),
+            (
+                json!([
+                    {"type": "text", "text": "Look."},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,UEsDBA=="}}
+                ]),
+                "messages[0].content[1]: it is application/zip",
             ),
         ] {
             let text = format!("{:?}", parts(content).unwrap_err());

@@ -103,7 +103,7 @@ pub(super) async fn create(
     let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
     let has_form = asked.answer.is_some();
     let request = asked.into_request(&limited, &caller).await?;
-    let (held, events) = run::begin(&limited, &caller, request).await?;
+    let (held, events) = run::begin(&limited, &caller, request, "input").await?;
     let handle = held.handle();
     let session = handle.session_id().clone();
     let begun = ResponseOut::begun(session, handle.run_id(), held.created(), model, previous);

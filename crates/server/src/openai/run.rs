@@ -36,11 +36,13 @@ pub(super) struct Ended {
     pub(super) calls: Vec<ToolCall>,
 }
 
-/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind.
+/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind. `said_in` is
+/// the field of the conversation.
 pub(super) async fn begin(
     limited: &Limited,
     caller: &Caller,
     request: UserRequest,
+    said_in: &'static str,
 ) -> Result<(Held, Events), Problem> {
     let request = caller.apply(limited, request)?;
     let place = limited.place(caller)?;
@@ -52,7 +54,16 @@ pub(super) async fn begin(
         Ok::<_, RequestError>((Held { handle, limited }, events))
     };
     let begun = tokio::spawn(in_request(beginning)).await;
-    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+    let begun = begun.map_err(|error| internal(&with_causes(&error)))?;
+    begun.map_err(|error| {
+        // Files stand within the messages here.
+        let is_of_files = matches!(error, RequestError::Attachment { .. });
+        let problem = Problem::from(error);
+        match is_of_files {
+            true => problem.with("field", said_in),
+            false => problem,
+        }
+    })
 }
 
 impl Held {
