@@ -116,6 +116,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     {
         return Err(said::holds_nul(&place));
     }
+    if said::is_list(bytes) {
+        let detail = "the body must be a JSON object, not a list";
+        return Err(Problem::new(&INVALID_FIELD, detail));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let text: String = error.inner().to_string();

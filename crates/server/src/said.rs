@@ -57,8 +57,7 @@ pub(crate) trait Said: DeserializeOwned {
 
 /// Reads an object from JSON.
 pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
-    // serde would take a list of the fields' values, too.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
+    if is_list(bytes) {
         let field = T::FIELDS.first().copied().unwrap_or_default();
         let detail = format!("the body must be a JSON object with the field {field}, not a list");
         return Err(Problem::new(&INVALID_FIELD, detail));
@@ -69,6 +68,11 @@ pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
     let end = deserializer.end();
     end.map_err(|error| complaint(&error, "", T::FIELDS))?;
     Ok(said)
+}
+
+/// Tells whether a body is a list: serde would take one of the values of an object's fields in its place.
+pub(crate) fn is_list(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first() == Some(&b'[')
 }
 
 /// Reads what stands behind the `?` of an address.

@@ -19,7 +19,11 @@ use crate::problem::Problem;
 /// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiChoices")]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "an object that may have the fields session, mode and channel"
+)]
 pub(super) struct Own {
     /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken.
     session: Option<SessionId>,

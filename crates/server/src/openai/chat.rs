@@ -33,6 +33,7 @@ use crate::problem::Problem;
 /// What a client sends. What else it sends is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiChat")]
+#[serde(expecting = "an object with the field messages")]
 pub(super) struct ChatRequest {
     /// The agent or role that answers; the policy chooses if left out.
     model: Option<String>,
@@ -68,7 +69,7 @@ pub(super) struct ChatRequest {
 /// What else is streamed.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiStreamOptions")]
-#[serde(default)]
+#[serde(default, expecting = "an object that may have the field include_usage")]
 struct StreamOptions {
     /// Whether the last piece tells what was used.
     include_usage: Option<bool>,
@@ -77,6 +78,7 @@ struct StreamOptions {
 /// A message of the conversation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiMessage")]
+#[serde(expecting = "a message, which is an object with the field role")]
 struct MessageIn {
     /// `system`, `developer`, `user`, `assistant` or `tool`.
     role: String,
@@ -91,6 +93,7 @@ struct MessageIn {
 /// A call as it was told to the client.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiCall")]
+#[serde(expecting = "a call, which is an object with the fields id and function")]
 struct CallIn {
     /// Its id.
     id: String,
@@ -101,6 +104,7 @@ struct CallIn {
 /// What a call calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiCalled")]
+#[serde(expecting = "an object with the fields name and arguments")]
 struct FunctionIn {
     /// The name of the function.
     name: String,

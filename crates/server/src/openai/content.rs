@@ -1,11 +1,15 @@
 //! Content of messages: texts, images, sounds and files, as both dialects write them.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use neuraxis::core::{JsonText, MediaPart, MediaSource, Part};
 use neuraxis::engine::{AttachmentError, attachment};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::invalid;
@@ -15,14 +19,52 @@ use crate::problem::Problem;
 const MAX_REPEATED_CHARS: usize = 64;
 
 /// What a message holds: a text, or parts.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "OpenAiContent")]
-#[serde(untagged)]
+#[derive(Debug, JsonSchema)]
+#[schemars(rename = "OpenAiContent", untagged)]
 pub(super) enum Content {
     /// A text.
     Text(String),
     /// Parts, each with its `type`.
     Parts(Vec<Value>),
+}
+
+/// Reads a text or a list by what it is: what is wrong within the list is then named by its place, which serde forgets where it
+/// tries one form after the other.
+pub(super) struct TextOrList<T, Whole> {
+    /// What is expected, for who sent neither.
+    pub(super) expected: &'static str,
+    pub(super) text: fn(String) -> Whole,
+    pub(super) list: fn(Vec<T>) -> Whole,
+}
+
+impl<'de, T: Deserialize<'de>, Whole> Visitor<'de> for TextOrList<T, Whole> {
+    type Value = Whole;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.expected)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Whole, E> {
+        Ok((self.text)(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Whole, E> {
+        Ok((self.text)(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Whole, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(self.list)
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrList {
+            expected: "a text or a list of parts",
+            text: Self::Text,
+            list: Self::Parts,
+        })
+    }
 }
 
 impl Content {

@@ -44,6 +44,7 @@ pub(super) const ID: &str = "resp_";
 /// What a client sends. What else it sends is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiResponseRequest")]
+#[serde(expecting = "an object with the field input")]
 pub(super) struct ResponseRequest {
     /// The agent or role that answers; the policy chooses if left out.
     model: Option<String>,
@@ -77,6 +78,7 @@ pub(super) struct ResponseRequest {
 /// The form of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiText")]
+#[serde(expecting = "an object that may have the field format")]
 struct TextIn {
     /// The form.
     format: Option<FormatIn>,

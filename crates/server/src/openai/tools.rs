@@ -15,6 +15,7 @@ use crate::problem::Problem;
 /// A tool as a client sends it: its function nested (Chat Completions) or flat (Responses).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiTool")]
+#[serde(expecting = "a tool, which is an object")]
 pub(super) struct ToolIn {
     /// `function`, which it is if left out.
     #[serde(rename = "type", default)]
@@ -28,6 +29,7 @@ pub(super) struct ToolIn {
 /// A function that the client runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiFunction")]
+#[serde(expecting = "a function, which is an object")]
 struct FunctionIn {
     /// What the model calls it by.
     name: Option<String>,
@@ -131,6 +133,7 @@ fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
 /// The form of the answer: with its schema nested (Chat Completions) or flat (Responses).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiFormat")]
+#[serde(expecting = "an object with the field type")]
 pub(super) struct FormatIn {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
@@ -144,6 +147,7 @@ pub(super) struct FormatIn {
 /// A schema with its name.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiSchema")]
+#[serde(expecting = "an object that may have the fields name and schema")]
 struct SchemaIn {
     /// What it is called.
     name: Option<String>,

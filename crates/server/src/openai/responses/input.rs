@@ -2,17 +2,16 @@
 
 use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::openai::calls::Calls;
-use crate::openai::content::Content;
+use crate::openai::content::{Content, TextOrList};
 use crate::openai::invalid;
 use crate::problem::Problem;
 
 /// A text, or items.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "OpenAiInput")]
-#[serde(untagged)]
+#[derive(Debug, JsonSchema)]
+#[schemars(rename = "OpenAiInput", untagged)]
 pub(super) enum Input {
     /// What the user says.
     Text(String),
@@ -23,6 +22,7 @@ pub(super) enum Input {
 /// An item of any kind; what is a message needs no type.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiInputItem")]
+#[serde(expecting = "an item, which is an object")]
 pub(super) struct Item {
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -33,6 +33,16 @@ pub(super) struct Item {
     name: Option<String>,
     arguments: Option<String>,
     output: Option<Content>,
+}
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrList {
+            expected: "a text or a list of items",
+            text: Self::Text,
+            list: Self::Items,
+        })
+    }
 }
 
 impl Item {

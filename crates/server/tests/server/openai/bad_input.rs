@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{assert_refused, user};
 use crate::support::client::answer;
+use crate::support::in_process::InProcess;
 use crate::support::program::make_key;
 use crate::support::{Client, Program};
 
@@ -53,6 +54,45 @@ async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_
 }
 
 #[tokio::test]
+async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_json() {
+    let refused = |body: Value, place: Value| (body, 400, "invalid_field", place);
+    let response = |item: Value| json!({"input": [user("hi"), item]});
+    let output = json!({"type": "function_call_output", "call_id": "a", "output": {"x": 1}});
+    assert_refused(
+        "/v1/responses",
+        [
+            refused(response(output), json!("input[1].output")),
+            refused(
+                response(json!({"role": "user", "content": 5})),
+                json!("input[1].content"),
+            ),
+            refused(response(Value::Null), json!("input[1]")),
+            refused(json!({"input": 5}), json!("input")),
+            refused(json!(["neuraxis", "hi"]), Value::Null),
+        ],
+    )
+    .await;
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let whole = json!(["neuraxis", [user("hi")]]);
+    for (body, expected) in [
+        (whole, "the body must be a JSON object, not a list"),
+        (
+            json!({"messages": ["hi"]}),
+            "messages[0]: invalid type: string \"hi\", expected a message",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": 5}]}),
+            "messages[0].content: invalid type: integer `5`, expected a text or a list of parts",
+        ),
+    ] {
+        let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+        let message = told["error"]["message"].as_str().unwrap();
+        assert_eq!(status, 400, "{told}");
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_their_place() {
     let refused = |body: Value, place: &str| (body, 400, "invalid_field", json!(place));
     let call =
@@ -96,7 +136,7 @@ async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_the
 async fn a_later_call_may_have_the_id_of_an_earlier_one() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
-    let server = crate::support::in_process::InProcess::serve(server).await;
+    let server = InProcess::serve(server).await;
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
     let called = json!({"role": "assistant", "tool_calls": [call]});
@@ -110,7 +150,7 @@ async fn a_later_call_may_have_the_id_of_an_earlier_one() {
 async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
-    let server = crate::support::in_process::InProcess::serve(server).await;
+    let server = InProcess::serve(server).await;
     for body in [
         json!({"messages": [user(r"a\u0000b")]}),
         json!({"messages": [user("hi")], "temperature": 0, "max_tokens": 1}),
