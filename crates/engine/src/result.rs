@@ -197,6 +197,13 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         }
         FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
         FinishReason::InvalidAnswer(why) => {
+            // Why the model was told has what it is to do about it, which is no matter of the user's.
+            let why = match answer::of_run(Some(outcome), records) {
+                (_, Some(fault @ (AnswerFault::NotJson(_) | AnswerFault::NotSchema(_)))) => {
+                    fault.to_string()
+                }
+                _ => why.clone(),
+            };
             format!("This is not the answer that was asked for: {why}")
         }
         FinishReason::ToolError => apology::for_tool(records),

@@ -140,7 +140,13 @@ async fn a_model_that_never_gives_one_is_asked_so_often_and_the_run_fails_with_w
         let reason = heard.result.finish_reason.as_ref().unwrap();
         assert!(matches!(reason, FinishReason::InvalidAnswer(why) if why.contains("people")));
         assert!(matches!(fault(heard), AnswerFault::NotSchema(why) if why.contains("people")));
-        assert!(heard.result.reply.starts_with(r#"{"city":"Delft"}"#));
+        let reply = &heard.result.reply;
+        assert!(reply.starts_with(r#"{"city":"Delft"}"#), "{reply}");
+        assert!(
+            reply.contains("the answer does not fit the schema"),
+            "{reply}"
+        );
+        assert!(!reply.contains("Answer again"), "to the model: {reply}");
         let json = serde_json::to_value(&heard.result).unwrap();
         let told = json["answer_fault"].as_str().unwrap();
         assert!(
