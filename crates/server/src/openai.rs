@@ -72,8 +72,9 @@ pub(crate) fn routes() -> Described<Limited> {
         .problems(OF_RUNS);
     let response = described("openai_response", "Returns a response again.")
         .path::<String>("id", "Its id: `resp_` and that of the run.")
+        .query::<responses::Again>()
         .answers::<responses::ResponseOut>("The response, as far as it is known.")
-        .problems(&[&NO_SUCH_RESPONSE]);
+        .problems(&[&INVALID_FIELD, &NO_SUCH_RESPONSE]);
     let models = described(
         "openai_models",
         "Lists the agents and roles that may answer.",

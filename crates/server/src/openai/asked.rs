@@ -59,6 +59,12 @@ impl Asked {
     ) -> Result<UserRequest, Problem> {
         let orchestrator = limited.orchestrator();
         let session = self.session(orchestrator, caller).await?;
+        if let (Some(named), Some(found)) = (&self.own.session, &session)
+            && named != found
+        {
+            let why = "it is no response of the session that neuraxis names";
+            return Err(invalid("previous_response_id", why));
+        }
         let messages = match (&session, self.previous) {
             (Some(_), Some(run)) => without_calls_of(run, self.messages),
             (Some(_), None) => since_the_last_answer(self.messages),
@@ -93,7 +99,9 @@ impl Asked {
         orchestrator: &Orchestrator,
         caller: &Caller,
     ) -> Result<Option<SessionId>, Problem> {
-        if let Some(session) = &self.own.session {
+        // A response that is named, too, has to be one of that session.
+        let named = self.own.session.as_ref();
+        if let Some(session) = named.filter(|_| self.previous.is_none()) {
             return Ok(Some(session.clone()));
         }
         if let Some(run) = self.previous {

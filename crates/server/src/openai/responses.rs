@@ -9,16 +9,20 @@ mod output;
 mod references;
 mod writer;
 
+use std::mem;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use neuraxis::core::RunId;
+use neuraxis::core::{Record, RunId};
+use neuraxis::ports::{RequestContext, StoredContext};
 use neuraxis::{FinishReason, Orchestrator};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
@@ -34,12 +38,16 @@ use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
 use crate::refusal::{internal, with_causes};
+use crate::said;
 use input::{Input, conversation};
 pub(super) use output::ResponseOut;
 use writer::ResponseEvents;
 
 /// What stands before the id of a run in that of a response.
 pub(super) const ID: &str = "resp_";
+
+/// The model of a response whose request named none.
+const UNNAMED: &str = "neuraxis";
 
 /// What a client sends. What else it sends is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,6 +79,10 @@ pub(super) struct ResponseRequest {
     stream: Option<bool>,
     /// `false`: responses are not made in the background.
     background: Option<bool>,
+    /// `null`: a conversation goes on by `previous_response_id`, or by `session` in `neuraxis`.
+    conversation: Option<Value>,
+    /// `null`: no prompts are kept here.
+    prompt: Option<Value>,
     /// What OpenAI's API has no words for.
     neuraxis: Option<Own>,
 }
@@ -82,6 +94,32 @@ pub(super) struct ResponseRequest {
 struct TextIn {
     /// The form.
     format: Option<FormatIn>,
+}
+
+/// What a response repeats of its request: kept with the run for whoever asks for the response again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Repeated {
+    model: String,
+    previous_response_id: Option<String>,
+}
+
+impl StoredContext for Repeated {
+    const NAME: &'static str = "openai_response";
+}
+
+impl Repeated {
+    /// Returns what is kept with a run. With one that no request for a response began there is nothing.
+    fn of(records: &[Arc<Record>]) -> Self {
+        let started = records.first().and_then(|first| first.run_started());
+        let kept = started.and_then(|started| {
+            let context = RequestContext::default().restored(&started.spec.context);
+            context.stored().ok().flatten()
+        });
+        kept.unwrap_or_else(|| Self {
+            model: UNNAMED.to_owned(),
+            previous_response_id: None,
+        })
+    }
 }
 
 /// Takes a request.
@@ -102,13 +140,18 @@ pub(super) async fn create(
         references::look_up(items, goes_on, limited.orchestrator(), &caller).await?;
     }
     let asked = said.asked()?;
-    let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
+    let repeated = Repeated {
+        model: asked.model.clone().unwrap_or_else(|| UNNAMED.to_owned()),
+        previous_response_id: previous,
+    };
     let has_form = asked.answer.is_some();
-    let request = asked.into_request(&limited, &caller).await?;
+    let mut request = asked.into_request(&limited, &caller).await?;
+    let context = mem::take(&mut request.context).with_stored(&repeated);
+    request.context = context.map_err(|error| internal(&with_causes(&error)))?;
     let (held, events) = run::begin(&limited, &caller, request, "input").await?;
     let handle = held.handle();
     let session = handle.session_id().clone();
-    let begun = ResponseOut::begun(session, handle.run_id(), held.created(), model, previous);
+    let begun = ResponseOut::begun(session, handle.run_id(), held.created(), repeated);
     if is_stream {
         let told = ResponseEvents::to_client(begun, has_form);
         return Ok(answer_as_it_comes(&streams, held, events, told));
@@ -131,12 +174,24 @@ async fn completed(held: &Held, begun: ResponseOut, has_form: bool) -> Result<Re
     Ok(Json(response).into_response())
 }
 
+/// What stands behind the `?` where a response is asked for again. What else stands there is left alone.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Again {
+    /// `false`: a response that was begun is not streamed again.
+    stream: Option<bool>,
+}
+
 /// `GET /v1/responses/{id}`: a response of a run that has ended or waits; of one at work, that it is in progress.
 pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
+    again: Result<Query<Again>, QueryRejection>,
 ) -> Result<Json<ResponseOut>, Problem> {
+    if said::query(again)?.stream == Some(true) {
+        let why = "a response is not streamed again: ask for it whole, once its run has ended";
+        return Err(invalid("stream", why));
+    }
     let run = id.ok().and_then(|Path(id)| run_of(&id));
     let run = run.ok_or_else(no_such)?;
     let response = kept(&orchestrator, &caller, run).await?;
@@ -155,13 +210,8 @@ async fn kept(
     let summary = orchestrator.sessions().run(run).await?;
     let records = orchestrator.sessions().records(run).await?;
     let created = run::created(&records);
-    let begun = ResponseOut::begun(
-        summary.session.clone(),
-        run,
-        created,
-        "neuraxis".to_owned(),
-        None,
-    );
+    let repeated = Repeated::of(&records);
+    let begun = ResponseOut::begun(summary.session.clone(), run, created, repeated);
     let Some(mut result) = stands(orchestrator, &summary).await? else {
         return Ok(Some(begun));
     };
@@ -191,6 +241,14 @@ impl ResponseRequest {
         if self.background == Some(true) {
             let why = "responses are not made in the background: stream, or wait";
             return Err(invalid("background", why));
+        }
+        if self.conversation.is_some() {
+            let why = "there are no conversations by id: name previous_response_id, or session in neuraxis";
+            return Err(invalid("conversation", why));
+        }
+        if self.prompt.is_some() {
+            let why = "no prompts are kept here: send what they say as instructions and input";
+            return Err(invalid("prompt", why));
         }
         let previous = self.previous_response_id.as_deref().map(|id| {
             let why = "there is no such response";

@@ -3,6 +3,7 @@
 mod again;
 mod bad_input;
 mod items;
+mod named;
 mod thoughts;
 mod waits;
 

@@ -5,7 +5,7 @@ use neuraxis::{FinishReason, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ID;
+use super::{ID, Repeated};
 use crate::openai::chat::error_code;
 use crate::openai::run::{Ended, Place};
 
@@ -165,8 +165,7 @@ impl ResponseOut {
         session: SessionId,
         run: RunId,
         created_at: i64,
-        model: String,
-        previous_response_id: Option<String>,
+        repeated: Repeated,
     ) -> Self {
         Self {
             id: format!("{ID}{run}"),
@@ -176,10 +175,10 @@ impl ResponseOut {
             error: None,
             incomplete_details: None,
             instructions: None,
-            model,
+            model: repeated.model,
             output: Vec::new(),
             parallel_tool_calls: true,
-            previous_response_id,
+            previous_response_id: repeated.previous_response_id,
             tool_choice: "auto",
             tools: [],
             neuraxis: Place::begun(session.clone(), run),

@@ -1,0 +1,82 @@
+//! What a response says of its request when it is asked for again, and what would change a conversation and is not known here.
+
+use neuraxis_testkit::{ScriptedModel, reply};
+use serde_json::{Value, json};
+
+use super::{assert_refused, post};
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+
+async fn server() -> InProcess {
+    InProcess::of(ScriptedModel::always(reply::text("Noted."))).await
+}
+
+#[tokio::test]
+async fn a_response_that_is_asked_for_again_names_its_model_and_the_one_before_it() {
+    let server = server().await;
+    let client = server.client();
+    let mut previous = Value::Null;
+    for model in ["reasoning", "neuraxis"] {
+        let body = json!({"model": model, "input": "hi", "previous_response_id": previous});
+        let (status, first) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, 200, "{first}");
+        let id = first["id"].as_str().unwrap();
+        let (status, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(status, 200, "{again}");
+        assert_eq!(again["model"], model);
+        assert_eq!(again["previous_response_id"], previous);
+        previous = first["id"].clone();
+    }
+}
+
+#[tokio::test]
+async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() {
+    let server = server().await;
+    let client = server.client();
+    let (_, first) = post(&client, "/v1/responses", &json!({"input": "hi"})).await;
+    let own = first["metadata"]["session_id"].as_str().unwrap();
+    let mut body = json!({"input": "And?", "previous_response_id": first["id"]});
+    for (session, expected) in [("another", 400), (own, 200)] {
+        body["neuraxis"] = json!({"session": session});
+        let (status, told) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, expected, "{session}: {told}");
+        if status == 400 {
+            assert_eq!(told["error"]["param"], "previous_response_id");
+        }
+    }
+    let nowhere = "resp_00000000-0000-0000-0000-000000000000";
+    body["previous_response_id"] = nowhere.into();
+    let (status, told) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 400, "{told}");
+}
+
+#[tokio::test]
+async fn conversations_prompts_and_streams_of_what_was_begun_are_refused() {
+    let with = |field: &str, value: Value| {
+        let mut body = json!({"input": "hi"});
+        body[field] = value;
+        (body, 400, "invalid_field", json!(field))
+    };
+    assert_refused(
+        "/v1/responses",
+        [
+            with("conversation", json!("conv_1")),
+            with("conversation", json!({"id": "conv_1"})),
+            with("prompt", json!({"id": "pmpt_1"})),
+        ],
+    )
+    .await;
+    let server = server().await;
+    let client = server.client();
+    let body = json!({"input": "hi", "conversation": null, "prompt": null});
+    let (status, first) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{first}");
+    let id = first["id"].as_str().unwrap();
+    for (query, expected) in [("stream=true", 400), ("stream=false&include[]=x", 200)] {
+        let (status, told) = answer(client.get(&format!("/v1/responses/{id}?{query}"))).await;
+        assert_eq!(status, expected, "{told}");
+        if status == 400 {
+            assert_eq!(told["error"]["param"], "stream");
+        }
+    }
+}
