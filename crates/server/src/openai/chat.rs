@@ -351,6 +351,9 @@ fn finish_reason(result: &OrchestratorResult) -> &'static str {
 
 /// Returns a word for why there is no answer.
 pub(super) fn error_code(result: &OrchestratorResult) -> String {
+    if run::is_out_of_budget(result) {
+        return error::OUT_OF_BUDGET.to_owned();
+    }
     let reason = serde_json::to_value(&result.finish_reason).unwrap_or_default();
     let name = match &reason {
         Value::String(name) => Some(name.as_str()),

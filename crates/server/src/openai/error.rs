@@ -20,6 +20,9 @@ use crate::problem::{Problem, Told};
 /// tools may have done what they do.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// The code and the type of an error where nothing is left of a budget: at OpenAI's API it is credit.
+pub(super) const OUT_OF_BUDGET: &str = "insufficient_quota";
+
 /// An error in the body of an answer, or in the middle of a stream.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiErrorBody")]
@@ -48,10 +51,14 @@ struct ErrorFields {
 impl ErrorBody {
     /// Describes what went wrong with a run that began.
     pub(super) fn of_run(message: String, code: &str, place: Option<Place>) -> Self {
+        let kind = match code {
+            OUT_OF_BUDGET => OUT_OF_BUDGET,
+            _ => "server_error",
+        };
         Self {
             error: ErrorFields {
                 message,
-                kind: "server_error",
+                kind,
                 param: None,
                 code: code.to_owned(),
                 neuraxis: place,
@@ -75,8 +82,12 @@ impl ErrorBody {
 
 /// Answers with an error of a run that began.
 pub(super) fn failed(message: String, code: &str, place: Place) -> Response {
+    let status = match code {
+        OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
     let body = Json(ErrorBody::of_run(message, code, Some(place)));
-    (StatusCode::INTERNAL_SERVER_ERROR, body).into_response()
+    (status, body).into_response()
 }
 
 /// Says that what began a run is not to be sent again, whatever came of it.

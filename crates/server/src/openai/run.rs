@@ -110,6 +110,9 @@ pub(crate) struct Place {
     /// Where the run stands; left out while it is at work.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<RunStatus>,
+    /// Why it ended, if it has: more closely than OpenAI's API has words for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<FinishReason>,
     /// What it waits for, if it waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pending: Vec<PendingCall>,
@@ -122,6 +125,7 @@ impl Place {
             session_id,
             run_id,
             status: None,
+            finish_reason: None,
             pending: Vec::new(),
         }
     }
@@ -134,6 +138,7 @@ impl Place {
     /// Adds what the run came to.
     pub(super) fn ended(mut self, ended: &Ended) -> Self {
         self.status = Some(ended.result.status);
+        self.finish_reason.clone_from(&ended.result.finish_reason);
         self.pending.clone_from(&ended.result.pending);
         self
     }
@@ -153,9 +158,17 @@ impl Drop for Held {
 
 impl Ended {
     /// Tells whether there is anything to tell the client, be it a sentence that says why there is no answer.
-    pub(super) const fn is_answered(&self) -> bool {
-        matches!(self.result.status, RunStatus::Done | RunStatus::Waiting)
+    pub(super) fn is_answered(&self) -> bool {
+        let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
+        is_done && !is_out_of_budget(&self.result)
     }
+}
+
+/// Tells whether a run ended before any model was asked, since nothing is left of a budget. Clients would take a sentence that
+/// says so for an answer that was cut off.
+pub(super) fn is_out_of_budget(result: &OrchestratorResult) -> bool {
+    let is_at_its_end = matches!(result.finish_reason, Some(FinishReason::Budget(_)));
+    is_at_its_end && result.usage.roles.is_empty()
 }
 
 /// Returns the calls at the end of a run that have no result.

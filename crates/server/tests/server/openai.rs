@@ -2,6 +2,7 @@
 
 mod again;
 mod bad_input;
+mod budgets;
 mod items;
 mod named;
 mod thoughts;

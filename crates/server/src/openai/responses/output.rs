@@ -193,7 +193,7 @@ impl ResponseOut {
     /// Adds what it came to.
     pub(super) fn ended(mut self, ended: &Ended, items: Vec<Item>) -> Self {
         let result = &ended.result;
-        let incomplete = incomplete(result);
+        let incomplete = incomplete(result).filter(|_| ended.is_answered());
         self.status = match incomplete {
             Some(_) => "incomplete",
             None if ended.is_answered() => "completed",

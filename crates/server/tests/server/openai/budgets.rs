@@ -1,0 +1,54 @@
+//! What a client is told where a budget is used up.
+
+use std::sync::Arc;
+
+use neuraxis_testkit::{ScriptedModel, reply};
+use serde_json::{Value, json};
+
+use super::{builder, parsed, post, request, stream, user};
+use crate::support::client::answer;
+use crate::support::in_process::InProcess;
+
+#[tokio::test]
+async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off() {
+    let said = reply::using(reply::text("Noted."), 90_000, 10_000);
+    let model = Arc::new(ScriptedModel::always(said));
+    let policy = "plans.team.day.max_tokens = 100000\n";
+    let server = InProcess::serve(builder(&model, policy).build().unwrap()).await;
+    let client = server.client();
+    let chat = |stream: bool| json!({"messages": [user("hi")], "response_format": {"type": "json_object"}, "stream": stream});
+    let response = |stream: bool| json!({"input": "hi", "stream": stream});
+    let first = json!({"messages": [user("hi")]});
+    let (status, told) = post(&client, "/v1/chat/completions", &first).await;
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(told["neuraxis"]["finish_reason"], "stop");
+    for (path, body) in [
+        ("/v1/chat/completions", chat(false)),
+        ("/v1/responses", response(false)),
+    ] {
+        let refused = request(&client, path, &body).send().await.unwrap();
+        assert_eq!(refused.status(), 429, "{path}");
+        assert_eq!(refused.headers()["x-should-retry"], "false", "{path}");
+        let told: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        let error = &told["error"];
+        let kinds = (&error["type"], &error["code"]);
+        let expected = json!("insufficient_quota");
+        assert_eq!(kinds, (&expected, &expected), "{told}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("today's budget of tokens"), "{message}");
+    }
+    let chunks = parsed(&stream(&client, "/v1/chat/completions", &chat(true)).await);
+    assert_eq!(
+        chunks.last().unwrap()["error"]["code"],
+        "insufficient_quota"
+    );
+    let events = parsed(&stream(&client, "/v1/responses", &response(true)).await);
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.failed", "{last}");
+    assert_eq!(last["response"]["error"]["code"], "insufficient_quota");
+    let id = last["response"]["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["status"], "failed", "{again}");
+    assert_eq!(again["incomplete_details"], Value::Null);
+    assert_eq!(model.requests().len(), 1, "no model is asked");
+}
