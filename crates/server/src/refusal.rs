@@ -162,6 +162,9 @@ fn refused(refusal: PolicyRefusal) -> Problem {
         PolicyRefusal::UnknownChannel { known, .. } => Problem::new(&UNKNOWN_CHANNEL, text)
             .with("field", "channel")
             .with("known", names(&known)),
+        PolicyRefusal::UnknownAgent { known, .. } => Problem::new(&INVALID_FIELD, text)
+            .with("field", "agent")
+            .with("known", names(&known)),
         PolicyRefusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
             .with("field", "mode")
             .with("allowed", names(&allowed)),

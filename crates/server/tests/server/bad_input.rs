@@ -143,6 +143,18 @@ async fn what_policy_does_not_know_or_allow_says_what_it_does() {
 }
 
 #[tokio::test]
+async fn an_agent_that_there_is_not_is_a_wrong_field_and_nothing_that_policy_refuses() {
+    let program = Program::start().await;
+    let turn = json!({"message": "hello", "agent": "nope"});
+    let (status, problem) = answer(program.client().turn("s", &turn)).await;
+    let told = (status, &problem["type"], &problem["field"]);
+    let expected = (400, &json!("/errors/invalid-field"), &json!("agent"));
+    assert_eq!(told, expected, "{problem}");
+    let known = problem["known"].as_array().unwrap();
+    assert!(known.contains(&json!("main_thread")), "{problem}");
+}
+
+#[tokio::test]
 async fn addresses_and_methods_that_are_not_there_are_problems_too() {
     let program = Program::start().await;
     let client = program.client();
