@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, INVALID_BODY, NOT_JSON, Problem};
+use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, ENCODED_BODY, INVALID_BODY, NOT_JSON, Problem};
 
 /// The most bytes of a body.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -30,6 +30,12 @@ pub(crate) async fn json_of(
         return Err(Problem::new(
             &NOT_JSON,
             "the body must be JSON, sent with the header Content-Type: application/json",
+        ));
+    }
+    if is_encoded(headers) {
+        return Err(Problem::new(
+            &ENCODED_BODY,
+            "the body must be sent as it is, neither compressed nor with another Content-Encoding than identity",
         ));
     }
     // Whoever waits for leave to send it gets none, and nobody waits for what is not read.
@@ -72,6 +78,16 @@ fn is_json(content_type: &HeaderValue) -> bool {
         .unwrap_or_default()
         .trim()
         .eq_ignore_ascii_case("application/json")
+}
+
+/// Tells whether a body is written otherwise than as it is (RFC 9110, 8.4): what a small one unfolds to has no bound.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let said = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = said.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    codings.any(|coding| {
+        let coding = coding.trim_ascii();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {

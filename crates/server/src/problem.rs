@@ -91,6 +91,7 @@ kinds! {
     NO_SUCH_EVENT = "no-such-event", GONE, "No such event";
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
+    ENCODED_BODY = "encoded-body", UNSUPPORTED_MEDIA_TYPE, "Encoded body";
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
     TOO_MANY_REQUESTS = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
     TOO_MANY_OWN_RUNS = "too-many-own-runs", TOO_MANY_REQUESTS, "Too many runs of one owner";
@@ -210,6 +211,12 @@ impl IntoResponse for Problem {
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        if kind.name == ENCODED_BODY.name {
+            // What would be taken is said with it (RFC 9110, 15.5.16).
+            let identity = HeaderValue::from_static("identity");
+            let headers = response.headers_mut();
+            headers.insert(header::ACCEPT_ENCODING, identity);
         }
         if let Some(seconds) = retry_after {
             let headers = response.headers_mut();

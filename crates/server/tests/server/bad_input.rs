@@ -208,6 +208,27 @@ async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_compressed_is_not_called_bad_json() {
+    let program = Program::start().await;
+    let client = program.client();
+    let zipped: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03";
+    for path in ["/api/v1/sessions/s/turns", "/v1/chat/completions", "/mcp"] {
+        for coding in ["gzip", "identity, BR"] {
+            let request = client.post(path).body(zipped);
+            let request = request.header("content-type", "application/json");
+            let request = request.header("content-encoding", coding);
+            let refused = request.send().await.unwrap();
+            assert_eq!(refused.status(), 415, "{path}: {coding}");
+            assert_eq!(refused.headers()["accept-encoding"], "identity", "{path}");
+            let text = refused.text().await.unwrap();
+            assert!(text.contains("Content-Encoding"), "{path}: {text}");
+        }
+    }
+    let as_it_is = turn(&client, "{\"message\": \"a\"}").header("content-encoding", "Identity");
+    assert_eq!(as_it_is.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
 async fn a_request_that_a_web_page_of_another_origin_makes_is_refused() {
     let program = Program::start().await;
     let client = program.client();

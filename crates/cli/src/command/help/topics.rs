@@ -140,7 +140,7 @@ pub(super) static TOPICS: [Topic; 26] = [
 ];
 
 /// The pages of documents that are folders.
-pub(super) static PAGES: [Topic; 65] = [
+pub(super) static PAGES: [Topic; 66] = [
     page!("embedding", "approvals"),
     page!("embedding", "guardrails"),
     page!("embedding", "hello-world"),
@@ -158,6 +158,7 @@ pub(super) static PAGES: [Topic; 65] = [
     page!("errors", "body-too-large"),
     page!("errors", "cannot-go-on"),
     page!("errors", "channel-not-allowed"),
+    page!("errors", "encoded-body"),
     page!("errors", "foreign-host"),
     page!("errors", "foreign-origin"),
     page!("errors", "idempotency-key-reused"),
