@@ -11,11 +11,12 @@ use neuraxis_core::{MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part}
 /// (docs.claude.com/en/docs/build-with-claude/vision), the least of the providers.
 pub const MAX_MEDIA_BYTES: usize = 7 * 1024 * 1024;
 
-/// The most bytes of all images, sounds and files of one message or result: in base64 they stay below the 32 MB that Anthropic
-/// takes of a request and well below what a run may record.
+/// The most bytes of all images, sounds and files of one message or result, attached texts among them: in base64 they stay below
+/// the 32 MB that Anthropic takes of a request and well below what a run may record.
 pub const MAX_MEDIA_BYTES_IN_ALL: usize = 20 * 1024 * 1024;
 
-/// The most images, sounds and files of one message or result: up to there Anthropic takes images of full size.
+/// The most images, sounds and files of one message or result, attached texts among them: up to there Anthropic takes images of
+/// full size.
 pub const MAX_MEDIA_PARTS: usize = 20;
 
 /// The most bytes of a text that is attached.
@@ -151,8 +152,17 @@ fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
     )))
 }
 
-/// Checks the parts that a user attaches. An error comes with the number of the part, from 1.
-pub(crate) fn check_attachments(parts: &[Part]) -> Result<(), (usize, AttachmentError)> {
+/// What a text among parts is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// A file, which is counted like all others.
+    Attached,
+    /// What is said.
+    Said,
+}
+
+/// Checks the parts that a user attaches, or of which a message consists. An error comes with the number of the part, from 1.
+pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, AttachmentError)> {
     let mut sum = Sum::default();
     for (number, part) in (1..).zip(parts) {
         let checked = match part {
@@ -160,8 +170,12 @@ pub(crate) fn check_attachments(parts: &[Part]) -> Result<(), (usize, Attachment
                 let most = MAX_TEXT_BYTES;
                 Err(AttachmentError::TooLarge { most })
             }
+            // What stands around a file's text to name it is none of its bytes.
+            Part::Text(text) if texts == Texts::Attached => {
+                sum.add(text.text.len().min(MAX_TEXT_BYTES))
+            }
             Part::Text(_) => Ok(()),
-            Part::Media(part) => check(part).and_then(|()| sum.add(part)),
+            Part::Media(part) => check(part).and_then(|()| sum.add(bytes_of(part))),
             _ => Err(AttachmentError::NotOfAUser),
         };
         checked.map_err(|error| (number, error))?;
@@ -178,7 +192,7 @@ pub(crate) fn check_result(media: &[MediaPart]) -> Result<(), AttachmentError> {
             return Err(AttachmentError::Address);
         }
         check(part)?;
-        sum.add(part)?;
+        sum.add(bytes_of(part))?;
     }
     Ok(())
 }
@@ -198,14 +212,19 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, part: &MediaPart) -> Result<(), AttachmentError> {
+    fn add(&mut self, bytes: usize) -> Result<(), AttachmentError> {
         self.parts += 1;
-        self.bytes = self.bytes.saturating_add(part.bytes().unwrap_or(0));
+        self.bytes = self.bytes.saturating_add(bytes);
         match self.parts > MAX_MEDIA_PARTS || self.bytes > MAX_MEDIA_BYTES_IN_ALL {
             true => Err(AttachmentError::TooMuch),
             false => Ok(()),
         }
     }
+}
+
+/// Returns how many bytes are sent of a part: none of what stands at an address.
+fn bytes_of(part: &MediaPart) -> usize {
+    part.bytes().unwrap_or(0)
 }
 
 fn check(part: &MediaPart) -> Result<(), AttachmentError> {
@@ -337,7 +356,7 @@ mod tests {
             check_result(std::slice::from_ref(&far)),
             Err(AttachmentError::Address)
         );
-        assert_eq!(check_attachments(&[Part::Media(far)]), Ok(()));
+        assert_eq!(check_parts(&[Part::Media(far)], Texts::Attached), Ok(()));
         let many = vec![media("image/png", PNG); MAX_MEDIA_PARTS + 1];
         assert_eq!(check_result(&many), Err(AttachmentError::TooMuch));
     }
@@ -347,8 +366,25 @@ mod tests {
         let call = Part::Reasoning(neuraxis_core::ReasoningPart::default());
         let parts = [Part::text("a"), call];
         assert_eq!(
-            check_attachments(&parts),
+            check_parts(&parts, Texts::Attached),
             Err((2, AttachmentError::NotOfAUser))
         );
+    }
+
+    #[test]
+    fn texts_that_are_attached_count_as_files_and_what_is_said_does_not() {
+        let small = vec![Part::text("a"); MAX_MEDIA_PARTS + 1];
+        let too_many = Err((MAX_MEDIA_PARTS + 1, AttachmentError::TooMuch));
+        assert_eq!(check_parts(&small, Texts::Attached), too_many);
+        assert_eq!(check_parts(&small, Texts::Said), Ok(()));
+        let text = attachment("name", "x".repeat(MAX_TEXT_BYTES).as_bytes()).unwrap();
+        let mut large = PNG.to_vec();
+        large.resize(MAX_MEDIA_BYTES, 0);
+        let mut parts = vec![Part::Media(media("image/png", &large)); 2];
+        parts.extend(vec![text; 6]);
+        assert_eq!(check_parts(&parts, Texts::Attached), Ok(()), "20 MiB");
+        parts.push(Part::text("a"));
+        let too_much = Err((parts.len(), AttachmentError::TooMuch));
+        assert_eq!(check_parts(&parts, Texts::Attached), too_much);
     }
 }

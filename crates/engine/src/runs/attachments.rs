@@ -5,7 +5,7 @@
 use neuraxis_core::{AgentSpec, MediaPart, MediaTypes, Message, Part, Role};
 
 use crate::engine::Engine;
-use crate::media::{self, AttachmentError};
+use crate::media::{self, AttachmentError, Texts};
 use crate::request::{RequestError, UserRequest};
 
 impl UserRequest {
@@ -41,11 +41,11 @@ impl UserRequest {
     pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
         let brought = self.brought.iter().flat_map(|it| &it.conversation);
         let before = brought.filter_map(|message| match message.as_ref() {
-            Message::User { parts } => Some(parts),
+            Message::User { parts } => Some((parts, Texts::Said)),
             _ => None,
         });
-        for parts in std::iter::once(&self.attachments).chain(before) {
-            media::check_attachments(parts).map_err(|(number, source)| {
+        for (parts, texts) in std::iter::once((&self.attachments, Texts::Attached)).chain(before) {
+            media::check_parts(parts, texts).map_err(|(number, source)| {
                 let part = number.checked_sub(1).and_then(|at| parts.get(at));
                 RequestError::Attachment {
                     part: named(number, part),
@@ -137,7 +137,7 @@ impl Engine {
         let parts: Vec<&MediaPart> = media::latest(messages).collect();
         let roles: Vec<&Role> = agent.turn_roles().collect();
         for part in parts {
-            let checked = media::check_attachments(&[Part::Media(part.clone())]);
+            let checked = media::check_parts(&[Part::Media(part.clone())], Texts::Said);
             let mut fits = checked.map_err(|(_, source)| source);
             for role in &roles {
                 if fits.is_ok() {
