@@ -8,7 +8,7 @@ use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
     Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
 };
-use neuraxis_ports::{RequestContext, Session, StoreError};
+use neuraxis_ports::{RequestContext, StoreError};
 
 use super::Runs;
 use super::restored::restored_context;
@@ -239,9 +239,8 @@ impl Runs {
     }
 
     async fn add_session(&self, request: &UserRequest, seed: Transcript) -> Result<(), ForkError> {
-        let now = self.parts.engine.clock.now();
-        let mut session = Session::new(request.session_id.clone(), now).seeded(seed);
-        session.owner = request.context.owner().map(str::to_owned);
+        let session = self.new_session_for(request).map_err(ForkError::Store)?;
+        let session = session.seeded(seed);
         match self.parts.store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
             other => other.map_err(ForkError::Store),

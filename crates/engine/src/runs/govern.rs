@@ -90,7 +90,7 @@ impl Runs {
                 owner::go_in(request, session.owner);
                 None
             }
-            None => Some(self.new_session_for(request)),
+            None => Some(self.new_session_for(request)?),
         };
         Ok(Governed {
             decision,
@@ -216,11 +216,8 @@ impl Runs {
         request.plan.as_ref().or(self.parts.plan.as_ref())
     }
 
-    pub(super) fn new_session_for(&self, request: &UserRequest) -> Session {
-        let now = self.parts.engine.clock.now();
-        let mut session = Session::new(request.session_id.clone(), now);
-        session.owner = request.context.owner().map(str::to_owned);
-        session
+    pub(super) fn new_session_for(&self, request: &UserRequest) -> Result<Session, StoreError> {
+        self.made_session(request.session_id.clone(), request.context.owner())
     }
 
     /// Describes the run of a request.

@@ -27,17 +27,34 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`StoreError::SessionExists`], or why the store could not keep it.
+    /// [`StoreError::SessionExists`], [`StoreError::Invalid`] for the ids `.` and `..`, or why the store could not keep it.
     pub async fn new_session(&self, id: Option<SessionId>) -> Result<Session, StoreError> {
         let engine = &self.parts.engine;
         let id = match id {
             Some(id) => id,
             None => new_session_id(engine.ids.new_id())?,
         };
-        let mut session = Session::new(id, engine.clock.now());
-        session.owner = self.context.owner().map(str::to_owned);
+        let session = self.made_session(id, self.context.owner())?;
         self.parts.store.create_session(&session).await?;
         self.parts.known.note(&session.id);
+        Ok(session)
+    }
+
+    /// Makes a session that no store keeps yet, unless no client could reach it by its address: there `.` and `..` stand for
+    /// folders, and browsers leave them out.
+    pub(super) fn made_session(
+        &self,
+        id: SessionId,
+        owner: Option<&str>,
+    ) -> Result<Session, StoreError> {
+        if matches!(id.as_str(), "." | "..") {
+            return Err(StoreError::Invalid {
+                what: "session id",
+                rule: "another one than . and .., which no address can hold",
+            });
+        }
+        let mut session = Session::new(id, self.parts.engine.clock.now());
+        session.owner = owner.map(str::to_owned);
         Ok(session)
     }
 

@@ -93,7 +93,7 @@ impl Runs {
     async fn first_run(&self, request: &UserRequest) -> Result<(Session, RunSpec), RequestError> {
         let decision = self.decision(request, None).await?;
         let spec = self.asked_spec(request, decision).await?;
-        Ok((self.new_session_for(request), spec))
+        Ok((self.new_session_for(request)?, spec))
     }
 
     /// Starts a new run of a session that is there with the records of its first step at once, by what was read of the

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Channel, JsonText, Mode, Role, RunStatus, ToolOutput, ToolSignal};
-use neuraxis_engine::UserRequest;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    Channel, JsonText, Mode, Role, RunStatus, SessionId, ToolOutput, ToolSignal, Turn,
+};
+use neuraxis_engine::{ForkError, ForkOptions, RequestError, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{assert_paired, builder, hear, request, session};
@@ -47,6 +52,41 @@ async fn an_unknown_mode_or_channel_is_refused_before_anything_is_recorded() {
             "the known ones are not named: {error}"
         );
     }
+}
+
+#[tokio::test]
+async fn no_session_is_made_that_no_address_can_name_and_one_that_is_there_goes_on() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = builder(ScriptedModel::always(reply::text("Yes.")))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let runs = orchestrator.runs();
+    let first = orchestrator.handle(request("go")).await.unwrap().run_id;
+    for id in [".", ".."] {
+        let id: SessionId = id.parse().unwrap();
+        let asked = || UserRequest::new(id.clone(), "go");
+        let refused = orchestrator.handle(asked()).await.unwrap_err();
+        assert!(
+            matches!(refused, RequestError::Store(StoreError::Invalid { .. })),
+            "{refused}"
+        );
+        let options = ForkOptions::new(id.clone()).message("go");
+        let refused = runs.fork(first, Turn(1), options).await.unwrap_err();
+        assert!(
+            matches!(refused, ForkError::Store(StoreError::Invalid { .. })),
+            "{refused}"
+        );
+        let refused = runs.new_session(Some(id.clone())).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Invalid { .. }), "{refused}");
+        assert!(store.session(&id).await.is_err());
+        // As an earlier version made it.
+        let kept = Session::new(id.clone(), Timestamp::UNIX_EPOCH);
+        store.create_session(&kept).await.unwrap();
+        orchestrator.handle(asked()).await.unwrap();
+    }
+    let other: SessionId = "...".parse().unwrap();
+    runs.new_session(Some(other)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
