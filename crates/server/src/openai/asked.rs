@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::responses::ID;
+use super::run::began_without_budget;
 use super::{invalid, models};
 use crate::caller::Caller;
 use crate::limits::Limited;
@@ -155,7 +156,11 @@ async fn since(
         return Ok(None);
     };
     let mut later = runs.iter().rev().take_while(|later| later.run_id != run);
-    let answered = later.find(|later| later.status == RunStatus::Done);
+    let answered = later.find(|later| {
+        let used = &later.metrics().usage;
+        let had_no_budget = began_without_budget(later.finish_reason.as_ref(), used);
+        later.status == RunStatus::Done && !had_no_budget
+    });
     Ok(Some(match answered {
         Some(last) => Since::Answer(last.run_id),
         None => Since::NoAnswer {

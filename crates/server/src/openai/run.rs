@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{Message, Record, RunId, ToolCall, run_messages};
+use neuraxis::core::{Message, Record, RunId, RunUsage, ToolCall, run_messages};
 use neuraxis::engine::{PendingCall, RequestError};
 use neuraxis::{
     Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
@@ -167,8 +167,12 @@ impl Ended {
 /// Tells whether a run ended before any model was asked, since nothing is left of a budget. Clients would take a sentence that
 /// says so for an answer that was cut off.
 pub(super) fn is_out_of_budget(result: &OrchestratorResult) -> bool {
-    let is_at_its_end = matches!(result.finish_reason, Some(FinishReason::Budget(_)));
-    is_at_its_end && result.usage.roles.is_empty()
+    began_without_budget(result.finish_reason.as_ref(), &result.usage)
+}
+
+/// Tells the same from why a run ended and what it used.
+pub(super) fn began_without_budget(why: Option<&FinishReason>, used: &RunUsage) -> bool {
+    matches!(why, Some(FinishReason::Budget(_))) && used.roles.is_empty()
 }
 
 /// Returns the calls at the end of a run that have no result.

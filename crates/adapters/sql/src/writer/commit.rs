@@ -12,6 +12,7 @@ use super::run_state::RunState;
 use super::transaction::Transaction;
 use super::upsert::{COLUMNS, chunks, update_runs};
 use super::{Outcomes, Task, outcome};
+use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Value, values};
 use crate::step::Step;
@@ -169,20 +170,24 @@ impl Task {
         }
         let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
         let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
+        // A server looked for what was posted before it waited for the row of a run, and may have missed some.
+        let may_have_missed = self.database.dialect == Dialect::Postgres;
+        let mut ended = Vec::new();
         for next in kept {
             self.insert_step(transaction, next).await?;
             let key = next.change.key;
-            let link = &mut transaction.link;
+            // Most records that might be the taking of an entry are not.
+            let has_some = changed.get(&key) == Some(&true);
             match next.step.ending {
-                // What was posted while a server waited for the row of the run was not there yet when it looked.
-                Ending::Ends => self.take_all(link, key).await?,
-                // Most records that might be the taking of an entry are not.
-                Ending::GoesOn if changed.get(&key) == Some(&true) => {
+                Ending::Ends if has_some || may_have_missed => ended.push(key),
+                Ending::GoesOn if has_some => {
+                    let link = &mut transaction.link;
                     self.take(link, key, &next.step.taken).await?;
                 }
-                Ending::GoesOn => {}
+                _ => {}
             }
         }
+        self.take_all(&mut transaction.link, &ended).await?;
         Ok(refused)
     }
 }

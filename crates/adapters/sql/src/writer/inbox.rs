@@ -5,8 +5,9 @@ use neuraxis_ports::{MAX_INBOX_ENTRIES, RunLease, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::Task;
+use super::upsert::placeholders;
 use crate::error::Failure;
-use crate::link::{Link, values};
+use crate::link::{Link, Value, values};
 
 impl Task {
     pub(super) async fn post(
@@ -73,10 +74,17 @@ impl Task {
         }
         Ok(())
     }
-    /// Takes everything out of the inbox of a run that has ended: nobody else will.
-    pub(super) async fn take_all(&self, link: &mut Link, key: i64) -> Result<(), Error> {
-        let sql = "UPDATE inbox SET body = NULL WHERE run = $1 AND body IS NOT NULL";
-        link.run(sql, values![key]).await?;
+
+    /// Takes everything out of the inboxes of runs that have ended: nobody else will.
+    pub(super) async fn take_all(&self, link: &mut Link, ended: &[i64]) -> Result<(), Error> {
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let keys = placeholders(ended.len());
+        let sql =
+            format!("UPDATE inbox SET body = NULL WHERE run IN ({keys}) AND body IS NOT NULL");
+        let values: Vec<_> = ended.iter().copied().map(Value::from).collect();
+        link.run(AssertSqlSafe(sql), &values).await?;
         Ok(())
     }
 }

@@ -37,6 +37,13 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("today's budget of tokens"), "{message}");
     }
+    // Nothing came of it: the response before it is still the last one.
+    let run = told["neuraxis"]["run_id"].as_str().unwrap();
+    let after = json!({"input": "hi", "previous_response_id": format!("resp_{run}")});
+    for _ in 0..2 {
+        let (status, told) = post(&client, "/v1/responses", &after).await;
+        assert_eq!(status, 429, "{told}");
+    }
     let chunks = parsed(&stream(&client, "/v1/chat/completions", &chat(true)).await);
     assert_eq!(
         chunks.last().unwrap()["error"]["code"],
