@@ -157,7 +157,7 @@ fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
 pub(crate) enum Texts {
     /// A file, which is counted like all others.
     Attached,
-    /// What is said.
+    /// A part of what a person says, however many there are.
     Said,
 }
 

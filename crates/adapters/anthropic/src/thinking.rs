@@ -25,7 +25,7 @@ const MOST_REFUSED: usize = 64;
 /// Whether what a model thinks in its reply goes back to it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewThinking {
-    /// It does.
+    /// With all later requests of the conversation, as the service wants it.
     GoesBack,
     /// It was thought about words that stand in that one request alone, and the service would refuse it.
     StaysOut,

@@ -31,3 +31,28 @@ impl Pauses {
         sleep(self.0.next().unwrap_or(MAX_PAUSE)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_to_the_longest_and_never_end() {
+        let mut pauses = Pauses::new();
+        let mut waited = Vec::new();
+        for _ in 0..100 {
+            let begun = Instant::now();
+            pauses.wait().await;
+            waited.push(begun.elapsed());
+        }
+        // Up to twice as long each: so that those who lost a server together do not come back together.
+        assert!(
+            waited[0] >= MIN_PAUSE && waited[0] <= 2 * MIN_PAUSE,
+            "{waited:?}"
+        );
+        let last = waited.last().unwrap();
+        assert!(*last >= MAX_PAUSE && *last <= 2 * MAX_PAUSE, "{waited:?}");
+    }
+}

@@ -29,3 +29,35 @@ impl FormerEngines {
         at_work_in.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::Role;
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_testkit::ScriptedModel;
+
+    use super::*;
+    use crate::Orchestrator;
+
+    fn after(former: Option<&Orchestrator>) -> Orchestrator {
+        let model = Arc::new(ScriptedModel::new());
+        let store = Arc::new(MemoryStore::new());
+        let builder = Orchestrator::builder().model(Role::REASONING, model);
+        let mut builder = builder.store(store);
+        if let Some(former) = former {
+            builder = builder.replaces(former);
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn an_engine_is_remembered_through_all_that_follow_and_no_longer_than_it_is_used() {
+        let first = after(None);
+        let second = after(Some(&first));
+        let third = after(Some(&second));
+        assert_eq!(third.runs().parts.former.0.len(), 2);
+        drop(first);
+        let fourth = after(Some(&third));
+        assert_eq!(fourth.runs().parts.former.0.len(), 2, "of three");
+    }
+}

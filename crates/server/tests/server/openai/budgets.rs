@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::PlanName;
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
@@ -14,7 +15,8 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
     let said = reply::using(reply::text("Noted."), 90_000, 10_000);
     let model = Arc::new(ScriptedModel::always(said));
     let policy = "plans.team.day.max_tokens = 100000\n";
-    let server = InProcess::serve(builder(&model, policy).build().unwrap()).await;
+    let builder = builder(&model, policy).default_plan(PlanName::new("team"));
+    let server = InProcess::serve(builder.build().unwrap()).await;
     let client = server.client();
     let chat = |stream: bool| json!({"messages": [user("hi")], "response_format": {"type": "json_object"}, "stream": stream});
     let response = |stream: bool| json!({"input": "hi", "stream": stream});
