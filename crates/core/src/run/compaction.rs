@@ -35,7 +35,7 @@ const MAX_SUMMARY_TOKENS: u32 = 1_024;
 const BYTES_PER_TOKEN: u64 = 3;
 
 impl AgentTurn<'_> {
-    /// The summary came, or did not: make room with or without it and ask what was to be asked.
+    /// The summary came, or did not: make room with or without it and ask what was to be asked, if there still is time for it.
     pub(super) fn summary_replied(
         &mut self,
         call: ModelCall,
@@ -57,10 +57,13 @@ impl AgentTurn<'_> {
             self.record_at(call.content_index, summed);
             self.trim(plan, Some(summary));
         }
+        let may_go_on = self.agent.closing.is_none();
         Ok(match self.budgets().short_of(1) {
             // The summary took more than was left for it.
-            Some(kind) if then.purpose == Purpose::Turn => Next::AskLastAnswer(Limit::Budget(kind)),
-            _ => Next::CallAtOnce(then),
+            Some(kind) if may_go_on && then.purpose == Purpose::Turn => {
+                Next::AskLastAnswer(Limit::Budget(kind))
+            }
+            _ => self.go_on_with(then),
         })
     }
 }

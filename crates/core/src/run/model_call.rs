@@ -26,6 +26,14 @@ impl AgentTurn<'_> {
         Ok(Next::BeginTurn)
     }
 
+    /// Makes a call that was planned before. If time is nearly up by now, what is left of it is for the last answer.
+    pub(super) fn go_on_with(&self, planned: PlannedCall) -> Next {
+        if self.agent.closing.is_some() && planned.purpose != Purpose::LastAnswer {
+            return Next::GoOn;
+        }
+        Next::CallAtOnce(planned)
+    }
+
     /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
     pub(super) fn begin_turn(&mut self) -> Result<Next, InputError> {
         self.agent.turn = self.agent.turn.next();

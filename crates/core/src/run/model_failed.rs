@@ -77,17 +77,17 @@ impl AgentTurn<'_> {
     }
 
     /// No attempt of a turn's or a last answer's call succeeded: it is made in another way, or a larger role takes the turn
-    /// over, or a person, or the agent ends.
+    /// over, or a person, or the agent ends. When time is nearly up the last answer takes the place of another turn.
     fn call_failed(&mut self, call: ModelCall, error: &LlmError) -> Next {
         let mut planned = call.planned;
         if self.changes_call(&mut planned, error) {
-            return Next::CallAtOnce(planned);
+            return self.go_on_with(planned);
         }
         if planned.purpose == Purpose::LastAnswer {
             return Next::FinishWithoutAnswer;
         }
         match self.take_over() {
-            TakesOver::Role(role) => Next::CallAtOnce(PlannedCall { role, ..planned }),
+            TakesOver::Role(role) => self.go_on_with(PlannedCall { role, ..planned }),
             TakesOver::Person => Next::FinishWithQuestion,
             TakesOver::Nobody => {
                 let reason = FinishReason::Failed(error.to_string());

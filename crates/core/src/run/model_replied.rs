@@ -23,6 +23,9 @@ use crate::spec::AgentSpec;
 use crate::transcript::PrefixDigest;
 use crate::usage::{CountLabel, Usage};
 
+/// What is said of calls that came when time was nearly up.
+pub(super) const CAME_TOO_LATE: &str = "not run: time is up";
+
 impl AgentTurn<'_> {
     pub(super) fn model_replied(&mut self, replied: ModelReplied) -> Result<Next, InputError> {
         let (effect, attempt) = (replied.effect_id, replied.attempt);
@@ -277,7 +280,7 @@ fn not_run(
             ToolFailure::InvalidArguments,
             "not run: the reply says that the model refuses",
         )),
-        _ if closing => Some((ToolFailure::LimitReached, "not run: time is up")),
+        _ if closing => Some((ToolFailure::LimitReached, CAME_TOO_LATE)),
         _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => Some((
             ToolFailure::NotEnabled,
             "TOOL_NOT_ENABLED: no tool is available in this turn",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
 use super::governed::{GovernedRun, ReplyAtOnce};
+use super::model_replied::CAME_TOO_LATE;
 use super::turn::{AgentTurn, Counters, StepBuilder};
 use super::{Next, RunState, RunTree, Step};
 use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
@@ -15,6 +16,7 @@ use crate::ids::{AgentId, ToolName};
 use crate::input::Stamp;
 use crate::log::Conversation;
 use crate::message::Message;
+use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::Opening;
 use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::reply::Reply;
@@ -158,6 +160,7 @@ impl AgentTurn<'_> {
     }
 
     /// The opening's choice of what to gather: keep its first call, or add the one that policy wants; its text is dropped.
+    /// When time is nearly up nothing is gathered any more.
     pub(super) fn gather_chosen(
         &mut self,
         call: &ModelCall,
@@ -172,6 +175,11 @@ impl AgentTurn<'_> {
         let missing = InputError::Inconsistent("nothing was to be gathered");
         let (message, origin) = gathered.ok_or(missing)?;
         self.begin_batch(&message, origin);
+        if self.agent.closing.is_some() {
+            let outcome = ToolOutcome::failed(ToolFailure::LimitReached, CAME_TOO_LATE);
+            self.settle_all(&outcome)?;
+            return Ok(Next::Schedule);
+        }
         Ok(Next::Vet)
     }
 }

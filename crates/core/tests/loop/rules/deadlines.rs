@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuraxis_core::{
-    Effect, FinishReason, Input, LimitKind, Purpose, RecordBody, RunSpec, RunStatus, ToolErrors,
-    ToolFailure,
+    Effect, FinishReason, Input, JsonText, LimitKind, LlmErrorKind, Message, Opening, Purpose,
+    RecordBody, Role, RunSpec, RunStatus, ToolErrors, ToolFailure,
 };
 
 use crate::support::*;
@@ -103,6 +103,90 @@ fn after_the_soft_end_no_tool_runs_any_more() {
     run.reply(says("This much I know."));
     assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
     assert_valid(run.tree.messages());
+}
+
+#[test]
+fn what_was_chosen_to_be_gathered_does_not_run_after_the_soft_end() {
+    let mut spec = ten_seconds();
+    spec.root.profile.opening = Opening::Gather {
+        role: Role::ROUTER,
+        tool: READ.parse().unwrap(),
+        default_arguments: JsonText::from_text("{}"),
+    };
+    for fails in [false, true] {
+        let mut run = Script::start(spec.clone());
+        run.at(8_000).pass();
+        if fails {
+            run.fail_for(LlmErrorKind::Timeout);
+        } else {
+            run.reply(calls_to(&[READ]));
+        }
+        assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+        assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+        run.reply(says("I could not look."));
+        assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+        assert_valid(run.tree.messages());
+        run.assert_replays();
+    }
+}
+
+#[test]
+fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
+    let mut spec = ten_seconds();
+    spec.root.context_tokens = Some(1_000 + DEFINITIONS);
+    spec.root.max_output_tokens = Some(50);
+    let text = "x".repeat(400);
+    let pair = || {
+        [
+            Message::user(text.as_str()),
+            Message::assistant(text.as_str()),
+        ]
+    };
+    for fails in [false, true] {
+        let history = (0..4).flat_map(|_| pair()).collect();
+        let mut run = Script::start_after(spec.clone(), history);
+        assert_eq!(run.model_call().purpose, Purpose::Compaction);
+        run.at(8_000).pass();
+        if fails {
+            run.fail_for(LlmErrorKind::Timeout);
+        } else {
+            run.reply(says("The user wrote many x."));
+        }
+        assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+        run.reply(says("They wrote x."));
+        assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+        assert_eq!(run.outcome().content, "They wrote x.");
+    }
+}
+
+#[test]
+fn a_call_that_fails_after_the_soft_end_makes_way_for_the_last_answer() {
+    let mut run = Script::start(ten_seconds());
+    run.at(8_000).pass();
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("This much I know."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+    run.assert_replays();
+
+    let mut spec = governed(|decision| escalates(decision, 1, false));
+    spec.root.limits.deadline = Some(Duration::from_secs(10));
+    let mut run = Script::start(spec);
+    run.at(8_000).pass();
+    run.fail_for(LlmErrorKind::Connection);
+    let call = run.model_call();
+    assert_eq!(
+        (call.purpose, &call.role),
+        (Purpose::LastAnswer, &Role::CODING)
+    );
+}
+
+#[test]
+fn a_call_that_nobody_can_make_after_the_soft_end_ends_the_run_with_its_error() {
+    let mut run = Script::start(ten_seconds());
+    run.at(8_000).pass();
+    run.fail_for(LlmErrorKind::Connection);
+    assert_eq!(run.step.status, RunStatus::Failed);
 }
 
 #[test]
