@@ -131,7 +131,9 @@ fn advice(advice: &mut Advice, policy: DataPolicy) {
             hide(reply, policy.text);
             hide(reason, policy.text);
         }
-        Advice::Continue | Advice::Offer { .. } | Advice::Stop { .. } => {}
+        // The hook may have been shown an answer or calls.
+        Advice::Stop { reason } => hide(reason, policy.text && policy.tool_calls),
+        Advice::Continue | Advice::Offer { .. } => {}
     }
 }
 
@@ -252,11 +254,13 @@ fn decision(decision: &mut ApprovalDecision, policy: DataPolicy) {
 }
 
 fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
-    // Such an error says what is wrong with the arguments, or what a person had to say about them.
-    let quotes = matches!(
-        result.failure,
-        Some(ToolFailure::InvalidArguments | ToolFailure::Denied)
-    );
+    // Such an error says what is wrong with the arguments, or what a person or a hook had to say about them.
+    let quotes = match result.failure {
+        Some(ToolFailure::InvalidArguments | ToolFailure::Denied) => true,
+        // The loop's own word for a call that was not run, or not to its end, says why.
+        Some(ToolFailure::Cancelled | ToolFailure::OutcomeUnknown) => result.duration.is_none(),
+        _ => false,
+    };
     let may_quote = policy.tool_calls && policy.text;
     hide_json(
         &mut result.value,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ApprovalDecision, BlockIndex, DataPolicy, GrantScope, JsonText, Keep, MediaPart, MediaSource,
-    Message, Part, ReasoningPart, Remember, ReplyPart, RestoreError, RunSpec, RunTree, ToolClass,
-    ToolFailure, ToolKind, ToolOutcome, ToolOutput, ToolSignal, Transcript, Vetting,
+    Advice, AdvisedCall, ApprovalDecision, BlockIndex, CallAdvice, DataPolicy, GrantScope, Hook,
+    Input, JsonText, Keep, MediaPart, MediaSource, Message, Part, ReasoningPart, Remember,
+    ReplyPart, RestoreError, RunSpec, RunTree, ToolClass, ToolFailure, ToolKind, ToolOutcome,
+    ToolOutput, ToolSignal, Transcript, Vetted, Vetting,
 };
 
 use crate::support::*;
@@ -131,6 +132,49 @@ fn forbidden() -> Script {
     run
 }
 
+/// A hook of calls ends the loop, while one of them runs.
+fn ended_by_a_hook_of_calls() -> Script {
+    let mut run = Script::start(spec());
+    run.reply(calls("", &[(SEND, ARGUMENTS), (SEND, ARGUMENTS)]));
+    run.vet([writes(), asks()]).decide(approve());
+    let vet = run.to_vet();
+    let mut vetted = Vetted::new(vet.effect_id, vec![asks()]);
+    vetted.advised = vec![AdvisedCall {
+        tool_call_id: vet.calls[0].tool_call_id.clone(),
+        arguments: None,
+        advice: CallAdvice::Stop {
+            reason: format!("It sends {CALLS}."),
+        },
+        code: None,
+    }];
+    run.send(Input::Vetted(vetted));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+    assert_eq!(run.result(1).failure, Some(ToolFailure::Cancelled));
+    run
+}
+
+/// A hook that is shown all calls of a reply ends the loop.
+fn ended_by_a_hook() -> Script {
+    let hooks = vec![Hook::ProcessCalls];
+    let mut run = Script::start(spec_with_profile(|profile| profile.hooks = hooks));
+    run.reply(calls("", &[(READ, ARGUMENTS)]));
+    let reason = format!("It reads {CALLS}.");
+    run.advise(Advice::Stop { reason });
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Cancelled));
+    run
+}
+
+/// A call had begun when the process died, and policy forbids it by now.
+fn forbidden_by_now() -> Script {
+    let mut run = Script::start(spec());
+    run.reply(calls("", &[(READ, ARGUMENTS)])).allow();
+    let reason = format!("Nobody reads `{CALLS}`.");
+    run.resume_checking();
+    run.vet([Vetting::Deny { reason, rule: None }]);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+    run
+}
+
 /// A conversation with calls outgrows its context and is summed up.
 fn summed_up() -> Script {
     let mut spec = spec();
@@ -167,7 +211,16 @@ fn delegated() -> Script {
 }
 
 fn all() -> Vec<Script> {
-    vec![approved(), denied(), forbidden(), summed_up(), delegated()]
+    vec![
+        approved(),
+        denied(),
+        forbidden(),
+        ended_by_a_hook_of_calls(),
+        ended_by_a_hook(),
+        forbidden_by_now(),
+        summed_up(),
+        delegated(),
+    ]
 }
 
 /// Returns all records as they may be stored, a line each.
@@ -229,6 +282,7 @@ fn each_type_of_record_that_holds_content_is_withheld_from() {
     assert_eq!(
         kinds,
         [
+            "advised",
             "approval_decided",
             "approval_requested",
             "context_trimmed",
