@@ -8,9 +8,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
+use crate::ids::ToolName;
 use crate::input::is_false;
 use crate::limits::MicroUsd;
-use crate::record::{Record, RecordBody, ToolStatus};
+use crate::record::{Record, RecordBody, ToolResult, ToolStatus};
+use crate::spec::RunSpec;
 use crate::usage::{CountLabel, RunUsage, Usage};
 
 /// An amount of money, and how it came about. Sums are exact: whole millionths of a US dollar.
@@ -90,6 +92,10 @@ pub struct SessionMetrics {
     pub tool_calls: u64,
     /// Tool calls whose result is an error.
     pub tool_errors: u64,
+    /// Tool calls with a result that count toward no limit: those that were not run, and those that deliver an answer. None if
+    /// left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uncounted_tool_calls: u64,
     /// Tokens, in all and per role that served; failed attempts included as far as known.
     pub usage: RunUsage,
     /// Money, as far as prices are known.
@@ -123,6 +129,12 @@ impl SessionMetrics {
             amount: self.cost,
             label: self.cost_label,
         }
+    }
+
+    /// Returns how many tool calls count toward limits on them.
+    #[must_use]
+    pub const fn counted_tool_calls(&self) -> u64 {
+        self.tool_calls.saturating_sub(self.uncounted_tool_calls)
     }
 
     fn pay(&mut self, cost: Cost) {
@@ -173,6 +185,7 @@ impl AddAssign<&Self> for SessionMetrics {
         self.llm_failures += other.llm_failures;
         self.tool_calls += other.tool_calls;
         self.tool_errors += other.tool_errors;
+        self.uncounted_tool_calls += other.uncounted_tool_calls;
         self.usage.merge(&other.usage);
         self.pay(other.paid());
         self.worked = self.worked.saturating_add(other.worked);
@@ -200,6 +213,9 @@ pub struct RunMeter {
     used: SessionMetrics,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
+    /// The tools by which the run's agents deliver their answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    delivers: Vec<ToolName>,
     /// How long the run had been active at the last step that was read.
     #[serde(rename = "active_ms", with = "duration::millis")]
     active: Duration,
@@ -226,10 +242,18 @@ impl RunMeter {
 
     /// Takes in the run's next record.
     pub fn read(&mut self, record: &Record) {
+        if let Some(started) = record.run_started() {
+            self.delivers = delivering_tools(&started.spec);
+        }
         let after = self.since.map(|since| record.at.duration_since(since));
         let counts = after.is_none_or(|after| !after.is_negative());
         if counts {
             self.used.count(&record.body);
+            if let RecordBody::ToolResult(result) = &record.body
+                && !self.is_counted(result)
+            {
+                self.used.uncounted_tool_calls += 1;
+            }
         }
         let Some(active) = record.active_ms.map(Duration::from_millis) else {
             return;
@@ -251,6 +275,29 @@ impl RunMeter {
     pub const fn used(&self) -> &SessionMetrics {
         &self.used
     }
+
+    /// Tells whether the call of a result counts toward limits: as in the loop, it ran and delivers no answer.
+    fn is_counted(&self, result: &ToolResult) -> bool {
+        let mut delivers = self.delivers.iter();
+        result.effect_id.is_some() && !delivers.any(|tool| tool.as_str() == &*result.name)
+    }
+}
+
+fn delivering_tools(spec: &RunSpec) -> Vec<ToolName> {
+    let agents = std::iter::once(&spec.root).chain(spec.agents.values());
+    let tools = agents.filter_map(|agent| agent.answer.as_ref()?.tool.clone());
+    let mut tools: Vec<_> = tools.collect();
+    tools.sort_unstable();
+    tools.dedup();
+    tools
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -369,6 +416,15 @@ mod tests {
         // All of it came after, all of it came before.
         assert_eq!(worked(&[(0, Some(0)), (3, Some(3_000))], day()), 3_000);
         assert_eq!(worked(&[(-9, Some(0)), (-3, Some(6_000))], day()), 0);
+    }
+
+    #[test]
+    fn of_what_was_kept_before_some_calls_were_uncounted_all_count() {
+        let kept = r#"{"runs":1,"tool_calls":3,"tool_errors":2}"#;
+        let used: SessionMetrics = serde_json::from_str(kept).unwrap();
+        assert_eq!(used.counted_tool_calls(), 3);
+        let json = serde_json::to_string(&used).unwrap();
+        assert!(!json.contains("uncounted"), "{json}");
     }
 
     #[test]

@@ -298,7 +298,7 @@ fn spent(metrics: &SessionMetrics) -> Spent {
         tokens: usage.total.tokens.max(parts),
         cost: metrics.cost,
         time: metrics.worked,
-        tool_calls: u32::try_from(metrics.tool_calls).unwrap_or(u32::MAX),
+        tool_calls: u32::try_from(metrics.counted_tool_calls()).unwrap_or(u32::MAX),
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
-    RunStatus, SessionMetrics, TokenCount, Usage,
+    ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode,
+    PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Usage,
 };
-use neuraxis_engine::{ImportError, Sessions, UnfinishedRuns};
+use neuraxis_engine::{AnswerSchema, ImportError, Sessions, UnfinishedRuns, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
@@ -123,6 +123,43 @@ async fn an_attempt_that_failed_costs_what_its_provider_says_it_used() {
     let refused = world.ask("s", Mode::EXPLORATORY).await;
     let money = Some(FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(refused.result.finish_reason, money);
+}
+
+#[tokio::test]
+async fn calls_that_never_ran_use_up_none_of_a_session_s_tool_calls() {
+    let world = world("[plans.team.session]\nmax_tool_calls = 2", nobody());
+    let calls = [("nonsense", "{}"), ("look", "no JSON")];
+    let ran = world.calls(Mode::EXPLORATORY, &calls).await;
+    let results = ran.results();
+    let failures: Vec<_> = results.iter().map(|result| result.failure).collect();
+    let (unknown, invalid) = (ToolFailure::UnknownTool, ToolFailure::InvalidArguments);
+    assert_eq!(failures, [Some(unknown), Some(invalid)]);
+    let before = used(&world.store).await;
+    assert_eq!((before.tool_calls, before.counted_tool_calls()), (2, 0));
+    let ran = world.calls(Mode::EXPLORATORY, &[("look", "{}")]).await;
+    assert_eq!(ran.result.finish_reason, Some(FinishReason::Stop));
+    let after = used(&world.store).await;
+    assert_eq!((after.tool_calls, after.counted_tool_calls()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_call_that_delivers_the_answer_uses_up_none_of_a_session_s_tool_calls() {
+    let world = world("[plans.team.session]\nmax_tool_calls = 1", nobody());
+    let schema = r#"{"title":"Place","type":"object","required":["city"],
+        "properties":{"city":{"type":"string"}}}"#;
+    for answer in [r#"{"city":"Delft"}"#, r#"{"city":"Gouda"}"#] {
+        world.model.push(reply::calls([("final_answer", answer)]));
+        let request = UserRequest::new(session("s"), "Where do I live?")
+            .mode(Mode::EXPLORATORY)
+            .channel(Channel::CODE_TASK)
+            .answer(AnswerSchema::from_json(schema).unwrap());
+        let (handle, _) = world.orchestrator.stream(request).await.unwrap();
+        let result = handle.result().await.unwrap();
+        assert_eq!(result.finish_reason, Some(FinishReason::Stop));
+        assert_eq!(result.reply, answer);
+    }
+    let used = used(&world.store).await;
+    assert_eq!((used.tool_calls, used.counted_tool_calls()), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
