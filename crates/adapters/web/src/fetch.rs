@@ -280,8 +280,9 @@ pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
 
 /// Refuses what a redirect leads to if a model could not have named it.
 fn is_short(url: &Url) -> Result<(), FetchError> {
-    // Written with escapes, what a model names may be three times as long.
-    match url.as_str().len() > 3 * MAX_URL_BYTES {
+    // A model names it without escapes, each of which stands for one byte.
+    let escapes = url.as_str().matches('%').count();
+    match url.as_str().len() - 2 * escapes > MAX_URL_BYTES {
         true => Err(FetchError::Url {
             why: format!("it redirects to one of more than {MAX_URL_BYTES} bytes"),
         }),
