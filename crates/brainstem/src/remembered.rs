@@ -107,7 +107,9 @@ impl Policy {
             }
         }
         let hosts = facts.hosts(None);
-        if let ([host], false) = (hosts.items.as_slice(), hosts.is_unclear) {
+        if let ([host], false) = (hosts.items.as_slice(), hosts.is_unclear)
+            && facts.parts().is_none()
+        {
             let pattern = host.clone();
             scopes.push(GrantScope::Host { pattern });
         }
@@ -210,6 +212,8 @@ pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> 
     match scope {
         GrantScope::Tool => true,
         GrantScope::Arguments { hash } => *hash == call.arguments.hash(),
+        // Beside a command, an address and a path say nothing of what runs.
+        GrantScope::Host { .. } | GrantScope::Path { .. } if facts.parts().is_some() => false,
         GrantScope::Host { pattern } => {
             let hosts = facts.hosts(None);
             let Ok(pattern) = HostPattern::parse(pattern) else {

@@ -114,6 +114,9 @@ impl Rule {
     ///
     /// A rule that allows wants everything that the call names to fit; one that asks or denies is content with one thing.
     pub(crate) fn fits(&self, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
+        if self.passes_over_command(facts) {
+            return Fit::No;
+        }
         let fits = self
             .conditions
             .iter()
@@ -121,6 +124,31 @@ impl Rule {
         let allows = self.answer == Permission::Allow;
         let access = allows.then(|| self.fits_access(&self.access, facts));
         fits.chain(access).min().unwrap_or(Fit::Yes)
+    }
+
+    /// Tells whether the rule would allow a command by what stands beside it: a folder or a host says nothing of what runs
+    /// there. Rules that are about the tool, or the person, alone mean whatever the tool is asked to do.
+    fn passes_over_command(&self, facts: &Facts<'_>) -> bool {
+        let is_beside = |condition: &Condition| {
+            matches!(
+                condition,
+                Condition::Paths { .. }
+                    | Condition::OutsideRoot { .. }
+                    | Condition::Hosts { .. }
+                    | Condition::Folder { .. }
+                    | Condition::Value { .. }
+            )
+        };
+        let describes_it = |condition: &Condition| {
+            matches!(
+                condition,
+                Condition::Commands { .. } | Condition::When { .. }
+            )
+        };
+        self.answer == Permission::Allow
+            && self.conditions.iter().any(is_beside)
+            && !self.conditions.iter().any(describes_it)
+            && facts.parts().is_some()
     }
 
     fn holds(&self, condition: &Condition, facts: &Facts<'_>, part: Option<&Part>) -> Fit {

@@ -151,6 +151,51 @@ fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names
 }
 
 #[test]
+fn a_rule_that_allows_by_paths_hosts_or_values_allows_no_command_beside_them() {
+    for condition in [
+        "paths = ['generated/**']",
+        "paths = ['generated/**']\narguments = ['cwd']",
+        "cwd = ['generated/**']",
+        "hosts = ['docs.rs']",
+        "values = { table = ['orders'] }",
+    ] {
+        let rule = format!("[rules.r]\nanswer = 'allow'\ntools = ['*']\n{condition}\n");
+        let policy = layered(&rule);
+        let judged = |mode: &Mode, tool: &str, command: &str| {
+            let beside = [
+                ("cwd", "generated/a"),
+                ("url", "https://docs.rs"),
+                ("table", "orders"),
+            ];
+            let command = (!command.is_empty()).then_some(("command", command));
+            let fields: Vec<_> = beside.into_iter().chain(command).collect();
+            word(&judge_in(&policy, mode, tool, &arguments(&fields)))
+        };
+        for command in ["echo $(rm -rf ../src) > ../x", "ls"] {
+            for tool in ["run_command", "github__create_issue"] {
+                let verdict = judged(&Mode::MODERATE, tool, command);
+                assert_eq!(verdict, "ask", "{condition} {tool} {command}");
+            }
+        }
+        // What names no command is what the rule is for.
+        let verdict = judged(&Mode::MODERATE, "write_file", "");
+        assert_eq!(verdict, "allow", "{condition}");
+        // A rule that allows makes no mode stricter.
+        let verdict = judged(&Mode::EXPLORATORY, "github__list_issues", "ls");
+        assert_eq!(verdict, "allow", "{condition}");
+    }
+    // A tool whose command is none of a shell has its words written out.
+    let policy = layered(
+        "[rules.r]\nanswer = 'allow'\ntools = ['write_file']\npaths = ['src/**']\ncommands = ['insert']",
+    );
+    for (command, expected) in [("insert", "allow"), ("create", "ask")] {
+        let arguments = arguments(&[("command", command), ("path", "src/a")]);
+        let verdict = judge_in(&policy, &Mode::MODERATE, "write_file", &arguments);
+        assert_eq!(word(&verdict), expected, "{command}");
+    }
+}
+
+#[test]
 fn what_a_command_asks_of_the_sandbox_is_allowed_if_it_is_listed() {
     let text = "
 [rules.build]

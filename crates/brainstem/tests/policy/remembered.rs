@@ -269,6 +269,28 @@ fn files_beneath_a_folder_are_offered_where_all_paths_lead_there_and_at_the_root
 }
 
 #[test]
+fn a_path_or_a_host_that_stands_beside_a_command_says_nothing_of_it() {
+    let mut session = Session::new(TRUSTING);
+    let tool = named("github__create_issue");
+    let of_path = GrantScope::Path {
+        pattern: "src/**".to_owned(),
+    };
+    for (scope, beside) in [
+        (of_path, r#""cwd":"src/x""#),
+        (host("docs.rs"), r#""url":"https://docs.rs""#),
+    ] {
+        let without = format!("{{{beside}}}");
+        let with = format!(r#"{{{beside},"command":"rm -rf ."}}"#);
+        let refused = session.remember(&tool, &with, scope.clone());
+        assert_eq!(refused, Err(GrantError::OtherCall), "{with}");
+        assert!(!session.choices(&tool, &with).contains(&scope), "{with}");
+        session.remember(&tool, &without, scope).unwrap();
+        assert_eq!(word(&session.judge(&tool, &without)), "allow");
+        assert_eq!(word(&session.judge(&tool, &with)), "ask");
+    }
+}
+
+#[test]
 fn no_promise_is_offered_that_the_call_itself_would_break() {
     let mut session = Session::new("");
     let calls = [

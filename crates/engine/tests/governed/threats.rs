@@ -174,7 +174,8 @@ async fn t18_a_call_of_a_reply_that_was_cut_off_never_runs() {
 
 #[tokio::test]
 async fn t19_a_folder_that_the_model_chooses_never_widens_the_root() {
-    let rules = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\npaths = ['src/**']\n";
+    let rules = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\npaths = ['src/**']\ncommands = ['cat a']\n\
+                 cwd = ['**']\n";
     let world = World::new(rules, nobody());
     for arguments in [
         r#"{"command":"cat a","path":"src/a","cwd":"/etc"}"#,
