@@ -44,10 +44,16 @@ impl Prices {
         Ok(prices)
     }
 
-    fn of(&self, model: &ModelRef) -> Option<&Price> {
-        let models = self.0.get(model.provider.as_ref())?;
-        let named = models.get(model.model.as_ref());
-        named.or_else(|| models.get(OTHERS))
+    /// Returns the price of the first of the models that has one, or else that of the others of a provider.
+    fn of(&self, models: [&ModelRef; 2]) -> Option<&Price> {
+        let others = |model: &ModelRef| self.0.get(model.provider.as_ref())?.get(OTHERS);
+        self.of_named(models)
+            .or_else(|| models.into_iter().find_map(others))
+    }
+
+    /// Returns the price of the first of the models that has one of its own.
+    fn of_named(&self, models: [&ModelRef; 2]) -> Option<&Price> {
+        models.into_iter().find_map(|model| self.of_any_date(model))
     }
 
     /// Returns the price of a model, or else that of the model of which it is a dated version.
@@ -131,19 +137,24 @@ impl Policy {
     /// Returns what the tokens of a model call cost, rounded up; `None` where nobody knows a price of the model, so that
     /// nobody takes unknown for free.
     ///
+    /// Servers answer under other names than they were asked for, such as dated ones or those behind an alias: the price of
+    /// the model that `replied` counts, without the date of its version, too, then that of the one that was `asked`, and only
+    /// then that of the provider's others.
+    ///
     /// A price that the deployment sets makes it as sure as the count of the tokens; one of the
     /// [list of public prices](crate::PriceList) an estimate. Cached tokens, and those that were written to a cache, are a
     /// part of the prompt, and reasoning a part of the completion, each with a price of its own.
     #[must_use]
-    pub fn cost(&self, usage: &Usage, model: &ModelRef) -> Option<Cost> {
+    pub fn cost(&self, usage: &Usage, replied: &ModelRef, asked: &ModelRef) -> Option<Cost> {
         let counted = usage.prompt.label.max(usage.completion.label);
-        if let Some(price) = self.prices.of(model) {
+        let models = [replied, asked];
+        if let Some(price) = self.prices.of(models) {
             return Some(Cost {
                 amount: price.of(usage),
                 label: counted,
             });
         }
-        let price = self.price_list.prices.of_any_date(model)?;
+        let price = self.price_list.prices.of_named(models)?;
         Some(Cost {
             amount: price.of(usage),
             label: counted.max(CountLabel::Estimated),

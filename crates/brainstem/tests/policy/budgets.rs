@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{Budget, Request, Spent};
 use neuraxis_core::{
-    BudgetMeasure, BudgetScope, Channel, MicroUsd, Mode, ModelRef, PlanName, TokenCount, Usage,
+    BudgetMeasure, BudgetScope, Channel, Cost, CountLabel, MicroUsd, Mode, ModelRef, PlanName,
+    TokenCount, Usage,
 };
 
 use crate::catalog::layered;
@@ -115,6 +116,72 @@ fn budgets_add_up_and_never_go_below_nothing() {
     assert_eq!(Budget::default().exhausted(), None);
 }
 
+fn of_name(model: &str) -> ModelRef {
+    let (provider, model) = model.split_once('/').unwrap();
+    ModelRef::new(provider, model)
+}
+
+#[test]
+fn a_reply_under_another_name_has_the_price_of_the_model_that_was_asked() {
+    let usage = Usage {
+        prompt: TokenCount::measured(1_000_000),
+        ..Usage::default()
+    };
+    let policy = layered(
+        "
+        [prices.'openai/big']
+        prompt = 10.0
+        [prices.'openai/small']
+        prompt = 1.0
+        [prices.'openai/gpt-5.5']
+        prompt = 7.0
+        [prices.'azure/mine']
+        prompt = 3.0
+        [prices.'azure/*']
+        prompt = 0.5
+        ",
+    );
+    for (replied, asked, dollars) in [
+        ("openai/big", "openai/big", Some(10)),
+        ("openai/big-2026-11-01", "openai/big", Some(10)),
+        ("openai/big-20261101", "openai/big", Some(10)),
+        ("openai/big-eu", "openai/big", Some(10)),
+        ("openai/small", "openai/big", Some(1)),
+        ("openai/small-2026-11-01", "openai/big", Some(1)),
+        ("azure/gpt-5.5-2026-04-23", "azure/mine", Some(3)),
+        ("openai/gpt-5.5-2026-04-23", "openai/gpt-5.5", Some(7)),
+        ("openai/gpt-5.5-2026-04-23", "openai/big", Some(7)),
+        ("other/x", "other/y", None),
+    ] {
+        let cost = policy.cost(&usage, &of_name(replied), &of_name(asked));
+        let expected = dollars.map(|dollars| Cost {
+            amount: MicroUsd(dollars * 1_000_000),
+            label: CountLabel::Measured,
+        });
+        assert_eq!(cost, expected, "{replied} {asked}");
+    }
+    let other = policy.cost(&usage, &of_name("azure/x"), &of_name("azure/y"));
+    assert_eq!(other.map(|cost| cost.amount), Some(MicroUsd(500_000)));
+}
+
+#[test]
+fn the_list_of_public_prices_counts_only_where_the_deployment_names_neither_model() {
+    let usage = Usage {
+        prompt: TokenCount::measured(1_000),
+        ..Usage::default()
+    };
+    let label = |policy: &str, replied: &str, asked: &str| {
+        let cost = layered(policy).cost(&usage, &of_name(replied), &of_name(asked));
+        cost.map(|cost| cost.label)
+    };
+    let own = "[prices.'openai/mine']\nprompt = 1.0\n";
+    let (listed, mine) = ("openai/gpt-5.5-2026-04-23", "openai/mine");
+    assert_eq!(label(own, listed, mine), Some(CountLabel::Measured));
+    assert_eq!(label("", listed, mine), Some(CountLabel::Estimated));
+    assert_eq!(label("", mine, listed), Some(CountLabel::Estimated));
+    assert_eq!(label("", mine, mine), None);
+}
+
 #[test]
 fn a_model_call_costs_what_its_kinds_of_tokens_cost() {
     let policy = layered(
@@ -137,10 +204,9 @@ fn a_model_call_costs_what_its_kinds_of_tokens_cost() {
         ..Usage::default()
     };
     let cost = |model: &str, usage: Usage| {
-        let (provider, model) = model.split_once('/').unwrap();
-        policy
-            .cost(&usage, &ModelRef::new(provider, model))
-            .map(|cost| cost.amount.0)
+        let model = of_name(model);
+        let cost = policy.cost(&usage, &model, &model);
+        cost.map(|cost| cost.amount.0)
     };
     assert_eq!(
         cost("openai/big", usage(1_000, 400, 100, 60)),

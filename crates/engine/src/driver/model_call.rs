@@ -126,7 +126,9 @@ impl Driver {
         let engine = &self.engine;
         let clock = engine.clock.as_ref();
         engine.health.replied(&engine.policy, served_by, clock);
-        engine.policy.cost(&reply.usage, &reply.model)
+        let asked = engine.model(served_by, None);
+        let asked = asked.map_or_else(|| reply.model.clone(), |(_, client)| client.info().model);
+        engine.policy.cost(&reply.usage, &reply.model, &asked)
     }
 
     fn live_call(&self, call: &CallModel) -> (Arc<Feed>, Arc<CallBuffer>) {
@@ -186,7 +188,7 @@ impl Driver {
         let model = engine.model(&served_by, None);
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());
-        let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model));
+        let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model, model));
         let attempts = Fallback::attempts(fallback.as_deref(), number);
         let again = engine.retry.delay(&error, attempts);
         let again = again.map(|delay| (fallback.clone(), delay));

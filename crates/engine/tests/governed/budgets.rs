@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode,
+    ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, ModelRef,
     PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Usage,
 };
 use neuraxis_engine::{AnswerSchema, ImportError, Sessions, UnfinishedRuns, UserRequest};
@@ -102,6 +102,25 @@ async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
     assert_eq!(used.cost, MicroUsd(200));
     let worked = used.worked.as_secs();
     assert!((10..=20).contains(&worked), "{worked} s");
+    let refused = world.ask("s", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+}
+
+#[tokio::test]
+async fn a_reply_that_names_another_model_costs_what_is_set_for_the_model_that_was_asked() {
+    let policy = "[prices.'testkit/scripted']\nprompt = 1.0\n[prices.'testkit/*']\nprompt = 0.1\n\
+                  [plans.team.session]\nmax_cost_micro_usd = 50";
+    let world = World::with(policy, nobody(), |builder| {
+        builder.default_plan(PlanName::new("team"))
+    });
+    for (model, cost) in [("scripted-2026-11-01", 20), ("eu.other", 30)] {
+        let mut answer = reply::using(reply::text("Done."), cost, 0);
+        answer.model = ModelRef::new("testkit", model);
+        world.model.push(answer);
+        let ran = world.ask("s", Mode::EXPLORATORY).await;
+        assert_eq!(ran.result.cost, Some(MicroUsd(cost)), "{model}");
+    }
     let refused = world.ask("s", Mode::EXPLORATORY).await;
     let money = Some(FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(refused.result.finish_reason, money);

@@ -11,9 +11,8 @@ fn cost(config: &Config, model: &str) -> Option<Cost> {
         prompt: TokenCount::measured(1_000),
         ..Usage::default()
     };
-    config
-        .policy()
-        .cost(&usage, &ModelRef::new("openai", model))
+    let model = ModelRef::new("openai", model);
+    config.policy().cost(&usage, &model, &model)
 }
 
 #[test]
