@@ -157,13 +157,19 @@ impl<'a> Facts<'a> {
             None => arguments.texts(&PATCHES),
         };
         let in_patches = patches.found.iter().flat_map(|patch| in_patch(patch));
-        let folders = arguments.texts(&FOLDERS).found;
+        let folders = arguments.texts(&FOLDERS);
         for path in texts.found.iter().copied().chain(in_patches) {
             found.items.push(lead(path, "", self.root));
-            for folder in folders.iter().filter(|folder| **folder != path) {
-                if let PathTarget::Inside(base) = lead(folder, "", self.root) {
-                    found.items.push(lead(path, &base, self.root));
-                }
+            if path.starts_with('/') {
+                continue;
+            }
+            // Whoever names the arguments of a rule names no folder among them, and yet it leads the paths elsewhere.
+            found.is_unclear |= folders.is_unclear;
+            for folder in folders.found.iter().filter(|folder| **folder != path) {
+                found.items.push(match lead(folder, "", self.root) {
+                    PathTarget::Inside(base) => lead(path, &base, self.root),
+                    elsewhere => elsewhere,
+                });
             }
         }
         found.is_unclear |= found.items.contains(&PathTarget::Unclear);

@@ -321,6 +321,45 @@ fn paths_are_judged_by_where_they_lead() {
 }
 
 #[test]
+fn a_folder_to_run_in_leads_the_paths_of_named_arguments_elsewhere_too() {
+    let rule = |answer: &str, condition: &str| {
+        layered(&format!(
+            "[rules.r]\nanswer = '{answer}'\ntools = ['find_order', 'github__create_issue']\n{condition}\n\
+             arguments = ['target']"
+        ))
+    };
+    let allowing = rule("allow", "paths = ['notes/**']");
+    let denying = rule("deny", "outside_root = true");
+    for (arguments, allowed, denied) in [
+        (r#"{"target":"notes/a.md"}"#, "allow", "allow"),
+        (r#"{"target":"notes/a.md","cwd":"."}"#, "allow", "allow"),
+        (r#"{"target":"notes/a.md","cwd":"src"}"#, "ask", "allow"),
+        (r#"{"target":"notes/a.md","cwd":"/etc"}"#, "ask", "deny"),
+        (r#"{"target":"notes/a.md","workdir":".."}"#, "ask", "deny"),
+        (r#"{"target":"notes/a.md","cwd":"~"}"#, "ask", "ask"),
+        (
+            r#"{"target":"notes/a.md","cwd":{"of":"/etc"}}"#,
+            "ask",
+            "ask",
+        ),
+        (
+            r#"{"target":"/home/me/project/notes/a.md","cwd":"/etc"}"#,
+            "allow",
+            "allow",
+        ),
+    ] {
+        // The one asks in this mode unless a rule allows it, the other runs unless a rule denies it.
+        for (policy, tool, expected) in [
+            (&allowing, "github__create_issue", allowed),
+            (&denying, "find_order", denied),
+        ] {
+            let verdict = judge_in(policy, &Mode::MODERATE, tool, arguments);
+            assert_eq!(word(&verdict), expected, "{tool} {arguments}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
 fn urls_are_judged_by_the_host_that_is_connected_to() {
     let policy = layered(POLICY);
     for (url, expected) in [
