@@ -18,6 +18,7 @@ use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
 use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
+pub use conduct::name_role;
 use limits::Source;
 pub(crate) use tools::is_reader;
 

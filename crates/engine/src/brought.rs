@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use neuraxis_brainstem::name_role;
 use neuraxis_core::{
     ClientTools, ContentHash, Decision, JsonText, Message, Role, RunSpec, Taint, ToolChoice,
     ToolKind, ToolName, ToolSpec, UnboundedSchema, bounded_schema,
@@ -344,8 +345,6 @@ pub(crate) fn serve_by(decision: &mut Decision, role: &Role) -> Result<(), Strin
         let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();
         return Err(allowed.join(", "));
     }
-    decision.role = role.clone();
-    // Whoever names the role needs nobody to choose one.
-    decision.routing = None;
+    name_role(decision, role);
     Ok(())
 }

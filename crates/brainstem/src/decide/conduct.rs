@@ -7,6 +7,7 @@ use neuraxis_core::{
 
 use crate::config::{Clarify, SelfChecks};
 use crate::decide::complexity::Score;
+use crate::decide::role::explain_named;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
@@ -58,6 +59,34 @@ pub(super) fn keep_role(decision: &mut Decision) {
         let asked = asked_first(&routing.asks, &decision.role);
         decision.reasons.retain(|reason| *reason != asked);
     }
+}
+
+/// Lets a role serve that the request names, in place of the one that was decided on: nobody is asked for another, it checks
+/// its own drafts, and it does not take over from itself. For a role that may serve, which [`Decision::allowed_roles`] lists,
+/// and whoever learns of it only after the request was decided about.
+pub fn name_role(decision: &mut Decision, role: &Role) {
+    keep_role(decision);
+    decision.complexity = None;
+    let before = std::mem::replace(&mut decision.role, role.clone());
+    decision.allowed_roles.retain(|other| other != role);
+    decision.allowed_roles.insert(0, role.clone());
+    explain_named(decision, &before);
+    let mut stale = Vec::new();
+    if let Some(check) = &mut decision.self_check {
+        stale.push(checked(check));
+        check.role = role.clone();
+    }
+    if let Some(escalation) = &mut decision.escalation {
+        stale.push(escalated(escalation));
+        escalation.role.take_if(|larger| larger == role);
+    }
+    decision
+        .escalation
+        .take_if(|left| left.role.is_none() && !left.person);
+    decision.reasons.retain(|reason| !stale.contains(reason));
+    let checks = decision.self_check.as_ref().map(checked);
+    let escalates = decision.escalation.as_ref().map(escalated);
+    decision.reasons.extend(checks.into_iter().chain(escalates));
 }
 
 fn asked_first(asks: &Role, role: &Role) -> String {
@@ -156,24 +185,22 @@ fn explain(decision: &mut Decision) {
     if let Some(routing) = &decision.routing {
         reasons.push(asked_first(&routing.asks, &decision.role));
     }
-    if let Some(check) = &decision.self_check {
-        reasons.push(format!(
-            "Role {} checks the draft, because {}.",
-            check.role, check.reason
-        ));
-    }
-    if let Some(Escalation {
-        role,
-        after_failures,
-        person,
-    }) = &decision.escalation
-    {
-        let who = match (role, person) {
-            (Some(role), true) => format!("role {role} takes over, and then a person"),
-            (Some(role), false) => format!("role {role} takes over"),
-            _ => "a person is asked".to_owned(),
-        };
-        reasons.push(format!("After {after_failures} failures in a row {who}."));
-    }
+    reasons.extend(decision.self_check.as_ref().map(checked));
+    reasons.extend(decision.escalation.as_ref().map(escalated));
     decision.reasons.extend(reasons);
+}
+
+fn checked(check: &SelfCheck) -> String {
+    let SelfCheck { role, reason, .. } = check;
+    format!("Role {role} checks the draft, because {reason}.")
+}
+
+fn escalated(escalation: &Escalation) -> String {
+    let who = match (&escalation.role, escalation.person) {
+        (Some(role), true) => format!("role {role} takes over, and then a person"),
+        (Some(role), false) => format!("role {role} takes over"),
+        _ => "a person is asked".to_owned(),
+    };
+    let failures = escalation.after_failures;
+    format!("After {failures} failures in a row {who}.")
 }

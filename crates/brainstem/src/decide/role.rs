@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{AgentName, Complexity, Role};
+use neuraxis_core::{AgentName, Complexity, Decision, Role};
 
 use crate::decide::complexity::Score;
 use crate::names::Listed;
@@ -60,7 +60,7 @@ impl Policy {
         reasons.extend(missed_turns(agent, &allowed, &role, rule, request));
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
-            reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
+            reasons.push(stand_ins(&allowed));
         }
         allowed.insert(0, role.clone());
         Ok(RoleChoice {
@@ -81,6 +81,33 @@ impl Policy {
             .chain(others);
         in_order.filter(|role| rule.allows(role)).cloned().collect()
     }
+}
+
+/// How the sentence about the roles begins that may stand in for the one that serves.
+const OTHERS: &str = "Others may stand in for it: ";
+
+fn stand_ins(others: &[Role]) -> String {
+    format!("{OTHERS}{}.", Listed(others))
+}
+
+/// Says that the role of a decision serves because the request names it, in place of why `before` would have.
+pub(super) fn explain_named(decision: &mut Decision, before: &Role) {
+    let role = &decision.role;
+    let serves = format!("Role {before} serves, ");
+    let serves_turns = format!("Role {before} serves the turns ");
+    let is_stale = |reason: &String| reason.starts_with(&serves);
+    let at = decision.reasons.iter().position(is_stale);
+    decision.reasons.retain(|reason| !is_stale(reason));
+    for reason in &mut decision.reasons {
+        if let Some(turns) = reason.strip_prefix(&serves_turns) {
+            *reason = format!("Role {role} serves the turns {turns}");
+        } else if reason.starts_with(OTHERS) {
+            let others = decision.allowed_roles.iter().filter(|other| *other != role);
+            *reason = stand_ins(&others.cloned().collect::<Vec<_>>());
+        }
+    }
+    let because = format!("Role {role} serves, because the request asks for it.");
+    decision.reasons.insert(at.unwrap_or_default(), because);
 }
 
 /// Says of the roles that an agent names for single turns which do not serve them, and why.

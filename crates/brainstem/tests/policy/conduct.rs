@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Policy, Request};
+use neuraxis_brainstem::{Policy, Request, name_role};
 use neuraxis_core::{
     BudgetScope, Channel, DataPolicy, Decision, Mode, PlanName, Remember, Role, TakesOver,
 };
@@ -102,6 +102,54 @@ fn a_model_may_choose_the_role_and_the_rules_stand_in_for_it() {
     let routing = decision.routing.unwrap();
     assert_eq!((routing.asks, routing.choices.len()), (Role::ROUTER, 3));
     assert_eq!(decide(&Policy::built_in(), HARD).routing, None);
+}
+
+#[test]
+fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_and_is_told() {
+    let policy = layered(
+        "[channels.chat]\nrouter = 'router'\nself_check = 'always'\n\
+         escalate = { role = 'reasoning', after_failures = 2 }",
+    );
+    let mut decision = decide(&policy, "Hello");
+    assert_eq!(decision.role, Role::ROUTER);
+    name_role(&mut decision, &Role::REASONING);
+    assert_eq!(decision.role, Role::REASONING);
+    assert_eq!(decision.allowed_roles[0], Role::REASONING);
+    assert_eq!(decision.allowed_roles.len(), 3);
+    assert_eq!(decision.self_check.unwrap().role, Role::REASONING);
+    assert_eq!((decision.routing, decision.escalation), (None, None));
+    assert_eq!(decision.complexity, None);
+    let told = |word: &str| {
+        let reasons = decision.reasons.iter().map(String::as_str);
+        let told = reasons.filter(|reason| reason.contains(word));
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(" serve"),
+        ["Role reasoning serves, because the request asks for it."]
+    );
+    assert_eq!(
+        told("stand in"),
+        ["Others may stand in for it: router, coding."]
+    );
+    assert_eq!(
+        told("the draft"),
+        ["Role reasoning checks the draft, because channel chat always does."]
+    );
+    assert!(told("takes over").is_empty(), "{:?}", decision.reasons);
+
+    // Another one than the larger role has that take over from it.
+    let mut decision = decide(&policy, "Hello");
+    name_role(&mut decision, &Role::CODING);
+    let escalation = decision.escalation.unwrap();
+    assert_eq!(escalation.after(2), TakesOver::Role(Role::REASONING));
+    assert!(
+        decision
+            .reasons
+            .contains(&"After 2 failures in a row role reasoning takes over.".to_owned()),
+        "{:?}",
+        decision.reasons
+    );
 }
 
 #[test]

@@ -8,7 +8,9 @@ use neuraxis_core::{
     BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
     PromptReason, RecordBody, Role, RunStatus,
 };
-use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
+use neuraxis_engine::{
+    Brought, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{
@@ -285,6 +287,39 @@ async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
         .map(|message| message.text())
         .collect();
     assert_eq!(texts, ["What is it?", "It is 42."]);
+}
+
+#[tokio::test]
+async fn a_role_that_the_request_names_checks_its_own_draft_and_takes_over_from_nobody() {
+    let more = "channels.chat.self_check = 'always'\n\
+                channels.chat.escalate = { role = 'coding', after_failures = 1 }\n";
+    let coder = Arc::new(
+        ScriptedModel::new()
+            .then(reply::text("It is 41."))
+            .then(reply::text("It is 42.")),
+    );
+    let orchestrator = governed(ScriptedModel::new(), more)
+        .model(Role::CODING, coder.clone())
+        .build()
+        .unwrap();
+    let named = request("What is it?").bring(Brought::default().role(Role::CODING));
+    let heard = hear(&orchestrator, named).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "It is 42.");
+    assert_eq!(coder.calls().len(), 2);
+    let records = heard.records();
+    let decided = records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => Some(decision),
+        _ => None,
+    });
+    let decision = decided.unwrap();
+    assert_eq!(decision.escalation, None);
+    let reason = "Role coding serves, because the request asks for it.";
+    assert!(
+        decision.reasons.iter().any(|told| told == reason),
+        "{:?}",
+        decision.reasons
+    );
 }
 
 #[tokio::test]
