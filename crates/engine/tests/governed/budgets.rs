@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, ModelRef,
-    PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Usage,
+    ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode,
+    ModelRef, PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Usage,
 };
 use neuraxis_engine::{AnswerSchema, ImportError, Sessions, UnfinishedRuns, UserRequest};
 use neuraxis_memory::MemoryStore;
