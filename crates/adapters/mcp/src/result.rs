@@ -20,15 +20,6 @@ const MAX_MEDIA: usize = 8;
 /// The most bytes of one of them.
 const MAX_MEDIA_BYTES: usize = 5 * 1024 * 1024;
 
-/// The kinds that models are shown. Of others it is said what they are.
-const SHOWN: [&str; 5] = [
-    "image/png",
-    "image/jpeg",
-    "image/gif",
-    "image/webp",
-    "application/pdf",
-];
-
 /// What is said of content that has no form of its own here.
 const UNKNOWN: &str = "[content of an unknown kind: left out]";
 
@@ -183,11 +174,10 @@ impl Parts {
 
     /// Hands on what models can be shown, and says of the rest what it is.
     fn show(&mut self, what: &str, media_type: &str, content: &str) {
-        let media_type = kind(media_type);
         let left_out = |why: &str| {
             format!(
                 "[{what}, {}: left out, {why}]",
-                one_line(&media_type, MAX_TEXT)
+                one_line(media_type, MAX_TEXT)
             )
         };
         // Some break it into lines.
@@ -196,9 +186,12 @@ impl Parts {
             self.texts.push(left_out("it is not base64"));
             return;
         };
-        let why = if !SHOWN.contains(&media_type.as_str()) {
-            "its kind cannot be shown".to_owned()
-        } else if bytes.len() > MAX_MEDIA_BYTES {
+        let Some(media_type) = kind(&bytes) else {
+            self.texts
+                .push(left_out("its content is of no kind that can be shown"));
+            return;
+        };
+        let why = if bytes.len() > MAX_MEDIA_BYTES {
             format!("it has {} bytes, more than {MAX_MEDIA_BYTES}", bytes.len())
         } else if self.media.len() >= MAX_MEDIA {
             format!("there are more than {MAX_MEDIA}")
@@ -206,7 +199,7 @@ impl Parts {
             self.texts
                 .push(format!("[{what}, {media_type}, {} bytes]", bytes.len()));
             self.media.push(MediaPart {
-                media_type,
+                media_type: media_type.to_owned(),
                 source: MediaSource::Base64(STANDARD_PAD_INDIFFERENT.encode(&bytes).into()),
             });
             return;
@@ -215,12 +208,22 @@ impl Parts {
     }
 }
 
-/// Returns a media type without its parameters, and by its right name.
-fn kind(media_type: &str) -> String {
-    let bare = media_type.split(';').next().unwrap_or_default();
-    match bare.trim().to_ascii_lowercase() {
-        jpeg if jpeg == "image/jpg" => "image/jpeg".to_owned(),
-        other => other,
+/// Recognizes the kinds that models are shown. What a server calls it does not count: a result with a part whose type is not
+/// its content is refused as a whole, though the call may have taken effect.
+fn kind(content: &[u8]) -> Option<&'static str> {
+    let begins = |with: &[u8]| content.starts_with(with);
+    if begins(b"\x89PNG") {
+        Some("image/png")
+    } else if begins(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if begins(b"GIF8") {
+        Some("image/gif")
+    } else if begins(b"RIFF") && content.get(8..12) == Some(b"WEBP".as_slice()) {
+        Some("image/webp")
+    } else if begins(b"%PDF") {
+        Some("application/pdf")
+    } else {
+        None
     }
 }
 
@@ -312,7 +315,7 @@ mod tests {
         let png = STANDARD_PAD_INDIFFERENT.encode(b"\x89PNG\r\n\x1a\n");
         let output = of(json!({"content": [
             {"type": "image", "data": png, "mimeType": "image/png"},
-            {"type": "audio", "data": png, "mimeType": "audio/wav"},
+            {"type": "audio", "data": "UklGRiQAAABXQVZF", "mimeType": "audio/wav"},
             {"type": "image", "data": "%%%", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},
             {"type": "resource", "resource": {"uri": "demo://2", "mimeType": "image/png", "blob": png}},
@@ -325,7 +328,7 @@ mod tests {
         let text = output.value.as_text();
         for said in [
             "[image, image/png, 8 bytes]",
-            "[sound, audio/wav: left out, its kind cannot be shown]",
+            "[sound, audio/wav: left out, its content is of no kind that can be shown]",
             "[image, image/png: left out, it is not base64]",
             "demo://1:\nhello",
             "[file, image/png, 8 bytes]",
@@ -347,9 +350,33 @@ mod tests {
             };
             assert_eq!(output.media, [expected], "{data:?}");
         }
-        let jpeg = json!({"type": "image", "data": padded, "mimeType": "image/jpg"});
-        let output = of(json!({"content": [jpeg]})).unwrap();
-        let types = output.media.iter().map(|part| part.media_type.as_str());
-        assert_eq!(types.collect::<Vec<_>>(), ["image/jpeg"]);
+    }
+
+    #[test]
+    fn what_an_image_is_its_content_says_whatever_its_server_calls_it() {
+        let contents: [(&[u8], &str); 5] = [
+            (b"\x89PNG\r\n\x1a\n", "image/png"),
+            (b"\xff\xd8\xff\xe0", "image/jpeg"),
+            (b"GIF89a", "image/gif"),
+            (b"RIFF\x04\0\0\0WEBP", "image/webp"),
+            (b"%PDF-1.7", "application/pdf"),
+        ];
+        for (content, is) in contents {
+            let data = STANDARD_PAD_INDIFFERENT.encode(content);
+            let image = json!({"type": "image", "data": data, "mimeType": "image/jpg"});
+            let output = of(json!({"content": [{"type": "text", "text": "Booked."}, image]}));
+            let output = output.unwrap();
+            let types = output.media.iter().map(|part| part.media_type.as_str());
+            assert_eq!(types.collect::<Vec<_>>(), [is]);
+        }
+        for content in ["", "PK\u{3}\u{4}"] {
+            let data = STANDARD_PAD_INDIFFERENT.encode(content);
+            let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
+            let output = of(json!({"content": [{"type": "text", "text": "Booked."}, image]}));
+            let output = output.unwrap();
+            assert!(output.media.is_empty(), "{content:?}");
+            let told = "[image, image/png: left out, its content is of no kind that can be shown]";
+            assert_eq!(output.value.as_text(), format!("Booked.\n\n{told}"));
+        }
     }
 }
