@@ -5,8 +5,9 @@ mod transport;
 use std::io;
 use std::time::Duration;
 
-use rmcp::model::ErrorData;
+use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{ClientInitializeError, ServiceError};
+use serde_json::Value;
 
 use self::transport::TransportFault;
 use crate::config::ConfigFault;
@@ -15,6 +16,9 @@ use crate::text::one_line;
 
 /// The most characters of what a server says that are repeated.
 pub(crate) const MAX_SAID: usize = 300;
+
+/// Marks the errors that are made here of answers that cannot be read: without it they would count as the server's own.
+const UNREAD: &str = "neuraxis/unreadAnswer";
 
 /// The protocol versions that this client speaks.
 const SPOKEN: &str = "2024-11-05 to 2026-07-28";
@@ -172,6 +176,24 @@ pub(crate) fn broke_off(error: &ServiceError) -> bool {
     matches!(transport_fault(error), Some(TransportFault::BrokeOff(_)))
 }
 
+/// Tells whether an answer came that cannot be read, so that it is not known what the request did.
+pub(crate) fn is_unread(error: &ServiceError) -> bool {
+    match error {
+        ServiceError::McpError(error) => is_marked(error),
+        ServiceError::UnexpectedResponse => true,
+        error => matches!(transport_fault(error), Some(TransportFault::Unread(_))),
+    }
+}
+
+/// Makes an error of an answer that cannot be read, for whoever waits for it.
+pub(crate) fn unread(fault: String) -> ErrorData {
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, Some(Value::from(UNREAD)))
+}
+
+fn is_marked(error: &ErrorData) -> bool {
+    error.data.as_ref().and_then(Value::as_str) == Some(UNREAD)
+}
+
 fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
     match error {
         ServiceError::TransportSend(error) => Some(TransportFault::of(error, &Secrets::default())),
@@ -181,6 +203,10 @@ fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
 
 fn refused(error: &ErrorData, secrets: &Secrets) -> String {
     // Before it is cut: of what is cut in two nothing is found any more.
-    let message = secrets.text(&error.message);
-    format!("{} (code {})", one_line(&message, MAX_SAID), error.code.0)
+    let message = one_line(&secrets.text(&error.message), MAX_SAID);
+    match is_marked(error) {
+        // The code is none of the server's.
+        true => message,
+        false => format!("{message} (code {})", error.code.0),
+    }
 }

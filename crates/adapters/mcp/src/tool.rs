@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Reach;
 use crate::definition::Definition;
-use crate::error::{broke_off, is_away, of_service};
+use crate::error::{broke_off, is_away, is_unread, of_service};
 use crate::handler;
 use crate::result;
 use crate::server::Shared;
@@ -130,6 +130,11 @@ impl McpTool {
         if broke_off(error) {
             return ToolError::new(format!(
                 "MCP server {server} broke off during the call ({why}): whether it took effect is not known"
+            ));
+        }
+        if is_unread(error) {
+            return ToolError::new(format!(
+                "MCP server {server} gave the call an answer that cannot be read ({why}): whether it took effect is not known"
             ));
         }
         match error {

@@ -19,6 +19,8 @@ pub(super) enum TransportFault {
     Away(String),
     /// It was asked, and no answer came, or not all of it; why, for people.
     BrokeOff(String),
+    /// It was asked, and its answer cannot be read; what is wrong with it, for people.
+    Unread(String),
     /// Whoever is at the address does not answer as a server does; what was answered, for people.
     Answers(String),
     /// A token is missing, or is not taken.
@@ -39,7 +41,9 @@ impl TransportFault {
 
     fn of_http(error: &StreamableHttpError<reqwest::Error>, secrets: &Secrets) -> Self {
         // Before it is cut: of what is cut in two nothing is found any more.
-        let answers = |what: String| Self::Answers(one_line(&secrets.text(&what), MAX_SAID));
+        let cut = |what: String| one_line(&secrets.text(&what), MAX_SAID);
+        let answers = |what: String| Self::Answers(cut(what));
+        let unread = |what: String| Self::Unread(cut(what));
         match error {
             StreamableHttpError::Client(error) => Self::of_client(error),
             StreamableHttpError::Io(error) => Self::BrokeOff(no_answer(error)),
@@ -51,17 +55,18 @@ impl TransportFault {
                 answers(format!("it answered with the status {}", error.status))
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
-                answers(match said.strip_prefix("HTTP ") {
-                    Some(status) => {
-                        format!("it answered with the status {}", without_addresses(status))
-                    }
-                    None => format!(
+                match said.strip_prefix("HTTP ") {
+                    Some(status) => answers(format!(
+                        "it answered with the status {}",
+                        without_addresses(status)
+                    )),
+                    None => unread(format!(
                         "it answered what is no message of the protocol: {}",
                         without_addresses(said)
-                    ),
-                })
+                    )),
+                }
             }
-            StreamableHttpError::UnexpectedContentType(found) => answers(match found {
+            StreamableHttpError::UnexpectedContentType(found) => unread(match found {
                 Some(found) => format!(
                     "it answered with the content type {found:?}, and not with a message of the protocol"
                 ),
@@ -71,17 +76,17 @@ impl TransportFault {
                 }
             }),
             StreamableHttpError::ResponseBodyTooLarge { max_size } => {
-                answers(format!("its answer has more than {max_size} bytes"))
+                unread(format!("its answer has more than {max_size} bytes"))
             }
-            StreamableHttpError::Deserialize(error) => answers(format!(
+            StreamableHttpError::Deserialize(error) => unread(format!(
                 "it answered what is no message of the protocol: {error}"
             )),
-            StreamableHttpError::Sse(error) => answers(format!(
+            StreamableHttpError::Sse(error) => unread(format!(
                 "its stream of events broke off: {}",
                 innermost(error)
             )),
             StreamableHttpError::UnexpectedEndOfStream => {
-                answers("its answer ended too early".to_owned())
+                unread("its answer ended too early".to_owned())
             }
             StreamableHttpError::SessionExpired | StreamableHttpError::SessionRecoveryTimeout => {
                 answers("it does not know the session any more".to_owned())
@@ -115,7 +120,9 @@ impl TransportFault {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Ended => "it ended".to_owned(),
-            Self::Away(why) | Self::BrokeOff(why) | Self::Answers(why) => why.clone(),
+            Self::Away(why) | Self::BrokeOff(why) | Self::Unread(why) | Self::Answers(why) => {
+                why.clone()
+            }
             Self::Unauthorized => "it wants a token, or does not take the one it gets".to_owned(),
         }
     }

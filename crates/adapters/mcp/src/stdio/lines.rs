@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
+use crate::error::unread;
 use crate::notices::{Notices, ServerNotice};
 use crate::text::one_line;
 
@@ -162,8 +163,7 @@ impl Lines {
 /// Makes an error of an answer that cannot be used, for whoever waits for it.
 fn failure(id: RequestId, fault: &str) -> RxJsonRpcMessage<RoleClient> {
     let fault = format!("the server sent {}", one_line(fault, MAX_SHOWN));
-    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, None);
-    JsonRpcMessage::error(error, Some(id))
+    JsonRpcMessage::error(unread(fault), Some(id))
 }
 
 /// Returns the request that a line answers, of which only the two ends are there: it is named before the result or behind it.

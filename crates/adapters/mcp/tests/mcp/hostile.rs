@@ -132,6 +132,15 @@ async fn an_answer_that_is_too_large_fails_its_call_at_once() {
             error.message.contains("sent more than 16777216 bytes"),
             "{error}"
         );
+        assert_eq!(error.persistence, Persistence::Unknown, "{error}");
+        let told = &error.message;
+        assert!(
+            told.ends_with("whether it took effect is not known"),
+            "{told}"
+        );
+        for word in ["refuses", "code"] {
+            assert!(!told.contains(word), "{word} in {told}");
+        }
     }
     let after = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(after.value.as_text(), "fine");

@@ -111,6 +111,29 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
+async fn a_call_whose_answer_cannot_be_read_is_not_said_to_have_done_nothing() {
+    for (content_type, body) in [
+        ("application/json", "{\"jso"),
+        ("text/html", "<p>Booked.</p>"),
+    ] {
+        let service = serve(move |asked| match method(asked) {
+            "tools/call" => Reply::of("200 OK", content_type, body),
+            _ => usual(asked),
+        })
+        .await;
+        let server = ready(service.config()).await;
+        let error = call(&server, "shop__look", "{}").await.unwrap_err();
+        assert_eq!(error.persistence, Persistence::Unknown, "{error}");
+        let told = &error.message;
+        assert!(
+            told.ends_with("whether it took effect is not known"),
+            "{told}"
+        );
+        assert!(!told.contains("cannot be asked"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
     let service = serve(|asked| {
         let is_cut = method(asked) == "tools/call" && asked.to_string().contains("cut");
