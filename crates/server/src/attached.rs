@@ -3,7 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use neuraxis::core::Part;
-use neuraxis::engine::{AttachmentError, RequestError, attachment};
+use neuraxis::engine::{
+    AttachmentError, MAX_MEDIA_BYTES_IN_ALL, MAX_MEDIA_PARTS, MAX_TEXT_BYTES, RequestError,
+    attachment,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -40,6 +43,32 @@ pub(crate) fn parts(files: &[Attached]) -> Result<Vec<Part>, Problem> {
         })
     });
     parts.collect()
+}
+
+/// Counts the files of a message among whose parts they stand, as other protocols have it: behind that a text that was a file
+/// is like any other, and the engine does not count it.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    count: usize,
+    bytes: usize,
+}
+
+impl Files {
+    /// Counts one more.
+    pub(crate) fn add(&mut self, file: &Part) -> Result<(), AttachmentError> {
+        let bytes = match file {
+            // What stands around a file's text to name it is none of its bytes.
+            Part::Text(text) => text.text.len().min(MAX_TEXT_BYTES),
+            Part::Media(media) => media.bytes().unwrap_or(0),
+            _ => 0,
+        };
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.count > MAX_MEDIA_PARTS || self.bytes > MAX_MEDIA_BYTES_IN_ALL {
+            true => Err(AttachmentError::TooMuch),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Attached {

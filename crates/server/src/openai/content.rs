@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::invalid;
+use crate::attached::Files;
 use crate::problem::Problem;
 
 /// The most characters of the type of a part that an answer repeats.
@@ -74,8 +75,9 @@ impl Content {
             Self::Text(text) => return Ok(vec![Part::text(text)]),
             Self::Parts(parts) => parts,
         };
+        let mut files = Files::default();
         let parts = parts.iter().enumerate();
-        let parts = parts.map(|(at, part)| read(part, &format!("{field}[{at}]")));
+        let parts = parts.map(|(at, part)| read(part, &format!("{field}[{at}]"), &mut files));
         parts.collect()
     }
 
@@ -109,38 +111,41 @@ pub(super) fn result(text: &str) -> JsonText {
     }
 }
 
-fn read(part: &Value, field: &str) -> Result<Part, Problem> {
+fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
     let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let within = |name: &str, inner: &str| text_of(part.get(name).and_then(|it| it.get(inner)));
     let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing, or no text");
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
-    match kind {
+    let file = match kind {
         "text" | "input_text" | "output_text" => {
             let text = text_of(part.get("text"));
-            Ok(Part::text(text.ok_or_else(|| missing("text"))?))
+            return Ok(Part::text(text.ok_or_else(|| missing("text"))?));
         }
         "image_url" | "input_image" => {
             // Flat in one dialect, nested in the other.
             let url = within("image_url", "url").or_else(|| text_of(part.get("image_url")));
-            media("image", &url.ok_or_else(|| missing("image_url"))?, field)
+            media("image", &url.ok_or_else(|| missing("image_url"))?, field)?
         }
         "input_audio" => {
             let data = within("input_audio", "data");
             let data = data.ok_or_else(|| missing("input_audio.data"))?;
-            embedded("audio", &data, field)
+            embedded("audio", &data, field)?
         }
         "file" | "input_file" => {
             let data = within("file", "file_data").or_else(|| text_of(part.get("file_data")));
             let why = "only files that are sent along are taken, as a data: URL in file_data";
             let data = data.ok_or_else(|| invalid(field, why))?;
             let name = within("file", "filename").or_else(|| text_of(part.get("filename")));
-            media(name.as_deref().unwrap_or("file"), &data, field)
+            media(name.as_deref().unwrap_or("file"), &data, field)?
         }
         _ => {
             let why = "expected a part of type text, image, audio or file";
-            Err(invalid(&format!("{field}.type"), why))
+            return Err(invalid(&format!("{field}.type"), why));
         }
-    }
+    };
+    let counted = files.add(&file);
+    counted.map_err(|error| invalid(field, &error.to_string()))?;
+    Ok(file)
 }
 
 fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
@@ -240,6 +245,23 @@ mod tests {
         let text = "\n\n[file list.txt]\nMilk.\n[end of file list.txt]";
         for file in [nested, flat] {
             assert_eq!(parts(file).unwrap(), [Part::text(text)]);
+        }
+    }
+
+    #[test]
+    fn texts_that_are_files_are_counted_among_the_files_of_a_message() {
+        let file =
+            json!({"type": "file", "file": {"file_data": "data:text/plain;base64,aGVsbG8="}});
+        let flat = json!({"type": "input_file", "file_data": "data:text/plain;base64,aGVsbG8="});
+        let text = json!({"type": "text", "text": "hello"});
+        for file in [file, flat] {
+            let mut content = vec![text.clone(); 21];
+            content.extend(vec![file.clone(); 20]);
+            assert_eq!(parts(json!(content)).unwrap().len(), 41);
+            content.push(file);
+            let refused = format!("{:?}", parts(json!(content)).unwrap_err());
+            let told = "messages[0].content[41]: with it there are more than 20 parts";
+            assert!(refused.contains(told), "{refused}");
         }
     }
 

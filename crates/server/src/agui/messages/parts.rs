@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agui::input::{invalid, typed};
+use crate::attached::Files;
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize)]
@@ -39,11 +40,12 @@ pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Prob
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(vec![Part::text(text)]),
         Some(Value::Array(parts)) => {
+            let mut files = Files::default();
             let parts = parts.into_iter().enumerate();
             parts
                 .map(|(number, part)| {
                     let field = format!("{within}[{number}]");
-                    typed::<WirePart>(part, &format!("{field}."))?.into_part(&field)
+                    typed::<WirePart>(part, &format!("{field}."))?.into_part(&field, &mut files)
                 })
                 .collect()
         }
@@ -52,7 +54,7 @@ pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Prob
 }
 
 impl WirePart {
-    fn into_part(self, field: &str) -> Result<Part, Problem> {
+    fn into_part(self, field: &str, files: &mut Files) -> Result<Part, Problem> {
         if self.kind == "text" {
             return Ok(Part::text(self.text.unwrap_or_default()));
         }
@@ -70,7 +72,10 @@ impl WirePart {
             },
             _ => return Err(invalid(field, "it has neither a text nor a source")),
         };
-        source.into_part(&self.kind, field)
+        let file = source.into_part(&self.kind, field)?;
+        let counted = files.add(&file);
+        counted.map_err(|error| invalid(field, &error.to_string()))?;
+        Ok(file)
     }
 }
 

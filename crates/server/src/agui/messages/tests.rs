@@ -175,3 +175,16 @@ fn images_and_documents_are_attached_and_what_cannot_be_is_refused_by_name() {
         );
     }
 }
+
+#[test]
+fn texts_that_are_files_are_counted_among_the_files_of_a_message() {
+    let file = json!({"type": "binary", "mimeType": "text/plain", "data": "aGVsbG8="});
+    let mut content = vec![json!({"type": "text", "text": "hello"}); 21];
+    content.extend(vec![file.clone(); 20]);
+    let sent = |content: &[Value]| [json!({"role": "user", "content": content})];
+    assert!(Conversation::parse(&sent(&content)).is_ok());
+    content.push(file);
+    let refused = format!("{:?}", Conversation::parse(&sent(&content)).unwrap_err());
+    let told = "messages[0].content[41]: with it there are more than 20 parts";
+    assert!(refused.contains(told), "{refused}");
+}
