@@ -92,7 +92,7 @@ pub use function::{DefinitionError, FunctionTool, NoArguments};
 pub use project::COMMAND_ENVIRONMENT;
 #[cfg(feature = "files")]
 pub use project::{
-    OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, is_protected, project_files,
+    OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, is_protected, is_secret, project_files,
     project_files_without,
 };
 #[cfg(feature = "commands")]

@@ -37,7 +37,7 @@ pub use command::COMMAND_ENVIRONMENT;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
-pub use secret::{PROTECTED_NAMES, SECRET_FILES, is_protected};
+pub use secret::{PROTECTED_NAMES, SECRET_FILES, is_protected, is_secret};
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///

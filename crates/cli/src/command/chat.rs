@@ -5,6 +5,7 @@ mod commands;
 mod conversation;
 mod editor;
 mod input;
+mod named_files;
 mod record;
 mod slash;
 

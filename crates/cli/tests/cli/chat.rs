@@ -104,6 +104,27 @@ fn a_file_that_cannot_be_sent_stays_with_no_message_but_the_one_that_names_it() 
 }
 
 #[test]
+fn files_that_a_piped_message_names_are_told_and_none_goes_that_is_hidden_secret_or_elsewhere() {
+    let model = Scripted::start([Turn::Says(&["Dark."])]);
+    let machine = model
+        .machine()
+        .with_file("notes.md", "It was dark.\n")
+        .with_file(".env", "TOKEN=canary\n")
+        .with_file("server.pem", "canary\n")
+        .with_private("elsewhere.md", "canary\n");
+    let message = "Read @notes.md, @.env, @server.pem and @../home/elsewhere.md\n";
+    let done = with_model_on(&machine, &[], message);
+    let goes = "note: with this message: notes.md (13 bytes)\n";
+    assert!(done.stderr.contains(goes), "{done:?}");
+    let stays = "without .env (13 bytes), server.pem (7 bytes), ../home/elsewhere.md (7 bytes): ";
+    assert!(done.stderr.contains(stays), "{done:?}");
+    assert!(done.stderr.contains("/attach FILE sends one"), "{done:?}");
+    let sent = model.heard().concat();
+    assert!(sent.contains("It was dark."), "{sent}");
+    assert!(!sent.contains("canary"), "{sent}");
+}
+
+#[test]
 fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
     let machine = Machine::new().with_file("notes.md", "It was dark.\n");
     for leave in ["/new", "/session other"] {

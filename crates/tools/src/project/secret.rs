@@ -64,8 +64,9 @@ const fn is_ignored(letter: char) -> bool {
     matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Tells whether a file at this path is never read.
-pub(super) fn is_secret(path: &Path) -> bool {
+/// Tells whether a file at this path is never read, because [`SECRET_FILES`] lists its name.
+#[must_use]
+pub fn is_secret(path: &Path) -> bool {
     let part = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().to_lowercase();
     let (name, folder) = (
         part(path.file_name()),

@@ -1,8 +1,5 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
-use std::collections::HashSet;
-use std::path::Path;
-
 use anyhow::anyhow;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
@@ -14,6 +11,7 @@ use super::super::ask::{self, Attended, Format, View};
 use super::super::choice;
 use super::super::lease_progress;
 use super::super::prompts;
+use super::named_files;
 use super::slash::{self, Meant};
 use crate::detail::Detail;
 use crate::error::CommandError;
@@ -174,14 +172,14 @@ impl Conversation {
         match slash::read(text) {
             Meant::Nothing => Ok(Flow::GoOn),
             Meant::Message(message) => {
-                self.say(message).await?;
+                self.say(message, text).await?;
                 Ok(Flow::GoOn)
             }
             Meant::Command(command, argument) => self.obey(command, argument).await,
             Meant::Unknown { name, argument, .. } if prompts::is_kept(&self.loaded, name) => {
                 let words = prompts::words_of(argument);
-                self.say(prompts::filled(&self.loaded, name, &words)?)
-                    .await?;
+                let message = prompts::filled(&self.loaded, name, &words)?;
+                self.say(message, text).await?;
                 Ok(Flow::GoOn)
             }
             Meant::Unknown { name, nearest, .. } => {
@@ -196,10 +194,10 @@ impl Conversation {
         }
     }
 
-    /// Says something to the model and shows what comes of it.
-    async fn say(&mut self, message: String) -> Result<(), CommandError> {
+    /// Says something to the model and shows what comes of it. `typed` is what the user wrote for it.
+    async fn say(&mut self, message: String, typed: &str) -> Result<(), CommandError> {
         // They go with this attempt alone: whoever says it again names them again.
-        let named = files_in(&message)?;
+        let named = named_files::of(&message, typed)?;
         let attached = self.attachments.iter().map(|(_, part)| part.clone());
         let files = attached.chain(named).collect();
         if let Some(turn) = self.goes_on_from {
@@ -377,31 +375,6 @@ fn refused(error: RequestError) -> CommandError {
         Some(hint) => CommandError::usage(anyhow!(error)).hint(format!("{hint} first")),
         None => error.into(),
     }
-}
-
-/// Reads the files that a message names with `@` before them, each once. A word that names no file stays what it is; of one that
-/// looks as if it should, it is said.
-fn files_in(message: &str) -> Result<Vec<Part>, CommandError> {
-    let names = message
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix('@'));
-    let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
-    let mut seen = HashSet::new();
-    let is_file = |name: &&str| Path::new(name).is_file();
-    let (files, words): (Vec<&str>, Vec<&str>) =
-        names.filter(|name| seen.insert(*name)).partition(is_file);
-    for word in words {
-        if word.contains(['/', '.']) && !Path::new(word).is_dir() {
-            let word = one_line(word);
-            let told = format!("there is no file {word} here: @{word} goes as it stands");
-            Progress::new().notice(&told);
-        }
-    }
-    files
-        .into_iter()
-        .map(Path::new)
-        .map(ask::attached)
-        .collect()
 }
 
 /// Checks a name against those that there are.

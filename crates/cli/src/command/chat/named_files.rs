@@ -1,0 +1,136 @@
+//! The files that a message names with `@` before them.
+//!
+//! A message may hold what others wrote, pasted or piped in. So it is always told which files go with it, and a person says
+//! whether those go that such a text could be after.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Component, Path};
+
+use neuraxis::core::Part;
+use neuraxis::tools::is_secret;
+
+use super::super::ask;
+use crate::confirm::{is_somebody_there, says_yes};
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::progress::Progress;
+
+/// What to do about files that nobody could be asked about.
+const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or lie outside of this folder; /attach FILE sends one";
+
+/// Reads the files that a message names, each once. A word that names no file stays what it is; of one that looks as if it
+/// should, it is said. `typed` is what the user wrote for the message.
+pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> {
+    let names = message
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix('@'));
+    let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
+    let mut seen = HashSet::new();
+    let is_file = |name: &&str| Path::new(name).is_file();
+    let (files, words): (Vec<&str>, Vec<&str>) =
+        names.filter(|name| seen.insert(*name)).partition(is_file);
+    for word in words {
+        if word.contains(['/', '.']) && !Path::new(word).is_dir() {
+            let word = one_line(word);
+            let told = format!("there is no file {word} here: @{word} goes as it stands");
+            Progress::new().notice(&told);
+        }
+    }
+    let files = wanted(files, typed)?;
+    let parts: Result<Vec<Part>, CommandError> =
+        files.iter().map(Path::new).map(ask::attached).collect();
+    let parts = parts?;
+    if !files.is_empty() {
+        let told = format!("with this message: {}", listed(&files));
+        Progress::new().notice(&told);
+    }
+    Ok(parts)
+}
+
+/// Leaves those files out that do not go unasked, unless a person wants them.
+fn wanted<'a>(files: Vec<&'a str>, typed: &str) -> Result<Vec<&'a str>, CommandError> {
+    // What has several lines was most likely pasted.
+    let is_pasted = typed.trim().contains('\n');
+    let goes = |file: &&str| !is_pasted && goes_unasked(Path::new(file), Path::new("."));
+    let (mut wanted, doubtful): (Vec<&str>, Vec<&str>) = files.into_iter().partition(goes);
+    if doubtful.is_empty() {
+        return Ok(wanted);
+    }
+    let told = listed(&doubtful);
+    if !is_somebody_there() {
+        Progress::new().notice(&format!("this message goes without {told}: {NOBODY_ASKED}"));
+    } else if says_yes(&format!("Send {told} with this message?"))? {
+        wanted.extend(doubtful);
+    } else {
+        Progress::new().notice(&format!("this message goes without {told}"));
+    }
+    Ok(wanted)
+}
+
+/// Tells whether a file lies below a folder, and neither it nor what leads to it is hidden or holds secrets as a rule. Links
+/// are followed.
+fn goes_unasked(file: &Path, folder: &Path) -> bool {
+    let (Ok(real), Ok(folder)) = (file.canonicalize(), folder.canonicalize()) else {
+        return false;
+    };
+    let Ok(below) = real.strip_prefix(folder) else {
+        return false;
+    };
+    let name = Path::new(file.file_name().unwrap_or_default());
+    !is_hidden(below) && !is_hidden(name) && !is_secret(&real) && !is_secret(name)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.components().any(|part| match part {
+        Component::Normal(name) => name.to_string_lossy().starts_with('.'),
+        _ => false,
+    })
+}
+
+/// Names files, each with its size.
+fn listed(files: &[&str]) -> String {
+    let with_size = |file: &&str| {
+        let name = one_line(file);
+        match fs::metadata(file) {
+            Ok(metadata) => format!("{name} ({} bytes)", metadata.len()),
+            Err(_) => name,
+        }
+    };
+    let files: Vec<String> = files.iter().map(with_size).collect();
+    files.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_hidden_secret_or_elsewhere_do_not_go_unasked() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("work");
+        for name in ["work/docs", "work/.cache", "other"] {
+            fs::create_dir_all(home.path().join(name)).unwrap();
+        }
+        let files = [
+            ("work/notes.md", true),
+            ("work/docs/a.md", true),
+            ("work/.env", false),
+            ("work/.cache/a.md", false),
+            ("work/server.pem", false),
+            ("other/a.md", false),
+        ];
+        for (name, expected) in files {
+            let file = home.path().join(name);
+            fs::write(&file, "x").unwrap();
+            assert_eq!(goes_unasked(&file, &folder), expected, "{name}");
+        }
+        #[cfg(unix)]
+        {
+            let link = folder.join("link.md");
+            std::os::unix::fs::symlink(home.path().join("other/a.md"), &link).unwrap();
+            assert!(!goes_unasked(&link, &folder));
+        }
+        assert!(!goes_unasked(&folder.join("../other/a.md"), &folder));
+    }
+}
