@@ -4,14 +4,16 @@
 //! no key is read here.
 
 use neuraxis_core::Role;
-use neuraxis_ports::KeyDiscovery;
+use neuraxis_ports::{KeyDiscovery, ProviderKind};
+use toml::{Table, Value};
+use url::Url;
 
-use crate::config::Config;
 use crate::config::discovery::discoveries;
+use crate::config::{Config, ModelConfig};
 use crate::discover::{Choice, discover, in_variable};
 use crate::environment::Environment;
 use crate::names::shown;
-use crate::providers::Provider;
+use crate::providers::{Provider, ProviderConfig};
 
 /// How the names of models begin that one provider has. Others are asked of whichever provider serves anyway.
 const BEGINNINGS: [(&str, &str); 7] = [
@@ -73,14 +75,14 @@ pub async fn choose_model(
         return Ok(of_role(config, role));
     }
     if let Some((provider, model)) = provider_and_model(name) {
-        return of_provider(config, environment, provider, model);
+        return prefixed(config, environment, (provider, model), name);
     }
     let begins = |(beginning, _): &&(&str, &str)| name.starts_with(beginning);
     let owner = BEGINNINGS.iter().find(begins);
     let owner = owner.and_then(|(_, provider)| Provider::named(provider));
     if !config.models().is_empty() {
         // Who has a table for the one provider that has such models means that table.
-        let of_owner = owner.and_then(|owner| role_with(config, owner));
+        let of_owner = owner.and_then(|owner| role_where(config, |model| is_of(model, owner)));
         let role = of_owner.or_else(|| usual_role(config));
         return role
             .map(|role| named(config, role, name))
@@ -125,10 +127,45 @@ fn usual_role(config: &Config) -> Option<Role> {
     usual.or_else(|| config.models().keys().next().cloned())
 }
 
-fn role_with(config: &Config, provider: Provider) -> Option<Role> {
+fn role_where(config: &Config, holds: impl Fn(&ModelConfig) -> bool) -> Option<Role> {
     let mut models = config.models().iter();
-    let found = models.find(|(_, model)| model.provider.provider() == provider);
+    let found = models.find(|(_, model)| holds(model));
     found.map(|(role, _)| role.clone())
+}
+
+fn is_of(model: &ModelConfig, provider: Provider) -> bool {
+    model.provider.provider() == provider
+}
+
+/// The role of a gateway or of a server of one's own: the usual one if it is such a role.
+fn role_elsewhere(config: &Config) -> Option<Role> {
+    let is_such = |role: &Role| config.models().get(role).is_some_and(is_elsewhere);
+    let usual = usual_role(config).filter(is_such);
+    usual.or_else(|| role_where(config, is_elsewhere))
+}
+
+/// Tells whether models of several makers may be served there: by a gateway, or by a server of one's own.
+fn is_elsewhere(model: &ModelConfig) -> bool {
+    match model.provider.provider().kind() {
+        ProviderKind::Service => !is_at_home(model),
+        ProviderKind::OwnServer => true,
+        ProviderKind::StandIn(_) => false,
+    }
+}
+
+/// Tells whether a model is asked at its provider's own address, whatever the path and the region.
+fn is_at_home(model: &ModelConfig) -> bool {
+    let named = Table::from_iter([("model".to_owned(), Value::from("any"))]);
+    let usual = model.provider.provider().read("reasoning", &named).ok();
+    let (Some(here), Some(home)) = (host(&model.provider), usual.as_ref().and_then(host)) else {
+        return false;
+    };
+    here == home || here.ends_with(&format!(".{home}"))
+}
+
+fn host(provider: &ProviderConfig) -> Option<String> {
+    let url = Url::parse(provider.base_url()?.trim()).ok()?;
+    url.host_str().map(str::to_owned)
 }
 
 /// Lets a role serve. Where it is the only one, it does so without being named.
@@ -154,15 +191,34 @@ fn provider_and_model(name: &str) -> Option<(Provider, &str)> {
     (!model.is_empty()).then_some((provider, model))
 }
 
+/// Finds out what `PROVIDER/MODEL` means. Gateways and servers of one's own have models of such names themselves: where no role
+/// asks that provider at its own address, they are asked for the whole name, and no provider comes in that nobody configured.
+fn prefixed(
+    config: &Config,
+    environment: &Environment,
+    (provider, model): (Provider, &str),
+    name: &str,
+) -> Result<ModelChoice, UnknownModel> {
+    let is_service = provider.kind() == ProviderKind::Service;
+    let asks_it =
+        |model: &ModelConfig| is_of(model, provider) && !(is_service && is_elsewhere(model));
+    if let Some(role) = role_where(config, asks_it) {
+        return Ok(named(config, role, model));
+    }
+    let gateway = role_where(config, |model| is_of(model, provider));
+    match gateway.or_else(|| role_elsewhere(config)) {
+        Some(role) => Ok(named(config, role, name)),
+        None => of_provider(config, environment, provider, model),
+    }
+}
+
+/// Uses a provider that has no table, with the key in its usual variable.
 fn of_provider(
     config: &Config,
     environment: &Environment,
     provider: Provider,
     model: &str,
 ) -> Result<ModelChoice, UnknownModel> {
-    if let Some(role) = role_with(config, provider) {
-        return Ok(named(config, role, model));
-    }
     let usual = discoveries().find(|(known, _)| *known == provider);
     let Some((_, usual)) = usual else {
         return Err(UnknownModel::NotConfigured(provider));
@@ -263,6 +319,47 @@ mod tests {
             assert_eq!(choice.role, Some(role));
             assert_eq!(settings(&choice), [setting]);
         }
+    }
+
+    #[tokio::test]
+    async fn a_gateway_and_a_server_of_ones_own_are_asked_for_the_whole_name_and_nobody_else_comes_in()
+     {
+        let keys = environment()
+            .with_variable("OPENAI_API_KEY", "sk-canary")
+            .with_variable("ANTHROPIC_API_KEY", "sk-canary");
+        let at = |base_url| [&TWO[..3], &[("models.reasoning.base_url", base_url)]].concat();
+        let gateway = at("https://openrouter.ai/api/v1");
+        for (flags, name, setting) in [
+            (
+                &gateway[..],
+                "openai/gpt-b",
+                "models.reasoning.model=openai/gpt-b",
+            ),
+            (
+                &gateway[..],
+                "anthropic/claude-x",
+                "models.reasoning.model=anthropic/claude-x",
+            ),
+            (
+                &TWO[3..],
+                "openai/gpt-b",
+                "models.coding.model=openai/gpt-b",
+            ),
+            (&TWO[3..], "llama/phi", "models.coding.model=phi"),
+            (
+                &at("https://eu.api.openai.com/v1/")[..],
+                "openai/gpt-b",
+                "models.reasoning.model=gpt-b",
+            ),
+        ] {
+            let choice = choose(&keys, flags, name).await.unwrap();
+            assert_eq!(settings(&choice), [setting]);
+        }
+        // A service that has its own models alone has none of another's.
+        let choice = choose(&keys, &TWO[..3], "anthropic/claude-x")
+            .await
+            .unwrap();
+        assert_eq!(settings(&choice)[0], "models.reasoning.provider=anthropic");
     }
 
     #[tokio::test]
