@@ -77,13 +77,15 @@ pub async fn choose_model(
     if let Some((provider, model)) = provider_and_model(name) {
         return prefixed(config, environment, (provider, model), name);
     }
-    let begins = |(beginning, _): &&(&str, &str)| name.starts_with(beginning);
-    let owner = BEGINNINGS.iter().find(begins);
-    let owner = owner.and_then(|(_, provider)| Provider::named(provider));
+    let owner = owner_of(name);
     if !config.models().is_empty() {
         // Who has a table for the one provider that has such models means that table.
-        let of_owner = owner.and_then(|owner| role_where(config, |model| is_of(model, owner)));
-        let role = of_owner.or_else(|| usual_role(config));
+        let role = match owner {
+            Some(owner) => role_where(config, |model| is_of(model, owner)),
+            None if is_open(name) => role_elsewhere(config),
+            None => None,
+        };
+        let role = role.or_else(|| usual_role(config));
         return role
             .map(|role| named(config, role, name))
             .ok_or_else(|| UnknownModel::NoProvider(shown(name)));
@@ -102,6 +104,20 @@ pub async fn choose_model(
         ])),
         Choice::Configured | Choice::Offline { .. } => Err(UnknownModel::NoProvider(shown(name))),
     }
+}
+
+/// Returns the one provider that has such models.
+fn owner_of(name: &str) -> Option<Provider> {
+    let begins = |(beginning, _): &&(&str, &str)| name.starts_with(beginning);
+    let owner = BEGINNINGS.iter().find(begins).filter(|_| !is_open(name));
+    owner.and_then(|(_, provider)| Provider::named(provider))
+}
+
+/// Tells whether a model has open weights by its name: it is one of `gpt-oss`, or has a tag as in Ollama, which is not that of a
+/// fine-tuned one of OpenAI's.
+fn is_open(name: &str) -> bool {
+    let model = name.rsplit('/').next().unwrap_or(name);
+    model.starts_with("gpt-oss") || (model.contains(':') && !model.starts_with("ft:"))
 }
 
 /// Returns the role of this name that has a model, or the role whose model has this name.
@@ -202,13 +218,15 @@ fn prefixed(
     let is_service = provider.kind() == ProviderKind::Service;
     let asks_it =
         |model: &ModelConfig| is_of(model, provider) && !(is_service && is_elsewhere(model));
-    if let Some(role) = role_where(config, asks_it) {
-        return Ok(named(config, role, model));
-    }
-    let gateway = role_where(config, |model| is_of(model, provider));
-    match gateway.or_else(|| role_elsewhere(config)) {
-        Some(role) => Ok(named(config, role, name)),
-        None => of_provider(config, environment, provider, model),
+    let gateway = role_where(config, |model| {
+        is_of(model, provider) && is_elsewhere(model)
+    });
+    let gateway = gateway.or_else(|| role_elsewhere(config));
+    match (role_where(config, asks_it), gateway) {
+        (Some(_), Some(role)) if is_service && is_open(model) => Ok(named(config, role, name)),
+        (Some(role), _) => Ok(named(config, role, model)),
+        (None, Some(role)) => Ok(named(config, role, name)),
+        (None, None) => of_provider(config, environment, provider, model),
     }
 }
 
@@ -360,6 +378,29 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(settings(&choice)[0], "models.reasoning.provider=anthropic");
+    }
+
+    #[tokio::test]
+    async fn a_model_with_open_weights_is_asked_of_the_server_of_ones_own_and_not_of_its_maker() {
+        for name in [
+            "gpt-oss:20b",
+            "gpt-oss-120b",
+            "deepseek-r1:8b",
+            "qwen3:8b",
+            "openai/gpt-oss-20b",
+        ] {
+            let choice = choose(&environment(), &TWO, name).await.unwrap();
+            assert_eq!(choice.role, Some(Role::CODING), "{name}");
+            assert_eq!(settings(&choice), [format!("models.coding.model={name}")]);
+        }
+        let tuned = choose(&environment(), &TWO, "ft:gpt-b:me::id")
+            .await
+            .unwrap();
+        assert_eq!(tuned.role, Some(Role::REASONING));
+        let tagged = choose(&environment(), &TWO, "llama/qwen3:8b")
+            .await
+            .unwrap();
+        assert_eq!(settings(&tagged), ["models.coding.model=qwen3:8b"]);
     }
 
     #[tokio::test]
