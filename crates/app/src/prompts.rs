@@ -105,10 +105,9 @@ impl Prompts {
 }
 
 impl PromptConfig {
-    /// Puts words where the text has places for them.
+    /// Puts what is given with the name where the text has places for it: `all` of it as it was written, or one of its words.
     #[must_use]
-    pub fn filled(&self, words: &[String]) -> String {
-        let all = words.join(" ");
+    pub fn filled(&self, all: &str, words: &[String]) -> String {
         let mut filled = String::with_capacity(self.text.len() + all.len());
         let mut has_places = false;
         let mut rest = self.text.as_str();
@@ -118,7 +117,7 @@ impl PromptConfig {
             let mut next = after.chars();
             match next.next() {
                 _ if after.starts_with(ALL) => {
-                    filled.push_str(&all);
+                    filled.push_str(all);
                     rest = after.get(ALL.len()..).unwrap_or_default();
                     has_places = true;
                 }
@@ -188,7 +187,23 @@ mod tests {
             about: None,
         };
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        prompt.filled(&words)
+        prompt.filled(&words.join(" "), &words)
+    }
+
+    #[test]
+    fn all_that_is_given_stands_in_the_text_as_it_was_written() {
+        let all = "fix #12 in C:\\src\n  \"as is\"";
+        let words = ["fix".to_owned()];
+        for (text, expected) in [
+            ("$1: $ARGUMENTS", format!("fix: {all}")),
+            ("Look.", format!("Look.\n\n{all}")),
+        ] {
+            let prompt = PromptConfig {
+                text: text.to_owned(),
+                about: None,
+            };
+            assert_eq!(prompt.filled(all, &words), expected);
+        }
     }
 
     #[test]

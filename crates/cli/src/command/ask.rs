@@ -167,7 +167,7 @@ impl Ask {
             Format::Json | Format::Events => setup.load()?,
         };
         if let Some(name) = &self.prompt {
-            question.text = prompts::filled(&loaded, name, &self.words)?;
+            question.text = prompts::filled(&loaded, name, &self.words.join(" "), &self.words)?;
         }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let tape = self.tape.tape();

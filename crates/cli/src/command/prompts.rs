@@ -24,15 +24,16 @@ pub(super) fn is_kept(loaded: &Loaded, name: &str) -> bool {
     prompts.find(name).is_some()
 }
 
-/// Returns the text of a prompt with words in their places.
+/// Returns the text of a prompt with what was given with its name in its places: all of it, and its words.
 pub(super) fn filled(
     loaded: &Loaded,
     name: &str,
+    all: &str,
     words: &[String],
 ) -> Result<String, CommandError> {
     let prompts = read(loaded);
     match prompts.find(name) {
-        Some(prompt) => Ok(prompt.filled(words)),
+        Some(prompt) => Ok(prompt.filled(all, words)),
         None => Err(unknown(loaded, &prompts, name)),
     }
 }
@@ -50,11 +51,30 @@ pub(super) fn listed(loaded: &Loaded) -> String {
     }
 }
 
-/// Splits what follows the name of a prompt into words, as a shell does. What a shell would not take is words all the same.
-pub(super) fn words_of(argument: Option<&str>) -> Vec<String> {
-    let argument = argument.unwrap_or_default();
-    shlex::split(argument)
-        .unwrap_or_else(|| argument.split_whitespace().map(str::to_owned).collect())
+/// Splits what follows the name of a prompt into words, at blanks. Several that stand in quotes are one; nothing else in them
+/// has a meaning.
+pub(super) fn words_of(argument: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = argument.trim_start();
+    while !rest.is_empty() {
+        let plain = || rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (word, after) = quoted(rest).unwrap_or_else(plain);
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    words
+}
+
+/// Splits what stands in quotes off the beginning of a text. They end before a blank: an apostrophe ends nothing.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\''))?;
+    let within = text.strip_prefix(quote)?;
+    within.match_indices(quote).find_map(|(end, _)| {
+        let (word, after) = within.split_at_checked(end)?;
+        let after = after.strip_prefix(quote)?;
+        let is_end = after.is_empty() || after.starts_with(char::is_whitespace);
+        is_end.then_some((word, after))
+    })
 }
 
 fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
@@ -84,11 +104,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_a_name_is_split_as_a_shell_does_and_an_open_quote_splits_at_blanks() {
+    fn what_follows_a_name_is_split_at_blanks_outside_of_quotes_and_no_sign_is_lost() {
         for (argument, words) in [
-            (Some("one \"two three\""), &["one", "two three"][..]),
-            (Some("it's here"), &["it's", "here"]),
-            (None, &[]),
+            (
+                "one \"two three\"\n'four five'",
+                &["one", "two three", "four five"][..],
+            ),
+            ("it's what's here", &["it's", "what's", "here"]),
+            ("'that's it' \"open", &["that's it", "\"open"]),
+            ("fix #12 in C:\\src", &["fix", "#12", "in", "C:\\src"]),
+            ("\"\" b", &["", "b"]),
+            (" ", &[]),
         ] {
             assert_eq!(words_of(argument), words);
         }

@@ -81,6 +81,24 @@ fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() 
 }
 
 #[test]
+fn in_a_chat_what_follows_the_name_of_a_prompt_is_asked_as_it_was_written() {
+    let model = answering();
+    let machine = with_prompt(model.machine(), "fix", "Fix this: $ARGUMENTS");
+    let given = r#"#12 in C:\src, "as it is"  # not a comment"#;
+    fs::write(machine.path("lines"), format!("/fix {given}\n")).unwrap();
+    let input = fs::File::open(machine.path("lines")).unwrap();
+    let mut command = machine.command(["chat"]);
+    let done: Done = command
+        .env("MY_KEY", "k")
+        .stdin(input)
+        .output()
+        .unwrap()
+        .into();
+    done.stdout_of(0);
+    assert_eq!(model.heard(), [format!("Fix this: {given}")]);
+}
+
+#[test]
 fn the_prompts_of_a_project_count_once_it_is_trusted() {
     let machine = Machine::new().with_untrusted(SECTION);
     let told = machine.run(["-p", "greet", "Ada"]).complaint(2);
