@@ -13,7 +13,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers};
 
 use super::conversation::Conversation;
-use super::slash::COMMANDS;
+use super::slash::{COMMANDS, is_fence};
 use crate::approve::{Line, line_of};
 use crate::progress::Progress;
 use crate::terminal;
@@ -187,9 +187,7 @@ impl Helper for Words {}
 
 /// Tells whether a message goes on in the next line: it ends with a backslash, or within a fence of code.
 fn goes_on(text: &str) -> bool {
-    let fences = text
-        .lines()
-        .filter(|line| line.trim_start().starts_with("```"));
+    let fences = text.lines().filter(|line| is_fence(line));
     text.ends_with('\\') || fences.count() % 2 == 1
 }
 
