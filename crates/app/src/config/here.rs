@@ -51,9 +51,9 @@ impl Layers {
                 here.are_read = true;
             }
             Err(error) => {
-                let folder = root.display();
+                let (folder, why) = (root.display(), error.in_full());
                 here.notice = Some(format!(
-                    "what you allowed in {folder} does not count: {error}"
+                    "what you allowed in {folder} does not count: {why}"
                 ));
             }
         }

@@ -54,6 +54,16 @@ pub enum TrustError {
     },
 }
 
+impl TrustError {
+    /// Says why a file cannot be used, with what the operating system said.
+    pub(crate) fn in_full(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        }
+    }
+}
+
 /// Reads the file; nothing where it is not there.
 pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     let failed = |source| TrustError::Io {

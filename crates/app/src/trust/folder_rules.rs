@@ -18,6 +18,10 @@ const PREFIX: &str = "here-";
 /// How many digits of the hash of a folder's path the name of its file has.
 const HASH_DIGITS: usize = 16;
 
+/// The most bytes of a folder's name in that of its file, so that its lock and its draft have room for theirs: file systems take
+/// 255.
+const MAX_NAME_BYTES: usize = 64;
+
 /// The rules that a person allowed for one folder: that of the file tools. Each change reads them anew and writes them at
 /// once.
 ///
@@ -37,11 +41,20 @@ impl FolderRules {
         let text = folder.to_str()?;
         let hash = ContentHash::of(text.as_bytes()).to_string();
         let hash = hash.get(..HASH_DIGITS)?;
-        let name = match folder.file_name().and_then(|name| name.to_str()) {
-            Some(name) => format!("{name}-{hash}.toml"),
-            None => format!("{hash}.toml"),
+        let rules = environment.data_dir()?.join(FOLDER_NAME);
+        let file = match folder.file_name().and_then(|name| name.to_str()) {
+            Some(name) => {
+                let end = name.floor_char_boundary(MAX_NAME_BYTES);
+                let short = name.get(..end).unwrap_or(name);
+                // Earlier versions did not cut it.
+                let whole = rules.join(format!("{name}-{hash}.toml"));
+                match whole.symlink_metadata() {
+                    Ok(_) => whole,
+                    Err(_) => rules.join(format!("{short}-{hash}.toml")),
+                }
+            }
+            None => rules.join(format!("{hash}.toml")),
         };
-        let file = environment.data_dir()?.join(FOLDER_NAME).join(name);
         Some(Self { file, folder })
     }
 
@@ -189,6 +202,29 @@ mod tests {
         std::os::unix::fs::symlink(&project, home.path().join("link")).unwrap();
         let linked = FolderRules::of(&home.path().join("link"), &environment).unwrap();
         assert_eq!(linked.file(), rules.file());
+    }
+
+    #[test]
+    fn a_folder_with_a_long_name_has_rules_and_those_under_its_whole_name_still_count() {
+        let (home, environment, _project) = here();
+        let long = home.path().join("ä".repeat(120));
+        std::fs::create_dir(&long).unwrap();
+        let rules = FolderRules::of(&long, &environment).unwrap();
+        assert_eq!(rules.text().unwrap(), None);
+        rules.add(CARGO).unwrap();
+        assert!(rules.text().unwrap().is_some());
+
+        let name = "a".repeat(80);
+        let folder = home.path().join(&name);
+        std::fs::create_dir(&folder).unwrap();
+        let rules = FolderRules::of(&folder, &environment).unwrap();
+        rules.add(CARGO).unwrap();
+        let short = rules.file().file_name().unwrap().to_str().unwrap();
+        let (_, ending) = short.split_once('-').unwrap();
+        let whole = rules.file().with_file_name(format!("{name}-{ending}"));
+        std::fs::rename(rules.file(), &whole).unwrap();
+        let found = FolderRules::of(&folder, &environment).unwrap();
+        assert_eq!(found.file(), whole);
     }
 
     #[test]

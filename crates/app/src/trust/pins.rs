@@ -85,17 +85,9 @@ impl PinFile {
     }
 }
 
-/// Says why a file cannot be used, with what the operating system said.
-fn in_full(error: &TrustError) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
-}
-
 impl Pins for PinFile {
     fn accepted(&self, server: &str, identity: ContentHash) -> Result<Option<Accepted>, String> {
-        let pinned = self.read().map_err(|error| in_full(&error))?;
+        let pinned = self.read().map_err(|error| error.in_full())?;
         let mut servers = pinned.servers.into_iter();
         let found = servers.find(|it| it.name == server && it.identity == identity);
         Ok(found.map(|it| it.tools))
@@ -112,7 +104,7 @@ impl Pins for PinFile {
                 tools,
             });
         });
-        changed.map_err(|error| in_full(&error))
+        changed.map_err(|error| error.in_full())
     }
 }
 
