@@ -161,7 +161,8 @@ impl Failure {
             self.message.push_str(": ");
         }
         self.message.push_str(&behind.message);
-        if behind.status.is_none() && !behind.code.is_empty() {
+        let says_nothing = self.code.is_empty() || self.code.parse::<u64>().is_ok();
+        if says_nothing && behind.status.is_none() && !behind.code.is_empty() {
             self.code = behind.code;
         }
         if self.kind.is_empty() {

@@ -110,10 +110,25 @@ impl Meaning {
     }
 }
 
+/// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
+/// GitHub Copilot, SGLang and MiniMax, any of which may stand behind a gateway.
+const OVERFLOWS: [ErrorRule; 12] = [
+    overflow("maximum context length"),
+    overflow("context length is only"),
+    overflow("greater than the context length"),
+    overflow("cannot truncate prompt"),
+    overflow("maximum prompt length is"),
+    overflow("exceeded model token limit"),
+    overflow("exceeds the maximum number of tokens"),
+    overflow("prompt is too long"),
+    overflow("exceeded max context length"),
+    overflow("prompt token count of"),
+    overflow("longer than the model's context length"),
+    overflow("context window exceeds limit"),
+];
+
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
-/// The words about a conversation that is too long are those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's
-/// cloud, GitHub Copilot, SGLang and MiniMax, any of which may stand behind a gateway.
-const COMMON: [ErrorRule; 27] = [
+const COMMON: [ErrorRule; 15] = [
     ErrorRule::new(Mark::Code("insufficient_quota"), Meaning::QuotaExhausted),
     ErrorRule::new(Mark::Type("insufficient_quota"), Meaning::QuotaExhausted),
     ErrorRule::new(
@@ -128,18 +143,6 @@ const COMMON: [ErrorRule; 27] = [
         Mark::Code("context_length_exceeded"),
         Meaning::ContextOverflow,
     ),
-    overflow("maximum context length"),
-    overflow("context length is only"),
-    overflow("greater than the context length"),
-    overflow("cannot truncate prompt"),
-    overflow("maximum prompt length is"),
-    overflow("exceeded model token limit"),
-    overflow("exceeds the maximum number of tokens"),
-    overflow("prompt is too long"),
-    overflow("exceeded max context length"),
-    overflow("prompt token count of"),
-    overflow("longer than the model's context length"),
-    overflow("context window exceeds limit"),
     ErrorRule::new(Mark::Code("model_not_found"), Meaning::ModelNotFound),
     ErrorRule::new(Mark::Code("content_filter"), Meaning::ContentFiltered),
     ErrorRule::new(
@@ -160,7 +163,13 @@ const fn overflow(words: &'static str) -> ErrorRule {
 }
 
 pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {
-    let rule = rules.iter().chain(&COMMON).find(|rule| rule.fits(failure));
+    // They say more than a type that stands for any bad request. Of a rate they are no more than words.
+    let first: &[ErrorRule] = match failure.status {
+        Some(429) => &[],
+        _ => &OVERFLOWS,
+    };
+    let rules = first.iter().chain(rules).chain(&OVERFLOWS).chain(&COMMON);
+    let rule = rules.into_iter().find(|rule| rule.fits(failure));
     rule.map_or_else(|| by_status(failure), |rule| rule.meaning)
 }
 

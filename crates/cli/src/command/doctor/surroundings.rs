@@ -231,11 +231,11 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
     }
 }
 
-/// Returns how many connections a process takes at the most: those that read, the one that writes, and the one that passes live
-/// text on.
+/// Returns how many connections a process takes at the most: those that read, the one that writes, the one that removes sessions
+/// while there are any to remove, and the one that passes live text on.
 fn connections_of(config: &Config) -> u64 {
     let store = config.store();
-    u64::from(store.max_connections.max(1)) + 1 + u64::from(store.live)
+    u64::from(store.max_connections.max(1)) + 2 + u64::from(store.live)
 }
 
 /// Tells whether one more process finds room at the server of its store.

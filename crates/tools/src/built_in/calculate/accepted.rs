@@ -157,6 +157,11 @@ fn percent(text: &str) -> Result<(), ToolError> {
                  `200 + 10% of 200`",
             ));
         }
+        if rest.starts_with('^') || rest.starts_with("**") {
+            return Err(refused(
+                "`5%^2` may be read in two ways; write `(5%)^2`",
+            ));
+        }
         let is_operand = rest.starts_with(|next: char| {
             next.is_ascii_alphanumeric() || matches!(next, '(' | '.' | 'π' | '√')
         });
@@ -179,12 +184,18 @@ fn is_added_to_no_percentage(before: &str) -> bool {
         letter.is_ascii_digit() || matches!(letter, '.' | ',' | '_')
     });
     let is_number = sign.len() < before.len();
-    let Some(to) = sign.trim_end().strip_suffix(['+', '-']) else {
+    let sign = sign.trim_end_matches(['(', ' ']);
+    let Some(to) = sign.strip_suffix(['+', '-']).map(str::trim_end) else {
         return false;
     };
+    // `80 * (1 - 15%)`: a factor, whichever way it is read.
+    let is_factor = to.strip_suffix('1').is_some_and(|rest| {
+        let rest = rest.trim_end();
+        rest.is_empty() || rest.ends_with('(')
+    });
     // Behind an `e` it is the sign of an exponent.
-    let is_sum = to.trim_end().ends_with(|letter: char| {
+    let is_sum = to.ends_with(|letter: char| {
         letter.is_ascii_digit() || matches!(letter, ')' | '.' | '!' | 'π' | '°')
     });
-    is_number && is_sum
+    is_number && is_sum && !is_factor
 }

@@ -245,6 +245,8 @@ fn what_the_server_behind_a_gateway_said_tells_what_went_wrong() {
     let spent = serde_json::json!({"error": {"message": "m", "code": "insufficient_quota"}});
     assert_eq!(handed_on(spent), LlmErrorKind::QuotaExhausted);
     assert_eq!(handed_on("no".into()), LlmErrorKind::BadRequest);
+    let body = r#"{"error":{"message":"m","code":"insufficient_quota","metadata":{"raw":{"error":{"message":"n","code":"busy"}}}}}"#;
+    assert_eq!(json_error(429, body).kind, LlmErrorKind::QuotaExhausted);
 }
 
 #[test]
