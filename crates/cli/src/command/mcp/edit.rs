@@ -12,10 +12,17 @@ use crate::destination::{Destination, Readers};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
+/// What some editors begin a file in UTF-8 with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A file of configuration that is being changed.
 pub(in crate::command) struct Edited {
     path: PathBuf,
     document: DocumentMut,
+    /// Whether it begins with [`BYTE_ORDER_MARK`].
+    is_marked: bool,
+    /// How its lines end. A document keeps that of none.
+    line_end: &'static str,
 }
 
 impl Edited {
@@ -40,6 +47,13 @@ impl Edited {
                 return Err(CommandError::configuration(error));
             }
         };
+        Self::of(path, &text)
+    }
+
+    fn of(path: PathBuf, text: &str) -> Result<Self, CommandError> {
+        let unmarked = text.strip_prefix(BYTE_ORDER_MARK);
+        let is_marked = unmarked.is_some();
+        let text = unmarked.unwrap_or(text);
         // What stands there may be a secret: only the place is told.
         let document = text.parse::<DocumentMut>().map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -51,7 +65,16 @@ impl Edited {
             );
             CommandError::configuration(error)
         })?;
-        Ok(Self { path, document })
+        let line_end = match text.contains("\r\n") {
+            true => "\r\n",
+            false => "\n",
+        };
+        Ok(Self {
+            path,
+            document,
+            is_marked,
+            line_end,
+        })
     }
 
     pub(in crate::command) fn path(&self) -> &Path {
@@ -109,7 +132,12 @@ impl Edited {
 
     /// Returns what the file would hold.
     pub(super) fn text(&self) -> String {
-        self.document.to_string()
+        let lines = self.document.to_string().replace("\r\n", "\n");
+        let text = lines.replace('\n', self.line_end);
+        match self.is_marked {
+            true => format!("{BYTE_ORDER_MARK}{text}"),
+            false => text,
+        }
     }
 
     /// Writes the file anew, whole or not at all. Links are followed, and who may read it stays.
@@ -119,5 +147,28 @@ impl Edited {
             .and_then(|()| Destination::of(&self.path))
             .and_then(|file| file.write(&self.text(), Readers::Owner));
         written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_as_they_did_and_a_mark_at_the_beginning_stays() {
+        let before = "# mine\n[mcp.servers.one]\ncommand = \"one\" # first\n";
+        let after = format!("{before}\n[mcp.servers.two]\ncommand = \"two\"\n");
+        let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        for (before, after) in [
+            (before.to_owned(), after.clone()),
+            (windows(before), windows(&after)),
+        ] {
+            let mut edited = Edited::of(PathBuf::from("neuraxis.toml"), &before).unwrap();
+            assert_eq!(edited.text(), before);
+            let mut section = Table::new();
+            section.insert("command", toml_edit::value("two"));
+            assert!(edited.add("two", section).unwrap());
+            assert_eq!(edited.text(), after);
+        }
     }
 }
