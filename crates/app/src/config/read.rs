@@ -14,7 +14,7 @@ use super::origin::Origin;
 use super::sources::{FlagValue, Sources};
 use crate::environment::Environment;
 use crate::names::shown;
-use crate::trust::Trust;
+use crate::trust::{Links, Trust, open_regular};
 
 /// The name of the file, in the working directory and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "neuraxis.toml";
@@ -135,7 +135,9 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
     if let Some(folder) = environment.config_dir() {
         let path = folder.join(FILE_NAME);
         let shown = relative(&path, working_dir);
-        match read(&path) {
+        // Nobody is to wait for a pipe where a file is usual. One that is named may be any.
+        let opened = open_regular(&path, Links::Followed).map_err(Unread::Failed);
+        match opened.and_then(text_of) {
             Err(Unread::Failed(error)) if is_absent(&error) => {}
             Err(fault) => return Err(fault.of(&shown)),
             Ok(text) => {
@@ -251,7 +253,10 @@ pub(super) fn whole(path: &Path) -> Result<String, ConfigError> {
 }
 
 fn read(path: &Path) -> Result<String, Unread> {
-    let file = File::open(path).map_err(Unread::Failed)?;
+    text_of(File::open(path).map_err(Unread::Failed)?)
+}
+
+fn text_of(file: File) -> Result<String, Unread> {
     let mut bytes = Vec::new();
     let mut bounded = file.take(MAX_FILE_BYTES + 1);
     bounded.read_to_end(&mut bytes).map_err(Unread::Failed)?;
@@ -273,6 +278,18 @@ fn relative(path: &Path, working_dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_the_users_file_is_an_error_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join(FILE_NAME);
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        assert!(made.unwrap().success());
+        let environment = Environment::new(std::env::temp_dir()).with_config_dir(folder.path());
+        let read = read_all(&environment, &Sources::default());
+        assert!(matches!(read, Err(ConfigError::Read { .. })));
+    }
 
     #[test]
     fn a_path_is_shown_relative_to_the_working_directory_and_whole_at_the_root() {
