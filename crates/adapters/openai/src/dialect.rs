@@ -2,8 +2,8 @@
 
 use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
-    Dialect, MissingReasoning, ParallelCalls, ReasoningEffort, StreamUsage, StrictTools,
-    SystemRole, Temperature, ToolsAndReasoning,
+    Dialect, LateSystem, MissingReasoning, ParallelCalls, ReasoningEffort, StreamUsage,
+    StrictTools, SystemRole, Temperature, ToolsAndReasoning,
 };
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +87,8 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     }
     if let Some(form) = config.reply_form {
         dialect.reply_form = form;
+        // Servers that know no schemas may know no system message behind others either, which is how one is told.
+        dialect.late_system = LateSystem::Auto;
     }
     if let Some(echo) = config.echo_reasoning {
         dialect.reasoning_echo = echo;

@@ -392,6 +392,14 @@ impl Runs {
             Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
             // Another process drives it and looks into the inbox by itself.
             Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+            Err(ResumeError::Ended(ended)) => {
+                // It came while the end was being kept. Unless the run took it before, nobody will.
+                let records = self.parts.store.records(run_id, Seq(0)).await?;
+                let mut taken = records.iter().filter_map(|record| record.inbox_id());
+                if !taken.any(|taken| taken == entry.id) {
+                    return Err(ResumeError::Ended(ended));
+                }
+            }
             Err(error) => {
                 let error: &(dyn std::error::Error + 'static) = &error;
                 tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");

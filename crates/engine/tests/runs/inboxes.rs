@@ -7,7 +7,7 @@ use neuraxis_core::{
     Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
     RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
-use neuraxis_engine::{NoResult, Orchestrator, RunEnded, RunHandle, UuidV7};
+use neuraxis_engine::{NoResult, Orchestrator, ResumeError, RunEnded, RunHandle, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError, TraceSink};
 use neuraxis_testkit::{
@@ -173,6 +173,27 @@ async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused(
     late.run.set(handle.clone()).unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     assert!(late.sent.get().unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_while_the_end_of_the_run_is_kept_is_refused() {
+    let store = store();
+    // The end is kept with the second attempt.
+    let away = Fault::Refuse(StoreError::Unavailable("away".to_owned()));
+    store.fail_next(StoreOperation::Commit, away);
+    let slow = Script::from(reply::text("ok")).after(seconds(1));
+    let orchestrator = builder(ScriptedModel::new().then(slow))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    tokio::time::sleep(seconds(1) + Duration::from_millis(1)).await;
+    assert_eq!(store.run(run).await.unwrap().status, RunStatus::Running);
+    let posted = orchestrator.runs().steer(run, "wait").await;
+    assert!(matches!(posted, Err(ResumeError::Ended(_))), "{posted:?}");
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
 }
 
 #[tokio::test(start_paused = true)]

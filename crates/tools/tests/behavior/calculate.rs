@@ -48,6 +48,10 @@ async fn results_are_exact_where_they_can_be() {
         ("5% + 3% to %", "8%"),
         ("1e-2% + 1% to %", "1.01%"),
         ("-5% of 80", "-4"),
+        ("80 * (1 - 15%)", "68"),
+        ("(1 + 5%)^2", "1.1025"),
+        ("1 + 10%", "1.1"),
+        ("80 * (1 - (5% + 3%))", "73.6"),
         ("10 / 4", "2.5"),
         ("abs(-3)", "3"),
         ("floor(2.7)", "2"),
@@ -125,6 +129,8 @@ async fn what_is_wrong_with_an_expression_is_said() {
     ] {
         assert_eq!(refusal(expression).await, expected, "{expression:?}");
     }
+    let power = refusal("5%^2").await;
+    assert!(power.contains("write `(5%)^2`"), "{power}");
     for expression in [
         "12,50 + 3",
         "0,125 * 8",
@@ -136,7 +142,14 @@ async fn what_is_wrong_with_an_expression_is_said() {
         let message = refusal(expression).await;
         assert!(message.contains("may be read in two ways"), "{message}");
     }
-    for expression in ["(2 + 3) - 15%", "100 - 15 %", "3! + 1%", "2 * 100 + 5% * 2"] {
+    for expression in [
+        "(2 + 3) - 15%",
+        "100 - 15 %",
+        "3! + 1%",
+        "2 * 100 + 5% * 2",
+        "(200) + (10%)",
+        "21 + 5%",
+    ] {
         let message = refusal(expression).await;
         assert!(message.contains("stands for a hundredth"), "{message}");
     }

@@ -151,6 +151,9 @@ impl ChatClient {
     fn learn(&self, error: LlmError, request: &ModelRequest) -> LlmError {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
+        // The schema that is told was among what it refuses.
+        let told = encoder.with_told_schema(request);
+        let request = told.as_ref().unwrap_or(request);
         let is_refusal = matches!(
             error.kind,
             LlmErrorKind::BadRequest | LlmErrorKind::Server { .. }

@@ -124,7 +124,7 @@ impl Encoder {
     }
 
     /// Returns a request in which the form of the reply is told, if the server knows no schemas.
-    fn with_told_schema(&self, request: &ModelRequest) -> Option<ModelRequest> {
+    pub(super) fn with_told_schema(&self, request: &ModelRequest) -> Option<ModelRequest> {
         if self.dialect.reply_form == ReplyForm::JsonSchema {
             return None;
         }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{LlmErrorKind, Message, ModelRequest};
+use neuraxis_core::{JsonText, LlmErrorKind, Message, ModelRequest, ReplyFormat};
 use neuraxis_testkit::{call_context, request_of};
-use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, LateSystem};
+use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, LateSystem, ReplyForm};
 
 use crate::loopback::{Answer, Loopback};
 use crate::{WHOLE, client, promptly};
@@ -49,6 +49,27 @@ async fn a_refused_late_system_message_is_sent_as_a_user_message_by_the_next_att
     let reply = promptly(client.respond(&late_system(), &call_context())).await;
     assert_eq!(reply.unwrap().text(), "Héllo 🦀");
     assert!(server.seen()[1].body.contains("[System message] late"));
+}
+
+#[tokio::test]
+async fn a_schema_that_the_model_is_told_is_moved_as_well_once_it_is_refused_behind_others() {
+    let server = Loopback::start(|seen| strict(&seen.body)).await;
+    let config = EndpointConfig::new(server.url());
+    let endpoint = Arc::new(Endpoint::new(config).unwrap());
+    let mut dialect = Dialect::standard("test");
+    dialect.late_system = LateSystem::Auto;
+    dialect.reply_form = ReplyForm::Ignored;
+    let route = endpoint.route("v1/chat/completions");
+    let client = ChatClient::new(endpoint, route, "m", dialect);
+    let mut request = request_of([Message::system("first"), Message::user("hi")]);
+    request.reply_format = ReplyFormat::JsonSchema {
+        name: "answer".into(),
+        schema: JsonText::from_text(r#"{"type":"object"}"#),
+    };
+    let error = promptly(client.respond(&request, &call_context())).await;
+    assert!(error.unwrap_err().is_retryable());
+    let reply = promptly(client.respond(&request, &call_context())).await;
+    assert_eq!(reply.unwrap().text(), "Héllo 🦀");
 }
 
 /// A server whose template wants roles to alternate, as those of several families of models do.

@@ -158,9 +158,7 @@ fn percent(text: &str) -> Result<(), ToolError> {
             ));
         }
         if rest.starts_with('^') || rest.starts_with("**") {
-            return Err(refused(
-                "`5%^2` may be read in two ways; write `(5%)^2`",
-            ));
+            return Err(refused("`5%^2` may be read in two ways; write `(5%)^2`"));
         }
         let is_operand = rest.starts_with(|next: char| {
             next.is_ascii_alphanumeric() || matches!(next, '(' | '.' | 'π' | '√')
