@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
-use neuraxis_wire::request::Delivery;
+use neuraxis_wire::request::{Delivery, RefusedReasoning};
 use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route};
 
 use crate::config::{AnthropicConfig, AnthropicError, Auth};
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::decode::Decoder;
 use crate::encode::{Encoder, MEDIA};
 use crate::list;
-use crate::thinking::RefusedThinking;
+use crate::thinking::REFUSALS;
 
 /// What Anthropic's errors mean, besides what holds everywhere; the first rule that fits counts. Inside a stream there is no
 /// status, so that the type alone tells (docs.claude.com/en/api/errors).
@@ -48,7 +48,7 @@ pub struct AnthropicClient {
     endpoint: Endpoint,
     route: Route,
     encoder: Encoder,
-    refused: RefusedThinking,
+    refused: RefusedReasoning,
     context: Context,
     info: ModelInfo,
 }
@@ -88,7 +88,7 @@ impl AnthropicClient {
             route: endpoint.route("v1/messages"),
             endpoint,
             encoder,
-            refused: RefusedThinking::default(),
+            refused: RefusedReasoning::new(&REFUSALS),
             context,
             info,
         })

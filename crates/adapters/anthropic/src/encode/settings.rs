@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, ToolChoice};
 use neuraxis_wire::Temperature;
-use neuraxis_wire::request::{JsonWriter, schema_of};
+use neuraxis_wire::request::{JsonWriter, schema_of, told_schema};
 
 use self::thinking::ThinkingMode;
 use super::message::Rules;
@@ -314,9 +314,7 @@ fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<Stri
     }
     let native = native_schema(schema);
     if native.is_none() {
-        said.push(format!(
-            "Reply with one JSON object, {name}, and nothing else. It must fit this JSON Schema: {schema}"
-        ));
+        said.push(told_schema(name, schema));
     }
     Ok(native)
 }
