@@ -39,12 +39,7 @@ pub(super) fn client(
     } else if is_loopback(base) {
         builder = builder.no_proxy();
     }
-    let proxy_takes_tls = match &config.proxy {
-        Some(proxy) => takes_tls(proxy),
-        None => !is_loopback(base) && environment_takes_tls(|name| std::env::var(name).ok()),
-    };
-    let reaches_by_tls = base.scheme() == "https" || proxy_takes_tls;
-    builder = with_tls(builder, config, reaches_by_tls)?;
+    builder = with_tls(builder, config, base)?;
     builder
         .build()
         .map_err(|error| EndpointError::Client(cause(&error)))
@@ -55,7 +50,7 @@ pub(super) fn client(
 fn with_tls(
     builder: ClientBuilder,
     config: &EndpointConfig,
-    reaches_by_tls: bool,
+    base: &Url,
 ) -> Result<ClientBuilder, EndpointError> {
     let mut builder = builder
         .http2_keep_alive_interval(ASK_AFTER)
@@ -76,35 +71,49 @@ fn with_tls(
             return Err(unusable("it holds no certificate".to_owned()));
         }
         builder = builder.tls_certs_merge(certificates);
-    } else if !reaches_by_tls {
+    } else if !takes_tls(config, base) && !may_take_tls(config, base) {
         // Reading the machine's certificates takes longer than a whole exchange on loopback.
         builder = builder.tls_certs_only([]);
     }
     Ok(builder)
 }
 
-/// Refuses what takes TLS: this program was built without it.
+/// Refuses what takes TLS: this program was built without it. A proxy of the environment is not looked at: it may be for other
+/// servers.
 #[cfg(not(feature = "tls"))]
 fn with_tls(
     builder: ClientBuilder,
     config: &EndpointConfig,
-    reaches_by_tls: bool,
+    base: &Url,
 ) -> Result<ClientBuilder, EndpointError> {
-    if reaches_by_tls || config.ca_file.is_some() {
+    if takes_tls(config, base) || config.ca_file.is_some() {
         return Err(EndpointError::NoTls);
     }
     Ok(builder)
 }
 
+/// Tells whether a server, or the proxy that is configured for it, is reached by TLS.
+fn takes_tls(config: &EndpointConfig, base: &Url) -> bool {
+    base.scheme() == "https" || config.proxy.as_deref().is_some_and(is_https)
+}
+
+/// Tells whether a server may be reached by TLS through a proxy of the environment.
+#[cfg(feature = "tls")]
+fn may_take_tls(config: &EndpointConfig, base: &Url) -> bool {
+    let is_asked = config.proxy.is_none() && !is_loopback(base);
+    is_asked && environment_takes_tls(|name| std::env::var(name).ok())
+}
+
 /// Tells whether a proxy for servers behind `http:` is reached by TLS, if the environment names one.
+#[cfg(feature = "tls")]
 fn environment_takes_tls(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
         .into_iter()
         .filter_map(variable)
-        .any(|proxy| takes_tls(&proxy))
+        .any(|proxy| is_https(&proxy))
 }
 
-fn takes_tls(proxy: &str) -> bool {
+fn is_https(proxy: &str) -> bool {
     proxy.trim_start().starts_with("https:")
 }
 
@@ -168,6 +177,22 @@ fn secret_value(name: &str, value: &str) -> Result<HeaderValue, EndpointError> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn only_the_address_and_a_configured_proxy_take_tls_for_certain() {
+        for (base, proxy, expected) in [
+            ("http://models:8080", None, false),
+            ("http://models:8080", Some("http://proxy:3128"), false),
+            ("http://models:8080", Some(" https://proxy:3128"), true),
+            ("https://models", None, true),
+        ] {
+            let mut config = EndpointConfig::new(base);
+            config.proxy = proxy.map(str::to_owned);
+            let base = Url::parse(base).unwrap();
+            assert_eq!(takes_tls(&config, &base), expected, "{base} {proxy:?}");
+        }
+    }
+
+    #[cfg(feature = "tls")]
     #[test]
     fn a_proxy_of_the_environment_that_is_reached_by_tls_is_known() {
         for (name, proxy, expected) in [
