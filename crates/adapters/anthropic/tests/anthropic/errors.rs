@@ -113,6 +113,38 @@ async fn each_documented_error_is_its_kind() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_is_too_long_is_known_in_the_words_of_other_services() {
+    for (message, limit, needed) in [
+        // MiniMax
+        (
+            "invalid params, context window exceeds limit (2013)",
+            None,
+            None,
+        ),
+        // Kimi
+        (
+            "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
+            Some(262_144),
+            Some(291_351),
+        ),
+    ] {
+        let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+        let body = error.to_string();
+        for status in [400, 200] {
+            let body = body.clone();
+            let server = Loopback::start(move |_| {
+                Answer::whole(status, "content-type: application/json", &body)
+            })
+            .await;
+            for error in both(&client(&server), &request("hi")).await {
+                let expected = LlmErrorKind::ContextOverflow { limit, needed };
+                assert_eq!(error.unwrap_err().kind, expected, "{status} {message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn bodies_of_other_shapes_are_told_in_their_own_words() {
     for (status, headers, body, said) in [
         (
