@@ -41,6 +41,19 @@ pub(super) enum Kind {
     Reasoning,
 }
 
+/// Tells whether a message of a response may have had an id and stand no more: what a run waited for, or what a model call said
+/// in vain. `standing` is how many items the response has.
+pub(super) fn may_be_void(id: &str, standing: usize) -> bool {
+    let numbers = id.split('_').skip(2).map(|number| number.parse().ok());
+    let numbers = numbers.collect::<Option<Vec<usize>>>();
+    match numbers.as_deref() {
+        // What stood before it stands still.
+        Some([before]) => *before <= standing,
+        Some([_, _, _]) => true,
+        _ => false,
+    }
+}
+
 /// An item that is text.
 #[derive(Debug)]
 pub(super) struct Text {

@@ -216,6 +216,11 @@ impl ResponseOut {
         self.output.iter().find(|item| item.id() == id)
     }
 
+    /// Returns how many items it has.
+    pub(super) const fn count(&self) -> usize {
+        self.output.len()
+    }
+
     pub(super) const fn run(&self) -> RunId {
         self.metadata.run_id
     }

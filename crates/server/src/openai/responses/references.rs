@@ -6,6 +6,7 @@ use neuraxis::core::RunId;
 use serde_json::{from_value, to_value};
 
 use super::input::Item;
+use super::items::may_be_void;
 use super::kept;
 use super::output::ResponseOut;
 use crate::caller::Caller;
@@ -45,8 +46,8 @@ pub(super) async fn look_up(
         let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
         let found = match response.item(id) {
             Some(found) => found,
-            // What was told and stands no more: what a run waited for, or what a model said in vain.
-            None if id.starts_with(OF_MESSAGES) => continue,
+            // What was told and stands no more.
+            None if id.starts_with(OF_MESSAGES) && may_be_void(id, response.count()) => continue,
             None => return Err(unknown(at, id)),
         };
         // It is told in the form in which it may be sent.

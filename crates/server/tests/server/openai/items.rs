@@ -169,3 +169,36 @@ async fn an_item_that_is_named_and_not_known_is_refused_by_its_place() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn a_message_that_a_response_never_had_is_refused_and_one_that_it_may_have_had_is_left_out() {
+    let model = ScriptedModel::new()
+        .then(reply::text("Hi there."))
+        .then(reply::text("Two."))
+        .then(reply::text("Three."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let (_, response) = post(&client, "/v1/responses", &json!({"input": "Hello."})).await;
+    let id = response["id"].as_str().unwrap();
+    let run = id.strip_prefix("resp_").unwrap();
+    for (rest, expected) in [
+        ("0", 200),
+        ("0_9_1", 200),
+        ("99", 400),
+        ("0_9", 400),
+        ("x_9_1", 400),
+        ("", 400),
+    ] {
+        let named = json!({"type": "item_reference", "id": format!("msg_{run}_{rest}")});
+        let mut items = vec![user("Hello.")];
+        items.extend(references(&response));
+        items.extend([named, user("And?")]);
+        let (status, answer) = post(&client, "/v1/responses", &json!({"input": items})).await;
+        assert_eq!(status, expected, "{rest}: {answer}");
+        match expected {
+            200 => assert_eq!(told(&model), ["Hello.", "Hi there.", "And?"], "{rest}"),
+            _ => assert_eq!(answer["error"]["param"], "input[2].id", "{rest}: {answer}"),
+        }
+    }
+}
