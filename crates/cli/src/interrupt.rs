@@ -92,6 +92,26 @@ impl Signals {
         Ok(Self {})
     }
 
+    /// Forgets those of one kind that came already. One that another listener heard this very moment may only now be on its way
+    /// to this one, so that to look for it is not enough: it would be heard later.
+    #[cfg(unix)]
+    pub(crate) fn forget(&mut self, signal: Signal) -> io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal as listen};
+
+        for (kind, stream) in &mut self.streams {
+            if *kind == signal {
+                *stream = listen(SignalKind::from_raw(i32::from(signal.number())))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets those of one kind that came already.
+    #[cfg(not(unix))]
+    pub(crate) fn forget(&mut self, _signal: Signal) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Returns the next one of those that came already.
     pub(crate) fn heard(&mut self) -> Option<Signal> {
         self.next().now_or_never()

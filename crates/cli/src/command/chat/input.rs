@@ -69,10 +69,12 @@ impl Input {
     /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
     pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
         // Ctrl-C was about what was done meanwhile; the others are about all of it.
-        while let Some(signal) = self.signals.heard() {
-            if signal != Signal::Interrupt {
-                return Ok(Said::Interrupted(signal));
-            }
+        let forgotten = self.signals.forget(Signal::Interrupt);
+        forgotten.context("cannot listen for signals")?;
+        if let Some(signal) = self.signals.heard()
+            && signal != Signal::Interrupt
+        {
+            return Ok(Said::Interrupted(signal));
         }
         match &mut self.source {
             Source::Pipe(lines) => next_line(Arc::clone(lines), &mut self.signals).await,
