@@ -240,7 +240,7 @@ fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_w
     let done = chat(&machine, &[], said);
     let told = "there is no file note.md here: @note.md goes as it stands";
     assert_eq!(done.stderr.matches(told).count(), 1, "{done:?}");
-    assert!(!done.stderr.contains("ada"), "{done:?}");
+    assert!(!done.stderr.contains("@ada"), "{done:?}");
     done.stdout_of(0);
     let sent = model.heard().concat();
     assert!(sent.starts_with(said.trim()), "{sent}");
