@@ -11,6 +11,15 @@ fn with_prompt(machine: Machine, name: &str, text: &str) -> Machine {
     machine.with_private(&format!("config/neuraxis/prompts/{name}.md"), text)
 }
 
+fn with_input(machine: &Machine, arguments: &[&str], input: &str) -> Done {
+    let file = machine.path("input");
+    fs::write(&file, input).unwrap();
+    let mut command = machine.command(arguments);
+    let command = command.env("MY_KEY", "k");
+    let input = fs::File::open(file).unwrap();
+    command.stdin(input).output().unwrap().into()
+}
+
 fn with_key(machine: &Machine, words: &[&str]) -> Done {
     let mut command = machine.command(words);
     command.env("MY_KEY", "k").output().unwrap().into()
@@ -30,17 +39,7 @@ fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
     with_key(&machine, &["-p", "greet", "Ada", "old Dutch"]).stdout_of(0);
     assert_eq!(model.heard(), ["Greet Ada in old Dutch."]);
 
-    let mut command = machine.command(["-p", "review", "only", "errors"]);
-    let diff = machine.path("a.diff");
-    fs::write(&diff, "+ a line\n").unwrap();
-    let input = fs::File::open(diff).unwrap();
-    let done: Done = command
-        .env("MY_KEY", "k")
-        .stdin(input)
-        .output()
-        .unwrap()
-        .into();
-    done.stdout_of(0);
+    with_input(&machine, &["-p", "review", "only", "errors"], "+ a line\n").stdout_of(0);
     let heard = model.heard().join("\n");
     assert!(
         heard.contains("Review this change.") && heard.contains("only errors"),
@@ -60,16 +59,8 @@ fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() 
         .machine()
         .with_private("config/neuraxis/neuraxis.toml", SECTION);
     let machine = with_prompt(machine, "help", "Never asked.");
-    let mut command = machine.command(["chat"]);
     let lines = "/greet Ada \"old Dutch\"\n/prompts\n/help\n/grete\n";
-    fs::write(machine.path("lines"), lines).unwrap();
-    let input = fs::File::open(machine.path("lines")).unwrap();
-    let done: Done = command
-        .env("MY_KEY", "k")
-        .stdin(input)
-        .output()
-        .unwrap()
-        .into();
+    let done = with_input(&machine, &["chat"], lines);
     assert_eq!(model.heard(), ["Greet Ada in old Dutch."]);
     assert_eq!(model.asked(), 1);
     assert!(done.stdout.contains("/greet"), "{done:?}");
@@ -85,16 +76,7 @@ fn in_a_chat_what_follows_the_name_of_a_prompt_is_asked_as_it_was_written() {
     let model = answering();
     let machine = with_prompt(model.machine(), "fix", "Fix this: $ARGUMENTS");
     let given = r#"#12 in C:\src, "as it is"  # not a comment"#;
-    fs::write(machine.path("lines"), format!("/fix {given}\n")).unwrap();
-    let input = fs::File::open(machine.path("lines")).unwrap();
-    let mut command = machine.command(["chat"]);
-    let done: Done = command
-        .env("MY_KEY", "k")
-        .stdin(input)
-        .output()
-        .unwrap()
-        .into();
-    done.stdout_of(0);
+    with_input(&machine, &["chat"], &format!("/fix {given}\n")).stdout_of(0);
     assert_eq!(model.heard(), [format!("Fix this: {given}")]);
 }
 
@@ -124,15 +106,7 @@ fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
     let machine = model.machine();
     let lines =
         "/compact\nWhy are there tides?\n/compact\nIs it the moon?\nOr the sun?\n/history\n";
-    fs::write(machine.path("lines"), lines).unwrap();
-    let input = fs::File::open(machine.path("lines")).unwrap();
-    let mut command = machine.command(["chat", "--session", "tides"]);
-    let done: Done = command
-        .env("MY_KEY", "k")
-        .stdin(input)
-        .output()
-        .unwrap()
-        .into();
+    let done = with_input(&machine, &["chat", "--session", "tides"], lines);
     assert!(
         done.stderr.contains("nothing was said in this session yet"),
         "{done:?}"

@@ -1,6 +1,8 @@
 //! What is carried from turn to turn.
 
-use neuraxis_core::{AssistantMessage, Message, Part, Reply, ReplyPart, ToolCall, ToolCallId};
+use neuraxis_core::{
+    AssistantMessage, Message, ModelRequest, Part, Reply, ReplyPart, ToolCall, ToolCallId,
+};
 use neuraxis_openai::{Api, OpenAiClient};
 use neuraxis_testkit::{messages, request_of, spec};
 use serde_json::Value;
@@ -86,19 +88,23 @@ async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
     assert_eq!(streamed, whole);
 }
 
+/// A conversation whose model made two calls, with their results.
+async fn two_results(client: &OpenAiClient) -> ModelRequest {
+    let mut request = request_of([Message::user("two calls")]);
+    let reply = respond(client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    for (call, result) in [("loop-1", "1"), ("loop-2", "2")] {
+        let result = messages::result(call, "look", result);
+        request.messages.push(result);
+    }
+    request
+}
+
 #[tokio::test]
 async fn another_model_server_or_protocol_gets_plain_text_and_calls_and_none_of_the_ids() {
     let server = Loopback::start(answer).await;
     let first = client(&server, Api::Responses);
-    let mut request = request_of([Message::user("two calls")]);
-    let reply = respond(&first, &request).await.unwrap();
-    request.messages.push(message_of(reply));
-    request
-        .messages
-        .push(messages::result("loop-1", "look", "1"));
-    request
-        .messages
-        .push(messages::result("loop-2", "look", "2"));
+    let request = two_results(&first).await;
     let elsewhere = Loopback::start(answer).await;
     let mut other_model = config(&server, Api::Responses);
     other_model.model = "gpt-5.2".to_owned();
@@ -134,15 +140,7 @@ async fn sealed_reasoning_that_the_service_refuses_is_left_out_from_the_next_att
     })
     .await;
     let client = client(&server, Api::Responses);
-    let mut request = request_of([Message::user("two calls")]);
-    let reply = respond(&client, &request).await.unwrap();
-    request.messages.push(message_of(reply));
-    request
-        .messages
-        .push(messages::result("loop-1", "look", "1"));
-    request
-        .messages
-        .push(messages::result("loop-2", "look", "2"));
+    let mut request = two_results(&client).await;
     let error = stream(&client, &request).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert!(error.message.contains("could not be verified"), "{error}");
