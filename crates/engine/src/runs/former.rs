@@ -1,5 +1,5 @@
 //! The engines whose place this one took, in the same process and on the same store. The store takes all of them for one
-//! process, and would let a run at work in one be taken up in another: so each knows what the others have.
+//! process, and would let a run at work in one be taken up in another: so each knows what those before it have.
 
 use std::sync::{Arc, Weak};
 
@@ -19,14 +19,15 @@ impl FormerEngines {
         Self(used.cloned().chain([Arc::downgrade(engine)]).collect())
     }
 
-    /// Tells whether a run is at work in one of them. Such a run looks into its inbox: whoever asks may have posted to it.
+    /// Tells whether a run is at work in one of them, or was stopped there and is still to be given back. One at work looks into
+    /// its inbox: whoever asks may have posted to it.
     pub(crate) fn have(&self, run: RunId) -> bool {
         let mut engines = self.0.iter().filter_map(Weak::upgrade);
-        let at_work_in = engines.find(|engine| engine.active.contains(run));
-        if let Some(engine) = &at_work_in {
+        let kept_by = engines.find(|engine| engine.active.keeps(run));
+        if let Some(engine) = &kept_by {
             engine.active.hear(run);
         }
-        at_work_in.is_some()
+        kept_by.is_some()
     }
 }
 

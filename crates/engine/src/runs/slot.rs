@@ -5,8 +5,8 @@
 
 mod lease;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +27,8 @@ use lease::{HeldLease, Moment};
 #[derive(Debug, Default)]
 pub(crate) struct ActiveRuns {
     runs: Mutex<HashMap<RunId, ActiveRun>>,
+    /// Those that were stopped, until their leases are given back.
+    stopped: Mutex<HashSet<RunId>>,
     /// One of them can be reached now, or is gone.
     moved: Notify,
 }
@@ -70,6 +72,11 @@ impl ActiveRuns {
         self.lock().contains_key(&run)
     }
 
+    /// Tells whether a run is at work here, or was stopped and still has its lease.
+    pub(crate) fn keeps(&self, run: RunId) -> bool {
+        self.contains(run) || self.stopped().contains(&run)
+    }
+
     /// Has a run look into its inbox soon, if it is at work here.
     pub(crate) fn hear(&self, run: RunId) {
         if let Some(active) = self.lock().get(&run) {
@@ -111,11 +118,13 @@ impl ActiveRuns {
         }
     }
 
-    /// Stops the tasks of all runs, and waits until none of them does anything more.
+    /// Stops the tasks of all runs, and waits until none of them does anything more. Each is kept until
+    /// [`note_left`](Self::note_left).
     pub(crate) async fn stop(&self) -> Vec<(RunId, SessionId)> {
         let mut stopped = Vec::new();
         for (run, active) in self.lock().iter() {
             if let (Some(task), Some(handle)) = (&active.task, &active.handle) {
+                self.stopped().insert(*run);
                 task.abort();
                 stopped.push((*run, handle.session_id.clone()));
             }
@@ -128,6 +137,15 @@ impl ActiveRuns {
             }
             moved.await;
         }
+    }
+
+    /// Notes that nothing more is done here about the lease of a run that was stopped.
+    pub(crate) fn note_left(&self, run: RunId) {
+        self.stopped().remove(&run);
+    }
+
+    fn stopped(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, ActiveRun>> {

@@ -26,7 +26,9 @@ impl Runs {
         engine.tasks.wait().await;
         let mut left = Vec::new();
         for (run, session) in stopped {
-            if self.leave(&session, run).await {
+            let is_left = self.leave(&session, run).await;
+            self.parts.active.note_left(run);
+            if is_left {
                 left.push(run);
             }
         }

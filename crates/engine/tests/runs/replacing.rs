@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{RecordBody, RunStatus};
-use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UuidV7};
+use neuraxis_core::{Mode, RecordBody, RunStatus};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{
+    Act, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{builder, request};
@@ -18,12 +21,17 @@ fn slow(store: &Arc<MemoryStore>) -> OrchestratorBuilder {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("Seen."));
+    looking(store.clone(), model)
+}
+
+/// An engine with a tool that takes a minute.
+fn looking(store: Arc<dyn SessionStore>, model: ScriptedModel) -> OrchestratorBuilder {
     let look = ScriptedTool::always(
         spec("look").read_only().timeout(MINUTE * 2),
         Act::value("1").after(MINUTE),
     );
     builder(model)
-        .store(store.clone())
+        .store(store)
         .ids(Arc::new(UuidV7))
         .tool(Arc::new(look))
 }
@@ -75,4 +83,40 @@ async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled(
         "{:?}",
         began.elapsed()
     );
+}
+
+/// Of two runs the store is late with the first that is given back, so that the second has to wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_given_back() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let second = Duration::from_secs(1);
+    let calls = ScriptedModel::always(reply::calls([("look", "{}")]));
+    let former = looking(store.clone(), calls).build().unwrap();
+    let mut runs = Vec::new();
+    for session in ["a", "b"] {
+        let request = UserRequest::new(session.parse().unwrap(), "go").mode(Mode::EXPLORATORY);
+        runs.push(former.stream(request).await.unwrap().0.run_id());
+    }
+    sleep(second).await;
+    let model = ScriptedModel::always(reply::text("Seen."));
+    let next = looking(store.clone(), model).replaces(&former);
+    let next = next.build().unwrap();
+    store.fail_next(StoreOperation::Release, Fault::AnswerLate(second));
+    let suspended = tokio::spawn(async move { former.suspend(second).await });
+    sleep(second + second / 2).await;
+    for run in &runs {
+        next.runs().steer(*run, "Be brief.").await.unwrap();
+    }
+    assert_eq!(suspended.await.unwrap().len(), 2);
+    let mut handles = Vec::new();
+    for run in runs {
+        handles.push(next.runs().resume(run, Vec::new()).await.unwrap());
+    }
+    for handle in handles {
+        let result = handle.result().await.unwrap();
+        assert_eq!(
+            (result.status, result.reply.as_str()),
+            (RunStatus::Done, "Seen.")
+        );
+    }
 }
