@@ -224,6 +224,14 @@ impl Dialect {
         }
     }
 
+    /// As [`for_update`](Self::for_update), but without the rows that somebody else holds, who is not waited for.
+    pub(crate) const fn for_update_unless_held(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     /// Tells of a run that it does not wait, by its summary, in which the status follows the number of records. The index
     /// `runs_due` says the same in the same words; where a later summary says it otherwise, runs that wait are read as well.
     pub(crate) const fn waits_not(self) -> &'static str {

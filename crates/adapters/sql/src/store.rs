@@ -71,7 +71,8 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct Writers {
     commits: Writer,
-    /// On a server another one, so that no commit waits for a long session to be removed. A file has one writer at a time anyway.
+    /// On a server another one, so that no run waits for a long session to be removed. A file has one writer at a time anyway. Who
+    /// takes back a permission of that very session waits, and what is written after it.
     removals: Writer,
 }
 

@@ -19,7 +19,7 @@ mod upsert;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use neuraxis_core::RunId;
 use neuraxis_ports::{RunBounds, RunLease, StoreError};
@@ -47,8 +47,11 @@ const BATCH: usize = 128;
 /// How often a transaction is tried that fails for a reason that passes by itself.
 const ATTEMPTS: usize = 3;
 
-/// The pause before a new connection is tried.
+/// The pause before a new connection, or a session that somebody held, is tried.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a session that somebody else holds is tried.
+const HELD: Duration = Duration::from_secs(5);
 
 /// The way to the writer.
 #[derive(Debug, Clone)]
@@ -65,7 +68,7 @@ struct Job {
 #[derive(Debug)]
 enum Work {
     Commit(Box<Step>),
-    Begin(Box<Beginning>),
+    Begin(Arc<Beginning>),
     Act(Act),
 }
 
@@ -87,12 +90,21 @@ impl Writer {
         self.send(Work::Commit(Box::new(step))).await.map(drop)
     }
 
-    /// Begins a run.
+    /// Begins a run. Where somebody else holds its session, it is tried again for a while.
     pub(crate) async fn begin(&self, beginning: Beginning) -> Result<RunLease, StoreError> {
-        let run = beginning.start.run;
-        match self.send(Work::Begin(Box::new(beginning))).await? {
-            Done::Leased(lease) => Ok(lease),
-            _ => Err(StoreError::Stale(run)),
+        let beginning = Arc::new(beginning);
+        let asked = Instant::now();
+        loop {
+            match self.send(Work::Begin(Arc::clone(&beginning))).await? {
+                Done::Leased(lease) => return Ok(lease),
+                Done::Held if asked.elapsed() < HELD => tokio::time::sleep(PAUSE).await,
+                Done::Held => {
+                    let session = &beginning.start.session;
+                    let why = format!("session {session} is being removed: try again");
+                    return Err(StoreError::Unavailable(why));
+                }
+                _ => return Err(StoreError::Stale(beginning.start.run)),
+            }
         }
     }
 
@@ -324,7 +336,7 @@ impl Task {
     fn copy(&mut self, works: &[Work], outcomes: &[Result<Done, StoreError>]) {
         if let Some(copier) = &mut self.copier {
             let done = works.iter().zip(outcomes);
-            let done = done.filter(|(_, outcome)| outcome.is_ok());
+            let done = done.filter(|(_, outcome)| !matches!(outcome, Err(_) | Ok(Done::Held)));
             copier.append(done.filter_map(|(work, _)| work.step()));
         }
     }

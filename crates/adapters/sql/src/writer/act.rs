@@ -50,6 +50,8 @@ pub(crate) struct Beginning {
 pub(crate) enum Done {
     Nothing,
     Leased(RunLease),
+    /// Nothing: somebody else holds the session, who may be about to remove it.
+    Held,
     Counted(u64),
 }
 

@@ -66,10 +66,10 @@ impl Task {
         let mut outcomes = Vec::with_capacity(beginnings.len());
         for beginning in beginnings {
             let begun = match leases.remove(&beginning.start.run) {
-                Some(lease) => Ok(lease),
+                Some(lease) => Ok(Done::Leased(lease)),
                 None => self.begin_in(transaction, beginning).await,
             };
-            outcomes.push(outcome(begun.map(Done::Leased))?);
+            outcomes.push(outcome(begun)?);
         }
         Ok(outcomes)
     }

@@ -19,12 +19,19 @@ impl Task {
         hash: ContentHash,
     ) -> Result<(), Failure> {
         let sql = format!(
-            "SELECT key, ended_at FROM runs WHERE id = $1{}",
+            "SELECT key FROM runs WHERE id = $1 AND ended_at IS NULL{}",
             self.database.dialect.for_update()
         );
         let run_id = run.0.as_bytes().as_slice();
-        let row = link.row(AssertSqlSafe(sql), values![run_id]).await?;
-        let row = row.ok_or(StoreError::NoSuchRun(run))?;
+        let (row, has_ended) = match link.row(AssertSqlSafe(sql), values![run_id]).await? {
+            Some(row) => (row, false),
+            None => {
+                // Nothing changes it any more, and who may be about to remove it is not waited for.
+                let sql = "SELECT key FROM runs WHERE id = $1";
+                let row = link.row(sql, values![run_id]).await?;
+                (row.ok_or(StoreError::NoSuchRun(run))?, true)
+            }
+        };
         let key = row.int(0)?;
         let hash = hash.as_bytes().as_slice();
         let sql = "SELECT hash FROM inbox WHERE run = $1 AND id = $2";
@@ -35,7 +42,7 @@ impl Task {
                 .then_some(())
                 .ok_or_else(|| StoreError::InputReused { run, id }.into());
         }
-        if row.maybe_int(1)?.is_some() {
+        if has_ended {
             return Err(StoreError::RunEnded(run).into());
         }
         let sql = "SELECT count(*) FROM inbox WHERE run = $1 AND body IS NOT NULL";

@@ -1,6 +1,6 @@
 //! Runs begin in sessions that are there: many in a statement, each in another session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease};
@@ -83,7 +83,7 @@ impl Task {
         self.begin_all(transaction, &new, last_token).await
     }
 
-    /// Finds the sessions of runs that are to begin, where none is at work.
+    /// Finds the sessions of runs that are to begin, where none is at work and that nobody else holds.
     async fn free(
         &self,
         link: &mut Link,
@@ -92,11 +92,10 @@ impl Task {
         let sessions = beginnings.iter().map(|it| it.start.session.as_str());
         let values: Vec<_> = sessions.map(Value::from).collect();
         let ids = placeholders(values.len());
-        if self.database.dialect == Dialect::Postgres {
-            // What is read by the same statement as is locked may be older than the lock. In one order, lest two wait for each other.
-            let sql = format!("SELECT 1 FROM sessions WHERE id IN ({ids}) ORDER BY key FOR UPDATE");
-            link.rows(AssertSqlSafe(sql), &values).await?;
-        }
+        let locked = match self.database.dialect {
+            Dialect::Sqlite => None,
+            Dialect::Postgres => Some(lock(link, &ids, &values).await?),
+        };
         // Only of a session without a run is its seed needed, which may be long.
         let sql = format!(
             "SELECT sessions.key, sessions.id, owner, created_at, CASE WHEN runs.key IS NULL THEN seed END, \
@@ -107,8 +106,20 @@ impl Task {
         );
         let rows = link.rows(AssertSqlSafe(sql), &values).await?;
         let free = rows.iter().filter_map(|row| free_of(row).transpose());
-        free.collect()
+        let mut free = free.collect::<Result<HashMap<_, _>, Failure>>()?;
+        if let Some(locked) = locked {
+            free.retain(|session, _| locked.contains(session.as_str()));
+        }
+        Ok(free)
     }
+}
+
+/// Locks sessions, given by placeholders and their ids, but for those that somebody else holds, and returns the ids of the locked
+/// ones. What is read by the same statement may be older than the lock.
+async fn lock(link: &mut Link, ids: &str, values: &[Value<'_>]) -> Result<HashSet<String>, Error> {
+    let sql = format!("SELECT id FROM sessions WHERE id IN ({ids}) FOR UPDATE SKIP LOCKED");
+    let rows = link.rows(AssertSqlSafe(sql), values).await?;
+    rows.iter().map(|row| row.text(0)).collect()
 }
 
 /// Reads a session and its last run; `None` if that is at work.

@@ -6,7 +6,7 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease, RunStart, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::Beginning;
+use super::act::{Beginning, Done};
 use super::beginnings::NewRun;
 use super::transaction::Transaction;
 use super::{Task, stale};
@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::lease_clock::Look;
 use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
-use crate::read::sessions::session_of;
+use crate::read::sessions::{key, session_of};
 
 /// What stands in the row of a run that is to begin again.
 struct Stored {
@@ -28,22 +28,24 @@ struct Stored {
 }
 
 impl Task {
-    /// Begins a run in a session that is there.
+    /// Begins a run in a session that is there. One that somebody else holds is not waited for: all other runs would wait, too.
     pub(super) async fn begin_in<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
         beginning: &'a Beginning,
-    ) -> Result<RunLease, Failure> {
+    ) -> Result<Done, Failure> {
         let link = &mut transaction.link;
         let start = &beginning.start;
         let (session, run) = (&start.session, start.run);
         let sql = format!(
             "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1{}",
-            self.database.dialect.for_update()
+            self.database.dialect.for_update_unless_held()
         );
         let id = session.as_str();
-        let row = link.row(AssertSqlSafe(sql), values![id]).await?;
-        let row = row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?;
+        let Some(row) = link.row(AssertSqlSafe(sql), values![id]).await? else {
+            // Or it is not there.
+            return key(link, session).await.map(|_| Done::Held);
+        };
         let session_key = row.int(0)?;
         check_key(link, session_key, start).await?;
         let last = last_run(link, session_key).await?;
@@ -59,8 +61,8 @@ impl Task {
         if let Some(refusal) = refusal {
             return match self.stored(link, run).await? {
                 Some(stored) => {
-                    self.begin_again(transaction, beginning, session_key, stored)
-                        .await
+                    let begun = self.begin_again(transaction, beginning, session_key, stored);
+                    begun.await.map(Done::Leased)
                 }
                 None => Err(refusal.into()),
             };
@@ -79,6 +81,7 @@ impl Task {
         let begun = self.insert_runs(transaction, &[new], &[token]).await?;
         // It has ended, or belongs to another session.
         let begun = begun.into_iter().flatten().next();
+        let begun = begun.map(Done::Leased);
         begun.ok_or_else(|| StoreError::Stale(run).into())
     }
 

@@ -77,22 +77,22 @@ impl Task {
 
     /// Removes sessions in which nothing happened since; a page of them.
     pub(super) async fn prune(&self, link: &mut Link, before: i64) -> Result<u64, Failure> {
-        let dialect = self.database.dialect;
-        let lock = match dialect {
-            Dialect::Sqlite => "",
-            // One that somebody holds is just being used.
-            Dialect::Postgres => " FOR UPDATE SKIP LOCKED",
-        };
         let sql = format!(
             "SELECT key, (SELECT CAST(coalesce(sum({BYTES}), 0) AS BIGINT) FROM runs WHERE runs.session = sessions.key) \
-             FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{lock}"
+             FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}"
         );
-        let old = weighed(&link.rows(AssertSqlSafe(sql), values![before]).await?)?;
-        let some = old.iter().take(fitting(&old, PRUNED_BYTES));
-        let mut old: Vec<_> = some.map(|(key, _)| *key).collect();
-        if dialect == Dialect::Postgres {
-            // What is read by the same statement as is locked may be older than the lock.
-            old = still_idle(link, &old, before).await?;
+        let found = weighed(&link.rows(AssertSqlSafe(sql), values![before]).await?)?;
+        let (mut old, mut rest) = (Vec::new(), found.as_slice());
+        while old.is_empty() && !rest.is_empty() {
+            let (some, others) = rest.split_at(fitting(rest, PRUNED_BYTES));
+            old = some.iter().map(|(key, _)| *key).collect();
+            if self.database.dialect == Dialect::Postgres {
+                // Not those that do not go: whoever begins a run in one of these has to wait.
+                old = locked_of(link, &old).await?;
+                // What was read before may be older than the lock.
+                old = still_idle(link, &old, before).await?;
+            }
+            rest = others;
         }
         remove(link, &old).await?;
         Ok(old.len().try_into().unwrap_or(u64::MAX))
@@ -211,6 +211,25 @@ fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
         tracing::debug!(%error, "freed space stays in the file for now");
         Vec::new()
     })
+}
+
+/// Locks sessions, given by their keys, and returns those that it got: one that somebody holds is just being used.
+async fn locked_of(link: &mut Link, sessions: &[i64]) -> Result<Vec<i64>, Error> {
+    let mut locked = Vec::with_capacity(sessions.len());
+    let mut rest = sessions;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
+        let sql = format!(
+            "SELECT key FROM sessions WHERE key IN ({}) FOR UPDATE SKIP LOCKED",
+            placeholders(chunk.len())
+        );
+        for row in link.rows(AssertSqlSafe(sql), &values).await? {
+            locked.push(row.int(0)?);
+        }
+        rest = others;
+    }
+    Ok(locked)
 }
 
 /// Returns those of sessions, given by their keys, in which nothing has happened since a time by now either.

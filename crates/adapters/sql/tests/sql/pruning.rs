@@ -1,11 +1,14 @@
 //! Old sessions go many at a time, and what they took goes back to the disk.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _};
+use neuraxis_core::{Cancelled, InboxEntry, InboxInput, InputId};
+use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
 use neuraxis_testkit::{CountingIds, RunLog, START};
 use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
 
 use crate::support::{Busy, config_in, id, on_both, open, server_config};
 
@@ -81,36 +84,91 @@ async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
 /// Somebody keeps a row of what is removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn no_commit_waits_for_a_session_that_is_removed_on_a_server() {
+async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_is_to_begin_in_it() {
     let config = server_config();
     let store = open(&config).await;
     let mut old = Busy::new(&store, 1).await;
     old.finish(&store).await.unwrap();
     let mut busy = Busy::new(&store, 2).await;
     let mut other = PgConnection::connect(&config.url).await.unwrap();
-    for sql in [
-        "BEGIN",
-        "SELECT 1 FROM neuraxis.steps WHERE run = (SELECT min(key) FROM neuraxis.runs) FOR UPDATE",
-    ] {
-        sqlx::query(sql).execute(&mut other).await.unwrap();
-    }
+    let revoked =
+        "INSERT INTO neuraxis.revoked (session, id) SELECT min(key), 1 FROM neuraxis.sessions";
+    sqlx::query(revoked).execute(&mut other).await.unwrap();
+    // Its runs are removed before.
+    keep(&mut other, "SELECT 1 FROM neuraxis.revoked FOR UPDATE").await;
     let deleting = tokio::spawn({
         let (store, session) = (store.clone(), old.session.clone());
         async move { store.delete_session(&session).await }
     });
+    until_one_waits(&mut other).await;
+    let mut begun = pin!(store.begin_run(&old.session, CountingIds::nth_run(3)));
+    let at_once = timeout(Duration::from_millis(100), &mut begun).await;
+    assert!(at_once.is_err(), "it may go on if the session stays");
+    let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
+    let entry = InboxEntry::new(enough);
+    let posted = timeout(Duration::from_secs(2), store.post(old.run(), &entry));
+    let posted = posted.await.unwrap();
+    assert_eq!(posted, Err(StoreError::RunEnded(old.run())));
+    let warned = timeout(Duration::from_secs(2), busy.warn(&store, "meanwhile")).await;
+    warned.unwrap().unwrap();
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(deleting.await.unwrap(), Ok(()));
+    let gone = StoreError::NoSuchSession(old.session.clone());
+    assert_eq!(begun.await, Err(gone));
+    busy.finish(&store).await.unwrap();
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_run_begins_in_an_old_session_that_is_not_pruned_yet() {
+    let config = server_config();
+    let store = open(&config).await;
+    for number in [1, 2] {
+        let mut old = Busy::new(&store, number).await;
+        old.finish(&store).await.unwrap();
+    }
+    let mut other = PgConnection::connect(&config.url).await.unwrap();
+    // The first one is older, and the two do not go together.
+    for sql in [
+        "UPDATE neuraxis.sessions SET created_at = created_at + key",
+        "UPDATE neuraxis.runs SET bytes = 40000000",
+    ] {
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+    }
+    let first =
+        "SELECT 1 FROM neuraxis.steps WHERE run = (SELECT min(key) FROM neuraxis.runs) FOR UPDATE";
+    keep(&mut other, first).await;
+    let pruning = tokio::spawn({
+        let store = store.clone();
+        let later = START.checked_add(Duration::from_secs(60)).unwrap();
+        async move { store.prune(later).await }
+    });
+    until_one_waits(&mut other).await;
+    let second = id("s2");
+    let begun = store.begin_run(&second, CountingIds::nth_run(3));
+    let begun = timeout(Duration::from_secs(2), begun).await.unwrap();
+    assert!(begun.is_ok(), "{begun:?}");
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(pruning.await.unwrap(), Ok(1));
+    assert_eq!(store.runs(&second).await.unwrap().len(), 2);
+}
+
+/// Keeps rows, for a transaction.
+async fn keep(other: &mut PgConnection, rows: &'static str) {
+    for sql in ["BEGIN", rows] {
+        sqlx::query(sql).execute(&mut *other).await.unwrap();
+    }
+}
+
+async fn until_one_waits(other: &mut PgConnection) {
     let waits = "SELECT pid FROM pg_locks WHERE NOT granted";
     let mut waiting = None;
     while waiting.is_none() {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        let found = sqlx::query(waits).fetch_optional(&mut other).await;
+        let found = sqlx::query(waits).fetch_optional(&mut *other).await;
         waiting = found.unwrap();
     }
-    let warned = tokio::time::timeout(Duration::from_secs(2), busy.warn(&store, "meanwhile")).await;
-    warned.unwrap().unwrap();
-    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
-    assert_eq!(deleting.await.unwrap(), Ok(()));
-    busy.finish(&store).await.unwrap();
-    assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
 /// It is more than goes at once: the rest goes while nobody writes.
