@@ -35,104 +35,92 @@ impl Config {
                 .into_iter()
                 .filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?))));
             for (name, value) in ours.chain(model.provider.table()) {
-                self.add(&mut list, format!("models.{role}.{name}"), &value);
+                self.add(&mut list, format!("models.{role}.{name}"), value);
             }
         }
         for (name, value) in self.discovery.settings() {
-            self.add(&mut list, format!("discovery.{name}"), &value);
+            self.add(&mut list, format!("discovery.{name}"), value);
         }
-        let driver = driver::table(&self.driver);
-        self.add(&mut list, "driver".to_owned(), &driver);
+        self.add(&mut list, "driver", driver::table(&self.driver));
         if let Some(file) = &self.approval_key_file {
-            let file = Value::String(file.display().to_string());
-            self.add(&mut list, "store.approval_key_file".to_owned(), &file);
+            let file = file.display().to_string();
+            self.add(&mut list, "store.approval_key_file", file);
         }
         for (name, value) in self.store.table() {
-            self.add(&mut list, format!("store.{name}"), &value);
+            self.add(&mut list, format!("store.{name}"), value);
         }
-        let root = Value::String(self.project_root.display().to_string());
-        self.add(&mut list, "tools.root".to_owned(), &root);
+        let root = self.project_root.display().to_string();
+        self.add(&mut list, "tools.root", root);
         if let Some(project) = &self.tools.project_id {
-            let project = Value::String(project.clone());
-            self.add(&mut list, "tools.project_id".to_owned(), &project);
+            self.add(&mut list, "tools.project_id", project.as_str());
         }
         if let Ok(commands) = Value::try_from(self.tools.commands) {
-            self.add(&mut list, "tools.commands".to_owned(), &commands);
+            self.add(&mut list, "tools.commands", commands);
         }
-        let above = Value::Integer(self.tools.search_above().into());
-        self.add(&mut list, "tools.search_above".to_owned(), &above);
+        let above = self.tools.search_above();
+        self.add(&mut list, "tools.search_above", above);
         let bounds = self.tools.result_bounds();
         for (key, bytes) in [
             ("tools.max_result_bytes", bounds.max_bytes()),
             ("tools.max_kept_bytes", bounds.max_kept_bytes()),
         ] {
-            let bytes = Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
-            self.add(&mut list, key.to_owned(), &bytes);
+            self.add(&mut list, key, i64::try_from(bytes).unwrap_or(i64::MAX));
         }
-        self.add(&mut list, "web".to_owned(), &web::table(&self.web));
+        self.add(&mut list, "web", web::table(&self.web));
         for (name, server) in &self.mcp.servers {
-            let table = Value::Table(server.table());
-            self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);
+            let key = format!("mcp.servers.{}", as_key(name));
+            self.add(&mut list, key, server.table());
         }
         for (name, value) in self.telemetry.table() {
-            self.add(&mut list, format!("telemetry.{name}"), &value);
+            self.add(&mut list, format!("telemetry.{name}"), value);
         }
         for (name, prompt) in &self.prompts {
             let about = prompt.about.iter().map(|about| ("about", about));
             for (key, value) in about.chain([("text", &prompt.text)]) {
                 let key = format!("prompts.{}.{key}", as_key(name));
-                self.add(&mut list, key, &Value::String(value.clone()));
+                self.add(&mut list, key, value.as_str());
             }
         }
         self.add_server(&mut list);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {
-                self.add(&mut list, section.to_owned(), &table);
+                self.add(&mut list, section, table);
             }
         }
         list
     }
 
     fn add_server(&self, list: &mut Vec<Setting>) {
-        let listen = Value::String(self.server.listen.to_string());
-        self.add(list, "server.listen".to_owned(), &listen);
-        if let Some(plan) = &self.server.plan {
-            let plan = Value::String(plan.to_string());
-            self.add(list, "server.plan".to_owned(), &plan);
+        let server = &self.server;
+        self.add(list, "server.listen", server.listen.to_string());
+        if let Some(plan) = &server.plan {
+            self.add(list, "server.plan", plan.to_string());
         }
-        let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
-        let max_runs = Value::Integer(max_runs.get().into());
-        self.add(list, "server.max_runs".to_owned(), &max_runs);
-        if let Some(most) = self.server.max_runs_per_owner {
-            let most = Value::Integer(most.get().into());
-            self.add(list, "server.max_runs_per_owner".to_owned(), &most);
+        let max_runs = server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
+        self.add(list, "server.max_runs", max_runs.get());
+        if let Some(most) = server.max_runs_per_owner {
+            self.add(list, "server.max_runs_per_owner", most.get());
         }
-        let question_ms = i64::try_from(self.server.question_ms).unwrap_or(i64::MAX);
-        let question_ms = Value::Integer(question_ms);
-        self.add(list, "server.question_ms".to_owned(), &question_ms);
-        if let Some(file) = &self.server.keys {
-            let file = Value::String(file.display().to_string());
-            self.add(list, "server.keys".to_owned(), &file);
+        let question_ms = i64::try_from(server.question_ms).unwrap_or(i64::MAX);
+        self.add(list, "server.question_ms", question_ms);
+        if let Some(file) = &server.keys {
+            self.add(list, "server.keys", file.display().to_string());
         }
-        let origins = self.server.origins.iter().cloned().map(Value::String);
-        let origins = Value::Array(origins.collect());
-        self.add(list, "server.origins".to_owned(), &origins);
-        let behind_proxy = Value::Boolean(self.server.behind_proxy);
-        self.add(list, "server.behind_proxy".to_owned(), &behind_proxy);
-        if let Some(log) = self.server.access_log {
-            let log = Value::String(log.as_str().to_owned());
-            self.add(list, "server.access_log".to_owned(), &log);
+        self.add(list, "server.origins", server.origins.clone());
+        self.add(list, "server.behind_proxy", server.behind_proxy);
+        if let Some(log) = server.access_log {
+            self.add(list, "server.access_log", log.as_str());
         }
-        if let Some(TlsFiles { certificate, key }) = &self.server.tls {
+        if let Some(TlsFiles { certificate, key }) = &server.tls {
             for (name, file) in [("certificate", certificate), ("key", key)] {
-                let file = Value::String(file.display().to_string());
-                self.add(list, format!("server.tls.{name}"), &file);
+                let file = file.display().to_string();
+                self.add(list, format!("server.tls.{name}"), file);
             }
         }
-        let modes = self.server.modes_of(&self.policy).into_iter();
-        let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
-        self.add(list, "server.modes".to_owned(), &Value::Array(modes));
+        let modes = server.modes_of(&self.policy).into_iter();
+        let modes: Vec<String> = modes.map(|mode| mode.to_string()).collect();
+        self.add(list, "server.modes", modes);
     }
 
     fn policy_table(&self) -> Table {
@@ -142,10 +130,14 @@ impl Config {
         toml::from_str(&text).unwrap_or_default()
     }
 
-    fn add(&self, list: &mut Vec<Setting>, key: String, value: &Value) {
+    fn add(&self, list: &mut Vec<Setting>, key: impl Into<String>, value: impl Into<Value>) {
+        self.add_value(list, key.into(), &value.into());
+    }
+
+    fn add_value(&self, list: &mut Vec<Setting>, key: String, value: &Value) {
         if let Value::Table(table) = value {
             for (name, value) in table {
-                self.add(list, format!("{key}.{}", as_key(name)), value);
+                self.add_value(list, format!("{key}.{}", as_key(name)), value);
             }
             return;
         }
