@@ -51,7 +51,7 @@ pub(crate) fn nearest<'a>(
 /// The end of a message about an unknown name: what may have been meant, and what there is.
 pub(crate) struct Choices<'a> {
     pub(crate) given: &'a str,
-    pub(crate) known: &'a [&'static str],
+    pub(crate) known: &'a [&'a str],
 }
 
 impl Display for Choices<'_> {

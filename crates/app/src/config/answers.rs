@@ -8,7 +8,7 @@ use neuraxis_core::JsonText;
 use neuraxis_engine::AnswerSchema;
 
 use super::error::ConfigError;
-use super::{Layers, named, read};
+use super::{Layers, read};
 use crate::environment::Environment;
 
 /// Puts the schema of each file that an agent names in the place of the file's name, and checks all schemas.
@@ -34,7 +34,7 @@ pub(super) fn take_in(
                 Some(name) => it.named(name),
                 None => Ok(it),
             });
-            checked.map_err(|fault| named::wrong(layers, &from, fault.to_string()))?;
+            checked.map_err(|fault| layers.invalid_at(&from, fault.to_string()))?;
         }
     }
     Ok(())
@@ -51,7 +51,7 @@ fn read_file(
     };
     if answer.schema.is_some() {
         let why = "the schema is given, too: leave one of the two out".to_owned();
-        return Err(named::wrong(layers, key, why));
+        return Err(layers.invalid_at(key, why));
     }
     let path = layers.resolved(environment, key, Path::new(&file));
     answer.schema = Some(JsonText::from_text(read::whole(&path)?));

@@ -16,6 +16,7 @@ use super::position::ancestry;
 use super::project;
 use super::sections::{RETIRED_KEY, Sections, ToolsConfig};
 use crate::environment::Environment;
+use crate::names::shown;
 
 /// Where each value comes from: the lowest layer first.
 #[derive(Debug, Clone)]
@@ -51,19 +52,38 @@ impl Layers {
         let key = error.path.join(".");
         match self.strongest(&key) {
             Some(layer) => layer.blame(error),
-            None => ConfigError::Key {
-                at: self.origin_around(&key),
-                fault: Box::new(Fault::of(error)),
-            },
+            None => self.fault_at(&key, Fault::of(error)),
+        }
+    }
+
+    /// Says what is wrong with a key, with its place.
+    pub(super) fn fault_at(&self, key: &str, fault: Fault) -> ConfigError {
+        ConfigError::Key {
+            at: self.origin_around(key),
+            fault: Box::new(fault),
+        }
+    }
+
+    /// Says in a sentence what is wrong with a key, with its place.
+    pub(super) fn invalid_at(&self, key: &str, message: String) -> ConfigError {
+        let fault = Fault::Invalid {
+            key: shown(key),
+            message,
+        };
+        self.fault_at(key, fault)
+    }
+
+    /// Says what is wrong with the policy, with the place of the key that it cannot stand with.
+    pub(super) fn policy_fault(&self, fault: PolicyError) -> ConfigError {
+        ConfigError::Policy {
+            at: self.origin_around(key_of(&fault)),
+            source: Box::new(fault),
         }
     }
 
     pub(super) fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
         self.add_rule_places(&mut overrides);
-        Policy::layered(overrides).map_err(|source| ConfigError::Policy {
-            at: self.origin_around(key_of(&source)),
-            source: Box::new(source),
-        })
+        Policy::layered(overrides).map_err(|fault| self.policy_fault(fault))
     }
 
     /// Says where rules stand: a verdict names the line of its rule.
@@ -100,12 +120,10 @@ impl Layers {
     }
 
     fn no_provider(&self, role: &Role) -> ConfigError {
-        ConfigError::Key {
-            at: self.origin_around(&format!("models.{role}")),
-            fault: Box::new(Fault::NoProvider {
-                role: role.to_string(),
-            }),
-        }
+        let fault = Fault::NoProvider {
+            role: role.to_string(),
+        };
+        self.fault_at(&format!("models.{role}"), fault)
     }
 
     /// Returns what the folder of the tools is, if they may only work there because a variable or a flag says so, and none

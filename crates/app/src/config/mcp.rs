@@ -337,13 +337,6 @@ impl McpServerSection {
 }
 
 impl Layers {
-    fn fault_at(&self, key: &str, fault: Fault) -> ConfigError {
-        ConfigError::Key {
-            at: self.origin_around(key),
-            fault: Box::new(fault),
-        }
-    }
-
     /// Checks that nothing which the user names goes to a program or an address that the file of the working directory
     /// names, trusted or not.
     fn check_told(&self, table: &str) -> Result<(), ConfigError> {

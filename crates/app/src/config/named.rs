@@ -6,12 +6,12 @@ use neuraxis_core::{Mode, PlanName, Role, ToolName};
 use neuraxis_engine::RESERVED_TOOL_NAMES;
 
 use super::Layers;
-use super::error::{ConfigError, Fault};
+use super::error::ConfigError;
 use super::mcp::McpConfig;
 use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::commands::RUN_COMMAND;
-use crate::names::{nearest, shown};
+use crate::names::{Choices, nearest, shown};
 use crate::prompts::impossible_name;
 use crate::web::SEARCH;
 
@@ -29,7 +29,7 @@ pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), Co
         None => Ok(()),
         Some(role) => {
             let message = "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned();
-            Err(wrong(layers, &format!("models.{role}"), message))
+            Err(layers.invalid_at(&format!("models.{role}"), message))
         }
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), 
         Some(name) => {
             let message =
                 format!("a prompt cannot be called {name:?}: letters, digits, _ and - make a name");
-            Err(wrong(layers, "prompts", message))
+            Err(layers.invalid_at("prompts", message))
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn check_use<'a>(
             let message = format!(
                 "no mode, channel or agent names the role {role}, so its model would never be used (did you mean {meant}?)"
             );
-            return Err(wrong(layers, &key, message));
+            return Err(layers.invalid_at(&key, message));
         }
         let at = layers.origin_around(&key);
         notices.push(format!(
@@ -79,20 +79,18 @@ pub(super) fn check_plan(
     let Some(plan) = server.plan.as_ref() else {
         return Ok(());
     };
-    let plans: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
-    if plans.contains(&plan.as_str()) {
+    let given = plan.as_str();
+    let known: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
+    if known.contains(&given) {
         return Ok(());
     }
-    let mut message = format!("there is no plan \"{}\"", shown(plan.as_str()));
-    if let Some(meant) = nearest(plan.as_str(), plans.iter().copied()) {
-        message.push_str(&format!(" (did you mean {meant}?)"));
-    }
-    if plans.is_empty() {
-        message.push_str("; [plans.NAME] makes one");
-    } else {
-        message.push_str(&format!("; known: {}", plans.join(", ")));
-    }
-    Err(wrong(layers, "server.plan", message))
+    let known = known.as_slice();
+    let choices = match known.is_empty() {
+        true => "; [plans.NAME] makes one".to_owned(),
+        false => Choices { given, known }.to_string(),
+    };
+    let message = format!("there is no plan \"{}\"{choices}", shown(given));
+    Err(layers.invalid_at("server.plan", message))
 }
 
 /// Checks that there are the modes that clients of the server may choose.
@@ -106,18 +104,16 @@ pub(super) fn check_modes(
     };
     if modes.is_empty() {
         let message = "it must name a mode, or nobody could ask anything".to_owned();
-        return Err(wrong(layers, "server.modes", message));
+        return Err(layers.invalid_at("server.modes", message));
     }
     let known: Vec<&str> = policy.modes().map(Mode::as_str).collect();
     let Some(unknown) = modes.iter().find(|mode| !known.contains(&mode.as_str())) else {
         return Ok(());
     };
-    let mut message = format!("there is no mode \"{}\"", shown(unknown.as_str()));
-    if let Some(meant) = nearest(unknown.as_str(), known.iter().copied()) {
-        message.push_str(&format!(" (did you mean {meant}?)"));
-    }
-    message.push_str(&format!("; known: {}", known.join(", ")));
-    Err(wrong(layers, "server.modes", message))
+    let (given, known) = (unknown.as_str(), known.as_slice());
+    let choices = Choices { given, known };
+    let message = format!("there is no mode \"{}\"{choices}", shown(given));
+    Err(layers.invalid_at("server.modes", message))
 }
 
 /// What stands between the name of an MCP server and that of its tool.
@@ -201,9 +197,7 @@ pub(super) fn check_tools(
 ) -> Result<Vec<String>, ConfigError> {
     let AbsentTools { notices, faults } = absent_tools(policy, layers, mcp, tools);
     if let Some(fault) = faults.into_iter().next() {
-        let at = layers.origin_around(fault.key());
-        let source = Box::new(fault);
-        return Err(ConfigError::Policy { at, source });
+        return Err(layers.policy_fault(fault));
     }
     let notices = notices.into_iter();
     Ok(notices.map(|(at, why)| format!("{at}: {why}")).collect())
@@ -219,20 +213,5 @@ pub(super) fn check_agents(
     let reserved = reserved.filter_map(|name| name.parse().ok());
     let taken: Vec<ToolName> = tools.iter().cloned().chain(reserved).collect();
     let hidden = policy.hidden_agents(&taken).into_iter().next();
-    hidden.map_or(Ok(()), |fault| {
-        let at = layers.origin_around(fault.key());
-        let source = Box::new(fault);
-        Err(ConfigError::Policy { at, source })
-    })
-}
-
-/// Says what is wrong with a key, with its place.
-pub(super) fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {
-    ConfigError::Key {
-        at: layers.origin_around(key),
-        fault: Box::new(Fault::Invalid {
-            key: shown(key),
-            message,
-        }),
-    }
+    hidden.map_or(Ok(()), |fault| Err(layers.policy_fault(fault)))
 }
