@@ -1,15 +1,14 @@
 //! The key of this installation, by which approvals count: a file in the user's data folder that is made when it is first
 //! needed, or one that the configuration names.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use neuraxis_engine::ApprovalKey;
-use tempfile::NamedTempFile;
 
 use crate::config::{Config, StoreConfig};
 use crate::environment::Environment;
+use crate::private_file::{Links, open, others_may, write_private};
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "approval.key";
@@ -146,15 +145,6 @@ pub(crate) fn shown_file(store: &StoreConfig, environment: &Environment) -> Opti
     }
 }
 
-/// What becomes of a link in place of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Links {
-    /// It is followed: whoever named it knows where it leads, and secrets are mounted so.
-    Followed,
-    /// It is refused: nobody named it.
-    Refused,
-}
-
 fn unusable(path: &Path, source: io::Error) -> ApprovalKeyError {
     let path = path.to_owned();
     ApprovalKeyError::Unusable { path, source }
@@ -164,7 +154,12 @@ fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError>
     let failed = |source| unusable(path, source);
     let file = open(path, links).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    if is_exposed(&metadata, links) {
+    // One that was named may be shared with a group that only reads it.
+    let forbidden = match links {
+        Links::Followed => 0o027,
+        Links::Refused => 0o077,
+    };
+    if others_may(&metadata, forbidden) {
         let path = path.to_owned();
         return Err(ApprovalKeyError::Exposed { path });
     }
@@ -177,89 +172,24 @@ fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError>
     let mut text = String::new();
     let read = file.take(MAX_BYTES).read_to_string(&mut text);
     read.map_err(failed)?;
-    let bytes = from_hex(text.trim()).ok_or_else(no_key)?;
+    let mut bytes = [0; ApprovalKey::BYTES];
+    hex::decode_to_slice(text.trim(), &mut bytes).map_err(|_| no_key())?;
     Ok(ApprovalKey::new(bytes))
-}
-
-fn open(path: &Path, links: Links) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-
-        use rustix::fs::OFlags;
-
-        // A pipe without a writer would be waited for.
-        let mut flags = OFlags::NONBLOCK;
-        flags.set(OFlags::NOFOLLOW, links == Links::Refused);
-        options.custom_flags(flags.bits().cast_signed());
-    }
-    options.open(path)
-}
-
-/// Tells whether others can read or change the file. One that was named may be shared with a group that only reads it.
-#[cfg(unix)]
-fn is_exposed(metadata: &fs::Metadata, links: Links) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-
-    /// The user to whom the system belongs.
-    const ROOT: u32 = 0;
-    let us = rustix::process::geteuid().as_raw();
-    let forbidden = match links {
-        Links::Followed => 0o027,
-        Links::Refused => 0o077,
-    };
-    metadata.mode() & forbidden != 0 || (metadata.uid() != us && metadata.uid() != ROOT)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_metadata: &fs::Metadata, _links: Links) -> bool {
-    false
-}
-
-/// Makes a folder of the user's alone, if it is not there.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Writes a secret to a new file of the user's alone, in a folder that is made if need be. It has no name of its own yet.
-pub(crate) fn write_private(folder: &Path, secret: &str) -> io::Result<NamedTempFile> {
-    make_folder(folder)?;
-    let mut file = NamedTempFile::new_in(folder)?;
-    writeln!(file, "{secret}")?;
-    file.as_file().sync_all()?;
-    Ok(file)
 }
 
 /// Makes the file, whole or not at all. One that is there by now is left alone.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let key = ApprovalKey::random()?;
-    let digits = key.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-    let file = write_private(folder, &digits.collect::<String>())?;
+    let file = write_private(folder, &hex::encode(key.as_bytes()))?;
     match file.persist_noclobber(path) {
         Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(failed.error),
         _ => Ok(()),
     }
 }
 
-fn from_hex(text: &str) -> Option<[u8; ApprovalKey::BYTES]> {
-    let mut bytes = [0; ApprovalKey::BYTES];
-    if text.len() != 2 * bytes.len() || !text.is_ascii() {
-        return None;
-    }
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
-    }
-    Some(bytes)
-}
-
 #[cfg(all(test, unix))]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;

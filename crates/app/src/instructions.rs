@@ -4,13 +4,13 @@
 //! They may have come with somebody else's project, so they count as its `neuraxis.toml` does: once a person trusted their
 //! very content. What is here reads them and says how far each counts; who asks the person is elsewhere.
 
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use neuraxis_core::ContentHash;
 
 use crate::environment::Environment;
-use crate::trust::{Links, Trust, TrustError, TrustList, open_regular};
+use crate::private_file::{Links, read_regular};
+use crate::trust::Trust;
 
 /// The names of such files. Of one folder the first that is there counts.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -107,11 +107,12 @@ fn in_folder(folder: &Path, environment: &Environment) -> Option<InstructionFile
         fault: None,
         path,
     };
-    match read(&file.path) {
+    // A link could lead to what is none of the project's.
+    match read_regular(&file.path, Links::Refused, MAX_BYTES) {
         Err(error) => file.fault = Some(error.to_string()),
         Ok(bytes) => {
             file.content = ContentHash::of(&bytes);
-            match standing(&file, environment) {
+            match Trust::of(environment, &file.path, file.content) {
                 Ok(trust) => file.trust = trust,
                 Err(error) => file.fault = Some(error.to_string()),
             }
@@ -124,32 +125,12 @@ fn in_folder(folder: &Path, environment: &Environment) -> Option<InstructionFile
     Some(file).filter(|file| file.fault.is_some() || !file.text.trim().is_empty())
 }
 
-fn standing(file: &InstructionFile, environment: &Environment) -> Result<Trust, TrustError> {
-    match TrustList::of(environment) {
-        Ok(list) => list.standing(&file.path, file.content),
-        // Without a place for answers nobody can have given one.
-        Err(_) => Ok(Trust::Unknown),
-    }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // A link could lead to what is none of the project's.
-    let file = open_regular(path, Links::Refused)?;
-    let mut bytes = Vec::new();
-    let mut bounded = file.take(MAX_BYTES + 1);
-    bounded.read_to_end(&mut bytes)?;
-    if bounded.limit() == 0 {
-        let message = format!("it has more than {MAX_BYTES} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+    use crate::trust::TrustList;
 
     struct Project(tempfile::TempDir);
 

@@ -36,6 +36,7 @@ mod instructions;
 mod mcp;
 mod model_choice;
 mod names;
+mod private_file;
 mod prompts;
 mod providers;
 mod secrecy;

@@ -7,17 +7,16 @@
 
 mod key;
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use neuraxis_core::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::approval_key::{make_folder, write_private};
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::trust::{Links, open_regular};
+use crate::private_file::{Links, make_folder, open_regular, others_may, write_private};
 
 pub use key::{Scope, ServerKey, UnknownScope};
 
@@ -140,7 +139,8 @@ impl ServerKeyFile {
             opened => opened.map_err(|source| self.unusable(source))?,
         };
         let metadata = file.metadata().map_err(|source| self.unusable(source))?;
-        if is_exposed(&metadata) {
+        // That others read it tells them no key.
+        if others_may(&metadata, 0o022) {
             let path = self.path.clone();
             return Err(ServerKeysError::Exposed { path });
         }
@@ -222,22 +222,6 @@ impl ServerKeyFile {
         let path = self.path.clone();
         ServerKeysError::Malformed { path, reason }
     }
-}
-
-/// Tells whether others can change the file. That they read it tells them no key.
-#[cfg(unix)]
-fn is_exposed(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-
-    /// The user to whom the system belongs.
-    const ROOT: u32 = 0;
-    let us = rustix::process::geteuid().as_raw();
-    metadata.mode() & 0o022 != 0 || (metadata.uid() != us && metadata.uid() != ROOT)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_metadata: &Metadata) -> bool {
-    false
 }
 
 #[cfg(test)]

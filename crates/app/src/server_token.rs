@@ -12,6 +12,7 @@ use neuraxis_engine::ApprovalKey;
 use crate::approval_key;
 use crate::config::Config;
 use crate::environment::Environment;
+use crate::private_file::write_private;
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "server.token";
@@ -48,7 +49,7 @@ impl ServerToken {
         let hash = ContentHash::of(PURPOSE).chain(ContentHash::of(key.as_bytes()));
         let token = hash.to_string();
         let path = folder.join(FILE_NAME);
-        let file = approval_key::write_private(folder, &token)?;
+        let file = write_private(folder, &token)?;
         file.persist(&path).map_err(|failed| failed.error)?;
         Ok(Some(Self { path, token }))
     }

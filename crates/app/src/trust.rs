@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 pub use file::TrustError;
-pub(crate) use file::{Links, open_regular};
 pub use folder_rules::FolderRules;
 pub use pins::PinFile;
 
@@ -66,6 +65,21 @@ struct Answered {
 enum Answer {
     Trusted,
     Refused,
+}
+
+impl Trust {
+    /// Tells what the user said about this content of a file, or of the file in a folder, given by its real path.
+    pub(crate) fn of(
+        environment: &Environment,
+        path: &Path,
+        content: ContentHash,
+    ) -> Result<Self, TrustError> {
+        match TrustList::of(environment) {
+            Ok(list) => list.standing(path, content),
+            // Without a place for answers nobody can have given one.
+            Err(_) => Ok(Self::Unknown),
+        }
+    }
 }
 
 impl TrustList {

@@ -1,7 +1,7 @@
 //! The `neuraxis.toml` that is found in the working directory. It may have come with a project that somebody else made, so
 //! it is opened with care, and what it says counts for little until a person trusted this very content.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use neuraxis_core::ContentHash;
@@ -9,7 +9,8 @@ use neuraxis_core::ContentHash;
 use super::change::Change;
 use super::read::{FILE_NAME, MAX_FILE_BYTES};
 use crate::environment::Environment;
-use crate::trust::{Links, Trust, TrustError, TrustList, open_regular};
+use crate::private_file::{Links, read_regular};
+use crate::trust::Trust;
 
 /// How many keys a notice names.
 const MAX_NAMED: usize = 6;
@@ -106,7 +107,8 @@ impl FoundFile {
 /// Looks for the file, and reads it. Never waits: what is no regular file, or too large, is a fault of it.
 pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
     let working_dir = environment.working_dir();
-    let read = match read(&working_dir.join(FILE_NAME)) {
+    let path = working_dir.join(FILE_NAME);
+    let read = match read_regular(&path, Links::Followed, MAX_FILE_BYTES) {
         Err(error) if is_absent(&error) => return None,
         read => read,
     };
@@ -127,7 +129,7 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
         Ok(bytes) => {
             let content = ContentHash::of(&bytes);
             found.content = Some(content);
-            match standing(environment, &found.folder, content) {
+            match Trust::of(environment, &found.folder, content) {
                 Ok(trust) => found.trust = trust,
                 Err(error) => found.list_fault = Some(error.to_string()),
             }
@@ -138,30 +140,6 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
         }
     }
     Some((found, text))
-}
-
-fn standing(
-    environment: &Environment,
-    folder: &Path,
-    content: ContentHash,
-) -> Result<Trust, TrustError> {
-    match TrustList::of(environment) {
-        Ok(list) => list.standing(folder, content),
-        // Without a place for answers nobody can have given one.
-        Err(_) => Ok(Trust::Unknown),
-    }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open_regular(path, Links::Followed)?;
-    let mut bytes = Vec::new();
-    let mut bounded = file.take(MAX_FILE_BYTES + 1);
-    bounded.read_to_end(&mut bytes)?;
-    if bounded.limit() == 0 {
-        let message = format!("it has more than {MAX_FILE_BYTES} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    Ok(bytes)
 }
 
 /// Tells whether an error says that there is no such file.

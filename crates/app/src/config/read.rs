@@ -14,7 +14,8 @@ use super::origin::Origin;
 use super::sources::{FlagValue, Sources};
 use crate::environment::Environment;
 use crate::names::shown;
-use crate::trust::{Links, Trust, open_regular};
+use crate::private_file::{Links, open_regular};
+use crate::trust::Trust;
 
 /// The name of the file, in the working directory and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "neuraxis.toml";

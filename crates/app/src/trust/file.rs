@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::approval_key::make_folder;
+use crate::private_file::{Links, make_folder, open_regular};
 
 /// The most bytes of the file.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -175,41 +175,6 @@ fn open_lock(file: &Path) -> io::Result<File> {
 fn hidden(file: &Path, ending: &str) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}{ending}")
-}
-
-/// What becomes of a name that is a symlink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
-    /// The file that it leads to is opened.
-    Followed,
-    /// It is an error.
-    Refused,
-}
-
-/// Opens a regular file for reading. Anything else (a pipe, a device, a folder) is an error, and is not waited for.
-pub(crate) fn open_regular(path: &Path, links: Links) -> io::Result<File> {
-    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-    // Opening a device may already do something.
-    if links == Links::Followed && !fs::metadata(path)?.is_file() {
-        return Err(no_file());
-    }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        if links == Links::Refused {
-            flags |= OFlags::NOFOLLOW;
-        }
-        options.custom_flags(flags.bits().cast_signed());
-    }
-    let file = options.open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(no_file()),
-    }
 }
 
 #[cfg(unix)]
