@@ -7,7 +7,7 @@ use toml::Value;
 
 use crate::config::Config;
 use crate::config::discovery::discoveries;
-use crate::discover::{LocalServer, address_in_variable, in_variable, local_servers};
+use crate::discover::{LocalServer, in_variable, local_servers};
 use crate::environment::Environment;
 
 /// Variables that usually hold keys of services without a provider of their own here, and where these speak OpenAI's
@@ -94,12 +94,12 @@ fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ 
             ("provider", provider.to_string()),
             ("api_key_env", usual.key.to_owned()),
         ];
-        let address = address_in_variable(usual.base_url, environment);
+        let address = environment.filled(usual.base_url);
         let mut about = format!("{provider}, with the key in {}", usual.key);
         if address.is_some() {
             about.push_str(&format!(" and the address in {}", usual.base_url));
         }
-        let address = address.map(|address| ("base_url", address));
+        let address = address.map(|address| ("base_url", address.to_owned()));
         Some(Candidate {
             about,
             keys: keys.into_iter().chain(address).collect(),

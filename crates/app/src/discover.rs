@@ -19,7 +19,6 @@ use crate::providers::Provider;
 
 pub use endpoint::{Endpoint, UnnamedModel};
 pub use found::FoundKey;
-pub(crate) use found::address as address_in_variable;
 pub(crate) use key::from_file as key_from_file;
 pub(crate) use key::in_variable;
 pub use key::{KeyError, KeySource};

@@ -136,6 +136,17 @@ impl Environment {
         self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
+    /// Returns what a variable says; nothing where it is not Unicode.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.variable(name)?.to_str()
+    }
+
+    /// Returns what a variable says without the space around it; nothing where that is empty, or not Unicode.
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
+        let text = self.text(name)?.trim();
+        (!text.is_empty()).then_some(text)
+    }
+
     /// Returns all variables, in alphabetical order.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables

@@ -259,9 +259,7 @@ fn with_key(
     model: &str,
     environment: &Environment,
 ) -> ModelChoice {
-    let address = environment.variable(usual.base_url);
-    let address = address.and_then(|address| address.to_str());
-    let address = address.map(str::trim).filter(|address| !address.is_empty());
+    let address = environment.filled(usual.base_url);
     let keys = [
         ("provider", provider.as_str()),
         ("model", model),

@@ -24,16 +24,14 @@ pub(crate) const OTLP_HEADERS: [&str; 3] = [
 /// Returns the secrets that belong to no model and no tool.
 pub(crate) fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     let variables = OTLP_HEADERS.iter();
-    let variables = variables.filter_map(|name| environment.variable(name)?.to_str());
+    let variables = variables.filter_map(|name| environment.text(name));
     let headers = variables
         .flat_map(|value| value.split(','))
         .filter_map(|it| {
             let (_, value) = it.split_once('=')?;
             Some(value.trim())
         });
-    let endpoints = ENDPOINTS
-        .iter()
-        .filter_map(|name| environment.variable(name)?.to_str());
+    let endpoints = ENDPOINTS.iter().filter_map(|name| environment.text(name));
     let addresses = std::iter::once(config.store().url()).chain(endpoints);
     let passwords = addresses.flat_map(passwords);
     let written = headers.flat_map(of_header).chain(passwords);

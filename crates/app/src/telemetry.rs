@@ -212,7 +212,7 @@ impl Telemetry {
 }
 
 fn shown(otlp: &OtlpConfig, environment: &Environment) -> String {
-    let endpoint = otlp.shown_endpoint(|name| text(environment, name));
+    let endpoint = otlp.shown_endpoint(|name| environment.text(name).map(str::to_owned));
     let own = if otlp.traces {
         otlp.traces_protocol
     } else {
@@ -225,10 +225,6 @@ fn lost(what: &str, place: &str, delivery: Delivery) -> Option<String> {
     let Delivery { dropped, error, .. } = delivery;
     let why = error.map(|error| format!(": {error}")).unwrap_or_default();
     (dropped > 0).then(|| format!("telemetry: {dropped} {what} were not delivered to {place}{why}"))
-}
-
-fn text(environment: &Environment, name: &str) -> Option<String> {
-    environment.variable(name)?.to_str().map(str::to_owned)
 }
 
 /// Makes what takes secrets out: keys that are configured, what looks like one, and what the configuration names.

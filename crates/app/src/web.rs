@@ -7,7 +7,7 @@ use neuraxis_web::{SearchConfigError, web_fetch, web_search};
 
 use crate::app::BuildError;
 use crate::config::Config;
-use crate::config::secret::{HIDDEN, is_variable_name};
+use crate::config::secret::shown_variable;
 use crate::discover::in_variable;
 use crate::environment::Environment;
 
@@ -72,11 +72,7 @@ fn key(config: &Config, environment: &Environment) -> Result<Option<Secret>, Sea
         return Ok(None);
     };
     let missing = || SearchError::NoVariable {
-        variable: match is_variable_name(variable) {
-            true => variable.clone(),
-            // Whoever puts the key itself there must not see it in a log.
-            false => HIDDEN.to_owned(),
-        },
+        variable: shown_variable(variable).to_owned(),
     };
     let key = in_variable(variable, environment).ok_or_else(missing)?;
     Ok(Some(key))

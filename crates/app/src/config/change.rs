@@ -8,7 +8,7 @@ use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
 use super::Layers;
-use super::secret::{self, HIDDEN, is_variable_name, may_be_key, sounds_secret};
+use super::secret::{self, HIDDEN, may_be_key, shown_variable, sounds_secret};
 use super::settings::on_one_line;
 use crate::names::{is_shown_whole, shown};
 
@@ -234,7 +234,7 @@ impl Keys<'_> {
             .and_then(|models| models.get(self.role));
         let named = |key: &str| section?.get(key)?.as_str();
         if let Some(variable) = named("api_key_env") {
-            return format!(", and the key in {},", variable_name(variable));
+            return format!(", and the key in {},", shown_variable(variable));
         }
         if let Some(file) = named("api_key_file") {
             return format!(", and what is in {},", cut(file));
@@ -262,7 +262,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
             )
         }
         ["headers_env", header] => {
-            let (variable, header) = (variable_name(text), name(header));
+            let (variable, header) = (shown_variable(text), name(header));
             (
                 1,
                 format!("sends the variable {variable} as the header {header}"),
@@ -270,7 +270,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
         }
         ["api_key_env"] => (
             1,
-            format!("sends the key in {} to this model", variable_name(text)),
+            format!("sends the key in {} to this model", shown_variable(text)),
         ),
         ["api_key_file"] => (1, format!("sends what is in {} to this model", cut(text))),
         ["ca_file"] => {
@@ -299,18 +299,10 @@ fn of_search(rest: &[&str], text: &str) -> (u8, String) {
             1,
             format!(
                 "sends the key in {} to the search service",
-                variable_name(text)
+                shown_variable(text)
             ),
         ),
         _ => (5, "changes how the web is searched".to_owned()),
-    }
-}
-
-/// Returns the name of a variable; whoever wrote the key itself there does not see it again.
-fn variable_name(text: &str) -> &str {
-    match is_variable_name(text) {
-        true => text,
-        false => HIDDEN,
     }
 }
 

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
-use super::secret::{may_be_secret, sounds_secret};
+use super::secret::{may_be_secret, shown_variable, sounds_secret};
 use super::{Layers, Origin};
 use crate::discover::key_from_file;
 use crate::environment::Environment;
@@ -192,8 +192,8 @@ impl McpServerSection {
             None => environment.working_dir().to_owned(),
         });
         for name in BASE.iter().chain(&SYSTEM) {
-            if let Some(value) = text(environment, name) {
-                program.env.insert((*name).to_owned(), value);
+            if let Some(value) = environment.text(name) {
+                program.env.insert((*name).to_owned(), Secret::new(value));
             }
         }
         for (name, value) in &self.env {
@@ -399,20 +399,11 @@ pub(super) fn origin_of(layers: &Layers, name: &str) -> Origin {
     layers.origin_around(&format!("mcp.servers.{name}"))
 }
 
-fn text(environment: &Environment, name: &str) -> Option<Secret> {
-    let value = environment.variable(name)?.to_str()?;
-    Some(Secret::new(value))
-}
-
 fn variable(environment: &Environment, key: &str, name: &str) -> Result<Secret, McpFault> {
-    let value = text(environment, name).filter(|value| !value.expose().is_empty());
+    let value = environment.filled(name).map(Secret::new);
     value.ok_or_else(|| McpFault::NoVariable {
         key: key.to_owned(),
-        // What stands in the place of a name may be the secret itself.
-        variable: match super::secret::is_variable_name(name) {
-            true => name.to_owned(),
-            false => super::secret::HIDDEN.to_owned(),
-        },
+        variable: shown_variable(name).to_owned(),
     })
 }
 

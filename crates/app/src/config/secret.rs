@@ -103,8 +103,16 @@ pub(crate) fn may_be_key(text: &str) -> bool {
     is_long || text.to_ascii_lowercase().starts_with("sk-")
 }
 
+/// Returns the name of a variable as it may be shown: whoever wrote the key itself there must not see it again.
+pub(crate) fn shown_variable(name: &str) -> &str {
+    match is_variable_name(name) {
+        true => name,
+        false => HIDDEN,
+    }
+}
+
 /// Tells whether a text looks like the name of a variable, as it is usually written, and not like a key.
-pub(crate) fn is_variable_name(text: &str) -> bool {
+fn is_variable_name(text: &str) -> bool {
     let usual = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     (1..=64).contains(&text.len())
         && text.bytes().all(usual)

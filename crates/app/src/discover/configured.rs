@@ -10,7 +10,7 @@ use super::endpoint::{Endpoint, UnnamedModel};
 use super::key::{self, KeySource};
 use super::{Choice, Discovery, ModelError};
 use crate::config::ModelConfig;
-use crate::config::secret::{HIDDEN, is_variable_name, may_be_key, without_secrets};
+use crate::config::secret::{HIDDEN, may_be_key, shown_variable, without_secrets};
 use crate::environment::Environment;
 
 /// Connects each role. What is wrong with one is no matter for the others. `secrets` are all that are known.
@@ -105,14 +105,14 @@ fn endpoint(
 
 /// Hides what may be a key that was written in the place of a name.
 fn no_variable(role: &Role, header: &str, variable: &str) -> ModelError {
-    let shown = |text: &str, is_plain: bool| match is_plain {
-        true => text.to_owned(),
-        false => HIDDEN.to_owned(),
+    let header = match may_be_key(header) {
+        true => HIDDEN,
+        false => header,
     };
     ModelError::Header {
         role: role.clone(),
-        variable: shown(variable, is_variable_name(variable)),
-        header: shown(header, !may_be_key(header)),
+        variable: shown_variable(variable).to_owned(),
+        header: header.to_owned(),
     }
 }
 

@@ -101,13 +101,13 @@ fn with_key(
     model: String,
     environment: &Environment,
 ) -> Discovery {
-    let address = address(usual.base_url, environment);
-    let made = connect(provider, usual, key, &model, address.as_deref());
+    let address = environment.filled(usual.base_url);
+    let made = connect(provider, usual, key, &model, address);
     let found = FoundKey {
         provider,
         model,
         variable: usual.key,
-        address: address.as_deref().map(without_secrets),
+        address: address.map(without_secrets),
     };
     only(made, Choice::Key(found))
 }
@@ -161,12 +161,6 @@ fn connect(
         client,
         source: connection.source,
     })
-}
-
-/// Returns the address that a variable names.
-pub(crate) fn address(variable: &str, environment: &Environment) -> Option<String> {
-    let value = environment.variable(variable)?.to_str()?.trim();
-    (!value.is_empty()).then(|| value.to_owned())
 }
 
 /// Lets a client serve that needs no key.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use neuraxis_ports::Secret;
 
 use crate::config::ModelConfig;
-use crate::config::secret::is_variable_name;
+use crate::config::secret::shown_variable;
 use crate::environment::Environment;
 
 /// The most bytes of a key's file: no provider's key is nearly as long.
@@ -93,11 +93,7 @@ pub(super) fn of(
         (Some(_), Some(_)) => Err(KeyError::TwoPlaces),
         (Some(variable), None) => {
             let missing = || KeyError::NoVariable {
-                variable: match is_variable_name(variable) {
-                    true => variable.clone(),
-                    // Whoever puts the key itself there must not see it in a log.
-                    false => "***".to_owned(),
-                },
+                variable: shown_variable(variable).to_owned(),
             };
             let key = in_variable(variable, environment).ok_or_else(missing)?;
             Ok((Some(key), KeySource::Variable(variable.clone())))
@@ -111,8 +107,7 @@ pub(super) fn of(
 
 /// Returns the key that a variable holds, if it holds something that could be one.
 pub(crate) fn in_variable(variable: &str, environment: &Environment) -> Option<Secret> {
-    let value = environment.variable(variable)?.to_str()?.trim();
-    (!value.is_empty()).then(|| Secret::new(value))
+    environment.filled(variable).map(Secret::new)
 }
 
 /// Reads a key from a file that nobody else may read.

@@ -5,7 +5,7 @@ use neuraxis_otel::{OtlpConfig, Protocol, Redact, Sampling};
 use neuraxis_ports::Ids;
 use url::Url;
 
-use super::{TelemetryError, text};
+use super::TelemetryError;
 use crate::config::{Config, Origin, OtlpSection};
 use crate::environment::Environment;
 
@@ -27,19 +27,13 @@ const PROPAGATORS: &str = "OTEL_PROPAGATORS";
 struct Variables<'a>(&'a Environment);
 
 impl Variables<'_> {
-    /// Returns what a variable says; nothing of an empty one.
-    fn said(&self, name: &str) -> Option<String> {
-        let value = text(self.0, name)?.trim().to_owned();
-        (!value.is_empty()).then_some(value)
-    }
-
     fn is(&self, name: &str, word: &str) -> bool {
-        let said = self.said(name);
+        let said = self.0.filled(name);
         said.is_some_and(|said| said.eq_ignore_ascii_case(word))
     }
 
     fn endpoint(&self, name: &str) -> Result<Option<Url>, TelemetryError> {
-        let Some(value) = self.said(name) else {
+        let Some(value) = self.0.filled(name) else {
             return Ok(None);
         };
         let url: Option<Url> = value.parse().ok();
@@ -49,7 +43,7 @@ impl Variables<'_> {
     }
 
     fn protocol(&self, name: &str) -> Result<Option<Protocol>, TelemetryError> {
-        let parsed = self.said(name).map(|value| value.parse());
+        let parsed = self.0.filled(name).map(|value| value.parse());
         parsed
             .transpose()
             .map_err(|error: neuraxis_otel::UnknownProtocol| wrong(name, error.to_string()))
@@ -57,7 +51,7 @@ impl Variables<'_> {
 
     /// Looks whether a trace is to be passed on in the form that it is passed on in.
     fn check_propagators(&self) -> Result<(), TelemetryError> {
-        let Some(value) = self.said(PROPAGATORS) else {
+        let Some(value) = self.0.filled(PROPAGATORS) else {
             return Ok(());
         };
         match value.split(',').any(|name| name.trim() == "tracecontext") {
@@ -85,7 +79,7 @@ pub(super) fn otlp(
 ) -> Result<Option<OtlpConfig>, TelemetryError> {
     let said = config.telemetry();
     let variables = Variables(environment);
-    let is_named = |name: &str| variables.said(name).is_some();
+    let is_named = |name: &str| environment.filled(name).is_some();
     let is_shared = said.otlp.is_some() || is_named(ENDPOINT);
     let has_traces = is_shared || is_named(TRACES_ENDPOINT);
     let has_metrics = is_shared || is_named(METRICS_ENDPOINT);
@@ -124,7 +118,7 @@ pub(super) fn otlp(
             .or_else(|| usual.filter(|_| said.otlp.is_some()));
     }
     otlp.content = said.content;
-    let by_variables = Sampling::of_variables(|name| text(environment, name));
+    let by_variables = Sampling::of_variables(|name| environment.text(name).map(str::to_owned));
     let by_variables =
         by_variables.map_err(|error| wrong("OTEL_TRACES_SAMPLER", error.to_string()))?;
     otlp.sampling = match said.sample {
