@@ -19,8 +19,8 @@ use neuraxis_ports::{
     CancellationToken, Isolation, Persistence, Person, Tool, ToolContext, ToolError,
 };
 use serde_json::Value;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::FINAL_ANSWER;
 use crate::long_result::read_output::ReadOutput;
@@ -343,8 +343,8 @@ fn isolated(
     let call = async move { tool.call(arguments, ctx).await };
     match isolation {
         Isolation::OwnTask => Either::Left(async move {
-            let task = tokio::spawn(call);
-            let _abort = AbortOnDrop(task.abort_handle());
+            // The task gives up when nobody waits for it anymore.
+            let task = AbortOnDropHandle::new(tokio::spawn(call));
             task.await.map_err(|_| Crashed)
         }),
         Isolation::RunTask => {
@@ -361,15 +361,6 @@ struct CancelOnDrop(CancellationToken);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
-    }
-}
-
-/// Makes a task give up when nobody waits for it anymore.
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

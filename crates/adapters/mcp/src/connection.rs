@@ -15,8 +15,8 @@ use rmcp::service::{
     RunningServiceCancellationToken, ServiceError,
 };
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::{McpServerConfig, Reach};
 use crate::definition::LeftOut;
@@ -57,7 +57,8 @@ pub(crate) struct Connection {
     pub(crate) last_words: LastWords,
     ending: Ending,
     ended: CancellationToken,
-    listener: Option<Listener>,
+    /// Hears of changes until it is dropped.
+    listener: Option<AbortOnDropHandle<()>>,
     process: Option<Process>,
 }
 
@@ -67,16 +68,6 @@ struct Ending(RunningServiceCancellationToken);
 impl std::fmt::Debug for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Ending")
-    }
-}
-
-/// Hears of changes until it is dropped.
-#[derive(Debug)]
-struct Listener(AbortHandle);
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -168,7 +159,7 @@ impl Connection {
         let changed = Arc::clone(&service.service().changed);
         let listener = (tells && !is_legacy).then(|| {
             let listening = listen(peer.clone(), changed);
-            Listener(tokio::spawn(listening).abort_handle())
+            AbortOnDropHandle::new(tokio::spawn(listening))
         });
         let ending = Ending(service.cancellation_token());
         let ended = CancellationToken::new();
