@@ -4,11 +4,10 @@
 //! the keys as they were: nothing that happens to it lets in somebody who has no key.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use neuraxis::core::ContentHash;
 use neuraxis::engine::SystemClock;
@@ -16,6 +15,7 @@ use neuraxis::ports::Clock as _;
 use neuraxis_app::{ServerKey, ServerKeyFile, ServerKeysError};
 use tokio::time::Instant;
 
+use crate::file_stamp::FileStamp;
 use crate::problem::{KEY_NEEDED, Problem, TOO_MANY_REQUESTS};
 use crate::rate::Rate;
 use crate::refusal::with_causes;
@@ -51,20 +51,12 @@ struct Shared {
 struct State {
     looked: Instant,
     /// What the file looked like when it was read; `None` if there was none, or it has to be read again.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     known: Arc<HashMap<ContentHash, Arc<Key>>>,
     /// Whether a key is needed: from the moment on at which there was one, or always.
     is_needed: bool,
     /// Whether the log was told that the file cannot be read.
     has_complained: bool,
-}
-
-/// What tells a file from the one that was read before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    bytes: u64,
-    inode: u64,
 }
 
 impl Keys {
@@ -74,7 +66,7 @@ impl Keys {
     ///
     /// A [`ServerKeysError`] if there is one that cannot be read: who is let in would be anybody's guess.
     pub fn open(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
-        let stamp = stamp(&file).ok();
+        let stamp = FileStamp::of(file.path()).ok();
         let read = file.read()?;
         let is_needed = !read.is_empty();
         Ok(Self::new(file, stamp, read, is_needed))
@@ -86,7 +78,7 @@ impl Keys {
     ///
     /// A [`ServerKeysError`] if it is not there, or cannot be read.
     pub fn open_named(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
-        let stamp = stamp(&file).ok();
+        let stamp = FileStamp::of(file.path()).ok();
         let read = file.read_present()?;
         if read.is_empty() {
             let file = file.path().display();
@@ -97,7 +89,7 @@ impl Keys {
 
     fn new(
         file: ServerKeyFile,
-        stamp: Option<Stamp>,
+        stamp: Option<FileStamp>,
         read: Vec<ServerKey>,
         is_needed: bool,
     ) -> Self {
@@ -193,7 +185,7 @@ impl Shared {
     }
 
     fn refresh(&self, state: &mut State) {
-        let stamp = match stamp(&self.file) {
+        let stamp = match FileStamp::of(self.file.path()) {
             Ok(stamp) => Ok(Some(stamp)),
             // Before there was a key there need be no file.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !state.is_needed => Ok(None),
@@ -242,25 +234,6 @@ fn known(
         (key.said.hash, key)
     };
     read.into_iter().map(key).collect()
-}
-
-fn stamp(file: &ServerKeyFile) -> io::Result<Stamp> {
-    let metadata = fs::metadata(file.path())?;
-    Ok(Stamp {
-        modified: metadata.modified().ok(),
-        bytes: metadata.len(),
-        inode: inode(&metadata),
-    })
-}
-
-#[cfg(unix)]
-fn inode(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
-}
-
-#[cfg(not(unix))]
-fn inode(_metadata: &fs::Metadata) -> u64 {
-    0
 }
 
 /// What a request without a key, and one with any that is not taken, is answered with.

@@ -41,6 +41,7 @@ mod connection;
 mod cors;
 mod engines;
 mod events;
+mod file_stamp;
 mod guard;
 mod key_command;
 mod keys;

@@ -1,10 +1,9 @@
 //! TLS: the certificate and key that the server shows, read from files, and read again once those have changed.
 
-use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
 use tokio::time::Instant;
@@ -15,6 +14,8 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{self, CertificateError, RootCertStore, ServerConfig};
+
+use crate::file_stamp::FileStamp;
 
 /// How often it is looked whether the files have changed, at the most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ struct Inner {
 
 struct State {
     looked: Instant,
-    stamp: Stamp,
+    stamps: Stamps,
     acceptor: TlsAcceptor,
 }
 
@@ -44,6 +45,9 @@ impl std::fmt::Debug for State {
         f.debug_struct("State").finish_non_exhaustive()
     }
 }
+
+/// By what it is told that the certificate or the key has changed.
+type Stamps = [Option<FileStamp>; 2];
 
 /// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +103,7 @@ impl Tls {
         key: impl Into<PathBuf>,
     ) -> Result<Self, TlsError> {
         let (certificate, key) = (certificate.into(), key.into());
-        let stamp = Stamp::of(&certificate, &key);
+        let stamps = stamps(&certificate, &key);
         let pair = Pair::read(&certificate, &key)?;
         if let Some(at) = pair.expired_at {
             let certificate = certificate.display();
@@ -107,7 +111,7 @@ impl Tls {
         }
         let state = State {
             looked: Instant::now(),
-            stamp,
+            stamps,
             acceptor: pair.acceptor,
         };
         Ok(Self(Arc::new(Inner {
@@ -123,9 +127,9 @@ impl Tls {
         let mut state = self.lock();
         if state.looked.elapsed() >= LOOK_EVERY {
             state.looked = Instant::now();
-            let stamp = Stamp::of(&self.0.certificate, &self.0.key);
-            if stamp != state.stamp {
-                self.renew(&mut state, stamp);
+            let stamps = stamps(&self.0.certificate, &self.0.key);
+            if stamps != state.stamps {
+                self.renew(&mut state, stamps);
             }
         }
         state.acceptor.clone()
@@ -133,15 +137,15 @@ impl Tls {
 
     /// Reads the files again, whether or not they look as before.
     pub(crate) fn read_again(&self) {
-        let stamp = Stamp::of(&self.0.certificate, &self.0.key);
-        self.renew(&mut self.lock(), stamp);
+        let stamps = stamps(&self.0.certificate, &self.0.key);
+        self.renew(&mut self.lock(), stamps);
     }
 
-    fn renew(&self, state: &mut State, stamp: Stamp) {
+    fn renew(&self, state: &mut State, stamps: Stamps) {
         let Inner {
             certificate, key, ..
         } = &*self.0;
-        state.stamp = stamp;
+        state.stamps = stamps;
         match Pair::read(certificate, key).and_then(|pair| pair.unless_expired(certificate)) {
             Ok(acceptor) => {
                 state.acceptor = acceptor;
@@ -160,50 +164,9 @@ impl Tls {
     }
 }
 
-/// By what it is told that one of the files has changed.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp([Option<FileStamp>; 2]);
-
-/// What tells a file from the one that was read before: also one that another link leads to, and one that was refused for who
-/// can read it.
-#[derive(Debug, PartialEq, Eq)]
-struct FileStamp {
-    modified: SystemTime,
-    bytes: u64,
-    identity: Identity,
+fn stamps(certificate: &Path, key: &Path) -> Stamps {
+    [certificate, key].map(|path| FileStamp::of(path).ok())
 }
-
-/// The device, the number and the mode of a file, and when any of that was last changed.
-#[cfg(unix)]
-type Identity = (u64, u64, u32, (i64, i64));
-
-/// Nothing, here.
-#[cfg(not(unix))]
-type Identity = ();
-
-impl Stamp {
-    fn of(certificate: &Path, key: &Path) -> Self {
-        Self([certificate, key].map(|path| {
-            let data: Metadata = fs::metadata(path).ok()?;
-            Some(FileStamp {
-                modified: data.modified().ok()?,
-                bytes: data.len(),
-                identity: identity(&data),
-            })
-        }))
-    }
-}
-
-#[cfg(unix)]
-fn identity(data: &Metadata) -> Identity {
-    use std::os::unix::fs::MetadataExt;
-
-    let changed = (data.ctime(), data.ctime_nsec());
-    (data.dev(), data.ino(), data.mode(), changed)
-}
-
-#[cfg(not(unix))]
-const fn identity(_data: &Metadata) -> Identity {}
 
 /// A certificate with its key, as they were read.
 struct Pair {
@@ -304,7 +267,7 @@ fn acceptor(
 fn is_exposed(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 
-    Ok(fs::metadata(path)?.mode() & 0o004 != 0)
+    Ok(path.metadata()?.mode() & 0o004 != 0)
 }
 
 /// Tells whether everybody on the machine can read a file, which cannot be told here.

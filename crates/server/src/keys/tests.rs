@@ -1,5 +1,6 @@
 //! What a running server makes of the file of keys.
 
+use std::fs;
 use std::path::Path;
 
 use super::*;

@@ -1,7 +1,8 @@
 //! When the pair of the server's files is read again, and when the former one stays.
 
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::time::SystemTime;
 
 use rcgen::{CertificateParams, CertifiedKey, KeyPair, date_time_ymd, generate_simple_self_signed};
 
