@@ -91,7 +91,7 @@ bodies! {
     /// A message came for the run at work.
     #[serde(serialize_with = "addressed::steered")]
     Steered(Box<Steered>) = "steered";
-/// The turn limit was reached while the loop would have gone on.
+    /// The turn limit was reached while the loop would have gone on.
     MaxTurnsReached(Box<MaxTurnsReached>) = "max_turns_reached";
     /// The model was asked for its last answer.
     MaxTurnsPromptInjected(Box<MaxTurnsPromptInjected>) = "max_turns_prompt_injected";
@@ -483,7 +483,7 @@ impl ApprovalRequested {
     }
 }
 
-/// The turn limit was reached while the loop would have gone on.
+    /// The turn limit was reached while the loop would have gone on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaxTurnsReached {
