@@ -2,45 +2,42 @@
 //!
 //! Not for deciding whether repeating is safe: that is a promise of the port.
 
-use backon::{ExponentialBuilder, Retryable};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use neuraxis_ports::StoreError;
 
 /// How often a call is made in all before it is given up: the pauses between come to 15 seconds, or up to twice that.
 const ATTEMPTS: usize = 5;
 
 /// Makes a call of the store, and makes it again while its failure may pass.
-pub(crate) async fn retried<T, Called>(call: impl FnMut() -> Called) -> Result<T, StoreError>
+pub(crate) async fn retried<T, Called>(mut call: impl FnMut() -> Called) -> Result<T, StoreError>
 where
     Called: Future<Output = Result<T, StoreError>>,
 {
-    call.retry(pauses())
-        .sleep(tokio::time::sleep)
-        .when(StoreError::is_retryable)
-        .await
+    match call().await {
+        Err(failed) => retried_after(failed, call).await,
+        done => done,
+    }
 }
 
 /// As [`retried`], for a call whose first attempt was made already and failed so.
 pub(crate) async fn retried_after<T, Called>(
-    failed: StoreError,
+    mut failed: StoreError,
     mut call: impl FnMut() -> Called,
 ) -> Result<T, StoreError>
 where
     Called: Future<Output = Result<T, StoreError>>,
 {
-    let mut failed = Some(failed);
-    retried(|| {
-        let first = failed.take();
-        let again = first.is_none().then(&mut call);
-        async move {
-            match (first, again) {
-                (None, Some(again)) => again.await,
-                (Some(error), _) => Err(error),
-                // One of the two is there.
-                (None, None) => Err(StoreError::Unavailable("not asked".to_owned())),
-            }
+    for pause in pauses().build() {
+        if !failed.is_retryable() {
+            break;
         }
-    })
-    .await
+        tokio::time::sleep(pause).await;
+        match call().await {
+            Ok(done) => return Ok(done),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn pauses() -> ExponentialBuilder {
