@@ -42,7 +42,15 @@ impl Runs {
     ///
     /// [`RequestError::Policy`] if policy refuses it.
     pub(crate) fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
-        self.decide_with(request, RequestFacts::default())
+        self.decide_with(request, self.plan_of(request), RequestFacts::default())
+    }
+
+    /// Decides about a request as if it had no plan: one that was made before had that of its user.
+    pub(super) fn decide_without_plan(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        self.decide_with(request, None, RequestFacts::default())
     }
 
     /// As [`Self::decide`], by the roles whose models take what is attached.
@@ -64,7 +72,7 @@ impl Runs {
         mut facts: RequestFacts<'a>,
     ) -> Result<Decision, RequestError> {
         facts.roles = Some(roles);
-        let decided = self.decide_with(request, facts);
+        let decided = self.decide_with(request, self.plan_of(request), facts);
         decided.map_err(|error| match error {
             RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
                 self.parts.engine.not_taken(request, &allowed)
@@ -128,17 +136,18 @@ impl Runs {
             .decides_alike(&request.channel, plan)
         {
             let tools = self.parts.engine.catalog();
-            let decide = || self.decide_with(request, RequestFacts::default());
+            let decide = || self.decide_with(request, plan, RequestFacts::default());
             let known = &self.parts.decisions;
             return known.decision(request, plan, &tools, decide);
         }
         let facts = self.facts(request, session).await?;
-        Ok(Arc::new(self.decide_with(request, facts)?))
+        Ok(Arc::new(self.decide_with(request, plan, facts)?))
     }
 
     fn decide_with(
         &self,
         request: &UserRequest,
+        plan: Option<&PlanName>,
         facts: RequestFacts<'_>,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
@@ -151,28 +160,11 @@ impl Runs {
         if let Some(agent) = &request.agent {
             asked = asked.with_agent(agent);
         }
-        if let Some(plan) = self.plan_of(request) {
+        if let Some(plan) = plan {
             asked = asked.with_plan(plan);
         }
         if let Some(messages) = facts.history {
             asked = asked.with_history(messages);
-        }
-        Ok(engine.policy.evaluate_request(&asked)?)
-    }
-
-    /// Decides about a request as if it had no plan: one that was made before had that of its user.
-    pub(crate) fn decide_without_plan(
-        &self,
-        request: &UserRequest,
-    ) -> Result<Decision, RequestError> {
-        let engine = &self.parts.engine;
-        let tools = engine.catalog();
-        let said = request.said();
-        let mut asked = Request::new(&request.mode, &request.channel, &said)
-            .with_tools(tools.all_specs())
-            .with_roles(&engine.roles);
-        if let Some(agent) = &request.agent {
-            asked = asked.with_agent(agent);
         }
         Ok(engine.policy.evaluate_request(&asked)?)
     }
