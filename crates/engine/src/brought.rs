@@ -15,9 +15,8 @@ use neuraxis_core::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::answer::FINAL_ANSWER;
+use crate::catalog::RESERVED_TOOL_NAMES;
 use crate::request::{RequestError, UserRequest};
-use crate::tool_search::FIND_TOOLS;
 
 /// The most tools of a client: OpenAI's API takes no more of a request
 /// (platform.openai.com/docs/api-reference/chat/create, `tools`).
@@ -197,8 +196,7 @@ impl Brought {
             if before.into_iter().any(|other| other.name == tool.name) {
                 return Err(BroughtError::ToolTwice(name()));
             }
-            if [FINAL_ANSWER, FIND_TOOLS, neuraxis_core::READ_OUTPUT].contains(&tool.name.as_str())
-            {
+            if RESERVED_TOOL_NAMES.contains(&tool.name.as_str()) {
                 return Err(BroughtError::ReservedTool(name()));
             }
             let schema: Option<Map<String, Value>> = tool.parameters.decode().ok();

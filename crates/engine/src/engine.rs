@@ -38,7 +38,7 @@ use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
-pub(crate) const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
+const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
 
 /// What an embedder gives an engine.
 #[derive(Debug)]

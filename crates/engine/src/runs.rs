@@ -1,8 +1,9 @@
 //! The service for runs: begins them, takes up again what nobody drives, reaches those at work, and shows what they do.
 //!
 //! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
-//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`, which
-//!   ones are there in `known`; `owner` says who may enter a session.
+//!   middle of another. What governance decides alike is in `decision_cache`, which sessions were found whole in `verified`,
+//!   which ones are there in `known`; `owner` says who may enter a session, and `attachments` which roles' models take what
+//!   is attached.
 //! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's; `former` are the
 //!   engines whose place this one took, which have their runs still.
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what

@@ -5,11 +5,10 @@ mod of_run;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use neuraxis_core::log::RunView;
-use neuraxis_core::{
-    AgentId, CallIndex, JsonText, LlmCall, Record, RecordBody, RunId, ToolCallId, Transcript,
-};
+use neuraxis_core::{AgentId, JsonText, LlmCall, Record, RecordBody, RunId, Transcript};
 use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -142,20 +141,9 @@ fn value(text: &JsonText) -> Value {
         .unwrap_or_else(|_| Value::String(text.as_str().to_owned()))
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+/// Returns how long something took, as what programs read says it.
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns the calls that a reply asks for, by the ids that the loop gives them.
-pub(crate) fn requested<'a>(
-    record: &'a Record,
-    call: &'a LlmCall,
-) -> impl Iterator<Item = (ToolCallId, JsonText)> + 'a {
-    let at = record.content_index.unwrap_or_default();
-    call.reply.calls().zip(0..).map(move |(call, index)| {
-        let id = ToolCallId::new(record.run_id, record.agent, at, CallIndex(index));
-        (id, call.arguments.clone())
-    })
 }
 
 /// Hands the trace records of all runs to a function, as they happen.

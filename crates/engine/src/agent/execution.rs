@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    CountLabel, FinishReason, JsonText, Message, MicroUsd, Record, RecordBody, RunStatus, RunUsage,
-    Source, ToolCallId, Transcript,
+    CallIndex, CountLabel, FinishReason, JsonText, LlmCall, Message, MicroUsd, Record, RecordBody,
+    RunStatus, RunUsage, Source, ToolCallId, Transcript,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::answer::{self, AnswerFault};
 use crate::result;
 use crate::run_end::RunEnd;
 use crate::run_handle::RunLink;
-use crate::traces::Traces;
+use crate::traces::{Traces, millis};
 
 /// What a run without a session came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -113,7 +113,7 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
     for record in records {
         match &record.body {
             RecordBody::LlmCall(call) => {
-                for (id, written) in crate::traces::requested(record, call) {
+                for (id, written) in requested(record, call) {
                     let next = places.len();
                     places.entry(id.clone()).or_insert(next);
                     arguments.insert(id, written);
@@ -123,7 +123,6 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
                 arguments.insert(started.tool_call_id.clone(), started.arguments.clone());
             }
             RecordBody::ToolResult(result) => {
-                let duration = result.duration.unwrap_or_default().as_millis();
                 let known = arguments.remove(&result.tool_call_id);
                 let next = places.len();
                 places.entry(result.tool_call_id.clone()).or_insert(next);
@@ -133,7 +132,7 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
                     arguments: known.unwrap_or_else(|| JsonText::from_text("{}")),
                     result: result.value.clone(),
                     success: result.failure.is_none(),
-                    duration_ms: u64::try_from(duration).unwrap_or(u64::MAX),
+                    duration_ms: millis(result.duration.unwrap_or_default()),
                 });
             }
             _ => {}
@@ -141,4 +140,16 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
     }
     calls.sort_by_key(|call| places.get(&call.id).copied());
     calls
+}
+
+/// Returns the calls that a reply asks for, by the ids that the loop gives them.
+fn requested<'a>(
+    record: &'a Record,
+    call: &'a LlmCall,
+) -> impl Iterator<Item = (ToolCallId, JsonText)> + 'a {
+    let at = record.content_index.unwrap_or_default();
+    call.reply.calls().zip(0..).map(move |(call, index)| {
+        let id = ToolCallId::new(record.run_id, record.agent, at, CallIndex(index));
+        (id, call.arguments.clone())
+    })
 }

@@ -125,7 +125,7 @@ pub enum ForkError {
     NothingToAnswer,
     /// The store could not give back the run or its history.
     #[error("the run could not be read")]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
     /// The new run was refused as any other would be.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -155,14 +155,8 @@ impl Runs {
         }
         let store = self.parts.store.as_ref();
         let context = self.context_of(run_id).await?;
-        let records = store
-            .records(run_id, Seq(0))
-            .await
-            .map_err(ForkError::Store)?;
-        let before = store
-            .history_before(run_id)
-            .await
-            .map_err(ForkError::Store)?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let before = store.history_before(run_id).await?;
         let seed = forked_history(&before, &records, turn);
         let message = options
             .message
@@ -231,19 +225,16 @@ impl Runs {
 
     /// Returns the context of a fork: its session is that of the same owner.
     async fn context_of(&self, run: RunId) -> Result<RequestContext, ForkError> {
-        let run = self.parts.store.run(run).await.map_err(ForkError::Store)?;
-        let context = self.context_in(&run.session).await;
-        let session = run.session;
-        let context = context.map_err(ForkError::Store)?;
+        let session = self.parts.store.run(run).await?.session;
+        let context = self.context_in(&session).await?;
         context.ok_or_else(|| RequestError::OtherOwner { session }.into())
     }
 
     async fn add_session(&self, request: &UserRequest, seed: Transcript) -> Result<(), ForkError> {
-        let session = self.new_session_for(request).map_err(ForkError::Store)?;
-        let session = session.seeded(seed);
+        let session = self.new_session_for(request)?.seeded(seed);
         match self.parts.store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
-            other => other.map_err(ForkError::Store),
+            created => Ok(created?),
         }
     }
 }

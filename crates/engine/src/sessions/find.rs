@@ -8,9 +8,6 @@ use super::Sessions;
 /// How many ids an error names at the most.
 const MAX_NAMED: usize = 5;
 
-/// The shortest beginning of an id that is not taken for the name of a new session.
-const MIN_PREFIX: usize = 8;
-
 /// Why nobody can tell which session or run is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -48,24 +45,6 @@ impl Sessions {
         }
         let found = self.one_beginning_with(text).await?;
         found.ok_or_else(|| FindError::NoSession(text.to_owned()))
-    }
-
-    /// Returns the session that is to go on: one that is there, by its id or the beginning of it, or else a new one of that
-    /// name.
-    ///
-    /// A name may be anything, so only what looks like the beginning of an id that was made here is taken for one: at least
-    /// 8 hexadecimal digits and hyphens.
-    ///
-    /// # Errors
-    ///
-    /// A [`FindError`] if several ids begin so.
-    pub async fn find_or_new(&self, id: SessionId) -> Result<SessionId, FindError> {
-        let text = id.as_str();
-        let is_of_uuid = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
-        if text.len() < MIN_PREFIX || !text.bytes().all(is_of_uuid) || self.is_there(&id).await? {
-            return Ok(id);
-        }
-        Ok(self.one_beginning_with(text).await?.unwrap_or(id))
     }
 
     /// Returns the run that is meant by its id or the beginning of it.

@@ -133,17 +133,6 @@ async fn a_session_is_meant_by_its_id_or_by_the_beginning_of_it_if_no_other_begi
         let none = sessions.find(text).await.unwrap_err();
         assert_eq!(none, FindError::NoSession(text.to_owned()));
     }
-    // A name may begin as an id does; only what looks like one of ours is taken for its beginning.
-    for (id, expected) in [
-        ("0199bbbb", "0199bbbb-1"),
-        ("0199b", "0199b"),
-        ("tri", "tri"),
-    ] {
-        let found = sessions.find_or_new(id.parse().unwrap()).await.unwrap();
-        assert_eq!(found.as_str(), expected);
-    }
-    let several = sessions.find_or_new("0199aaaa".parse().unwrap()).await;
-    assert!(matches!(several, Err(FindError::Ambiguous { .. })));
 }
 
 #[tokio::test]

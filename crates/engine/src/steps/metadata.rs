@@ -1,7 +1,6 @@
 //! What a step says to programs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId,
@@ -9,6 +8,8 @@ use neuraxis_core::{
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
+
+use crate::traces::millis;
 
 /// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. A call that started
 /// sub-agents has what each came to under `agents`: its status, turns and usage, and under `tool_metadata` what its tools said of
@@ -233,8 +234,4 @@ fn object(value: Value) -> Map<String, Value> {
         Value::Object(map) => map,
         _ => Map::new(),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
