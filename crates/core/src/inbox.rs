@@ -76,6 +76,18 @@ impl ClientResult {
     }
 }
 
+impl From<ToolFinished> for ClientResult {
+    fn from(finished: ToolFinished) -> Self {
+        Self {
+            effect_id: finished.effect_id,
+            attempt: finished.attempt,
+            value: finished.outcome.output.value,
+            failure: finished.outcome.failure,
+            duration: finished.duration,
+        }
+    }
+}
+
 impl InboxInput {
     /// Returns an input as it is left in an inbox; `None` of one that nobody outside sends.
     #[must_use]
@@ -84,13 +96,7 @@ impl InboxInput {
             Input::ApprovalDecided(decided) => Self::ApprovalDecided(decided),
             Input::Steered(steered) => Self::Steered(steered),
             Input::Cancelled(cancelled) => Self::Cancelled(cancelled),
-            Input::ToolFinished(finished) => Self::ClientResult(ClientResult {
-                effect_id: finished.effect_id,
-                attempt: finished.attempt,
-                value: finished.outcome.output.value,
-                failure: finished.outcome.failure,
-                duration: finished.duration,
-            }),
+            Input::ToolFinished(finished) => Self::ClientResult(finished.into()),
             _ => return None,
         })
     }

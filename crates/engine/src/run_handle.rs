@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Record, RunId, Seq, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
+    Record, RunId, Seq, SessionId, Steered, ToolCallId, ToolOutcome,
 };
 use neuraxis_ports::{Ids, StoreError, TraceContext};
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
 use crate::run_end::{EndReceiver, RunEnd};
-use crate::runs::client_call;
+use crate::runs::client_finished;
 
 /// A run at work. Dropping the handle leaves it at work.
 #[derive(Debug, Clone)]
@@ -183,14 +183,8 @@ impl RunHandle {
         outcome: ToolOutcome,
         duration: Duration,
     ) -> Result<(), AnswerError> {
-        let (effect_id, attempt) = client_call(&self.records(), call)
+        let finished = client_finished(&self.records(), call, outcome, duration)
             .ok_or_else(|| AnswerError::NotWaiting(call.clone()))?;
-        let finished = ToolFinished {
-            effect_id,
-            attempt,
-            outcome,
-            duration,
-        };
         self.link.send(Input::ToolFinished(finished))?;
         Ok(())
     }

@@ -60,7 +60,7 @@ pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;
 pub use recheck::{OpenCall, Taker};
 pub use recover::Recovered;
-pub(crate) use restored::{client_call, recorded_trace};
+pub(crate) use restored::{client_finished, recorded_trace};
 pub use resume::{Answer, ResumeError};
 pub(crate) use slot::{ActiveRuns, Reached, RunSlot};
 pub use steps_taken::{RunProgress, SteppedRun};

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ClientResult, InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId,
-    TraceContext,
+    InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId, TraceContext,
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::Runs;
 use super::attach::LOOK_EVERY;
-use super::restored::recorded_trace;
+use super::restored::{client_finished, recorded_trace};
 use super::resume::{Answer, ResumeError};
-use super::{Runs, client_call};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
 use crate::live::{Piece, RemoteLive};
@@ -277,15 +276,9 @@ fn inbox_input(records: &[Arc<Record>], answer: &Answer) -> Result<InboxInput, R
             outcome,
             duration,
         } => {
-            let (effect_id, attempt) =
-                client_call(records, call).ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
-            InboxInput::ClientResult(ClientResult {
-                effect_id,
-                attempt,
-                value: outcome.output.value.clone(),
-                failure: outcome.failure,
-                duration: *duration,
-            })
+            let finished = client_finished(records, call, outcome.clone(), *duration)
+                .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
+            InboxInput::ClientResult(finished.into())
         }
     })
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Attempt, CallStage, DataPolicy, Effect, EffectId, InboxEntry, Input, InputError, InputId,
-    Limits, OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId,
-    ToolFinished, ToolKind, TraceContext, Transcript,
+    CallStage, DataPolicy, Effect, InboxEntry, Input, InputError, InputId, Limits, OpenCall,
+    Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId, ToolFinished, ToolKind,
+    ToolOutcome, TraceContext, Transcript,
 };
 use neuraxis_ports::RequestContext;
 
@@ -172,13 +172,7 @@ fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError>
             outcome,
             duration,
         } => {
-            let waits = client_call(records, call);
-            let finished = waits.map(|(effect_id, attempt)| ToolFinished {
-                effect_id,
-                attempt,
-                outcome: outcome.clone(),
-                duration: *duration,
-            });
+            let finished = client_finished(records, call, outcome.clone(), *duration);
             finished
                 .map(Input::ToolFinished)
                 .ok_or_else(|| ResumeError::NotWaiting(call.clone()))
@@ -199,16 +193,23 @@ pub(crate) fn restored_context(context: RequestContext, records: &[Arc<Record>])
     }
 }
 
-/// Returns the effect that waits for a client's result of this call.
-pub(crate) fn client_call(
+/// Returns what a client brought as the end of its call; `None` if no such call waits for a client's result.
+pub(crate) fn client_finished(
     records: &[Arc<Record>],
     call: &ToolCallId,
-) -> Option<(EffectId, Attempt)> {
+    outcome: ToolOutcome,
+    duration: Duration,
+) -> Option<ToolFinished> {
     let view = RunView::of(records);
     let mut open = view.open_calls();
     let open =
         open.find(|open| open.call.tool_call_id == *call && open.call.kind == ToolKind::Client)?;
-    Some((open.call.effect_id, open.call.attempt))
+    Some(ToolFinished {
+        effect_id: open.call.effect_id,
+        attempt: open.call.attempt,
+        outcome,
+        duration,
+    })
 }
 
 /// A taking-up has an id of its own for each that the log has seen.

@@ -6,16 +6,16 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecided, Cancelled, ClientResult, Decision, InboxEntry, InboxInput, InputError,
-    InputId, Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId,
-    ToolOutcome, Transcript, jiff::Timestamp,
+    ApprovalDecided, Cancelled, Decision, InboxEntry, InboxInput, InputError, InputId, Message,
+    Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId, ToolOutcome, Transcript,
+    jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
 use super::Runs;
 use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
-use super::restored::{RestoredRun, client_call, recorded_trace, restored_context};
+use super::restored::{RestoredRun, client_finished, recorded_trace, restored_context};
 use super::slot::{Claim, Reached, RunSlot};
 use crate::catalog::ToolCallError;
 use crate::driver::{ReadyRun, RunScope};
@@ -464,16 +464,10 @@ impl Runs {
         duration: Duration,
     ) -> Result<(), ResumeError> {
         let records = self.parts.store.records(run_id, Seq(0)).await?;
-        let (effect_id, attempt) =
-            client_call(&records, call).ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
-        let result = ClientResult {
-            effect_id,
-            attempt,
-            value: outcome.output.value,
-            failure: outcome.failure,
-            duration,
-        };
-        match self.post(run_id, InboxInput::ClientResult(result)).await {
+        let finished = client_finished(&records, call, outcome, duration)
+            .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
+        let input = InboxInput::ClientResult(finished.into());
+        match self.post(run_id, input).await {
             // Somebody brought another one, of which the run has not heard yet.
             Err(ResumeError::Store(StoreError::InputReused { .. })) => {
                 Err(ResumeError::NotWaiting(call.clone()))
