@@ -72,9 +72,14 @@ impl Agent {
 
     /// The agent that talks with the user by default, on an engine that was built for more than one agent.
     pub(crate) fn main_thread(engine: Arc<Engine>) -> Self {
+        let definition = Arc::new(Definition::named(AgentName::MAIN_THREAD));
+        Self::new(definition, Some(engine))
+    }
+
+    fn new(definition: Arc<Definition>, engine: Option<Arc<Engine>>) -> Self {
         Self {
-            definition: Arc::new(Definition::named(AgentName::MAIN_THREAD)),
-            engine: Some(engine),
+            definition,
+            engine,
             context: RequestContext::default(),
             trace: None,
             answer: None,
@@ -185,17 +190,7 @@ impl Agent {
         messages: Vec<Message>,
         system_prompt: impl Into<Option<&str>>,
     ) -> Result<Execution, RequestError> {
-        self.run_held(messages, system_prompt.into(), None).await
-    }
-
-    /// Goes on with a conversation until there is an answer of a form, where one is asked for.
-    pub(crate) async fn run_held(
-        &self,
-        messages: Vec<Message>,
-        system_prompt: Option<&str>,
-        answer: Option<&AnswerSchema>,
-    ) -> Result<Execution, RequestError> {
-        let begun = self.begin(messages, system_prompt, answer, Delivery::Whole);
+        let begun = self.begin(messages, system_prompt.into(), Delivery::Whole);
         Ok(Box::pin(begun).await?.execution().await)
     }
 
@@ -214,7 +209,7 @@ impl Agent {
         system_prompt: impl Into<Option<&str>>,
     ) -> Result<(AgentRun, Events), RequestError> {
         let run = self
-            .begin(messages, system_prompt.into(), None, Delivery::Streamed)
+            .begin(messages, system_prompt.into(), Delivery::Streamed)
             .await?;
         let events = run.events();
         Ok((run, events))

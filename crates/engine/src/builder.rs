@@ -15,7 +15,7 @@ use neuraxis_ports::{
     Tool, ToolHook, ToolRunner, ToolSource, TraceSink,
 };
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Definition};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
@@ -41,7 +41,7 @@ pub struct OrchestratorBuilder {
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
     sources: Vec<Arc<dyn ToolSource>>,
-    agents: Vec<(Agent, Use)>,
+    agents: Vec<(Arc<Definition>, Use)>,
     /// Why there are no tools of these names.
     absent: Vec<(ToolName, Arc<str>)>,
     /// The tools that a program's conditions are about.
@@ -123,7 +123,7 @@ impl OrchestratorBuilder {
     /// own settings, key by key.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
-        self.agents.push((agent, Use::ByName));
+        self.agents.push((agent.definition, Use::ByName));
         self
     }
 
@@ -131,7 +131,7 @@ impl OrchestratorBuilder {
     /// added by [`tool`](Self::tool) are.
     #[must_use]
     pub fn agent_tool(mut self, agent: Agent) -> Self {
-        self.agents.push((agent, Use::AsTool));
+        self.agents.push((agent.definition, Use::AsTool));
         self
     }
 

@@ -219,13 +219,11 @@ impl Agent {
         messages: Vec<Message>,
         system_prompt: Option<&str>,
     ) -> Result<Typed<T, Execution>, TypedError<Execution>> {
-        let of_type = match &self.answer {
-            Some(_) => None,
-            None => Some(AnswerSchema::of::<T>()?),
+        let agent = match &self.answer {
+            Some(_) => self.clone(),
+            None => self.clone().with_answer(AnswerSchema::of::<T>()?),
         };
-        let result = self
-            .run_held(messages, system_prompt, of_type.as_ref())
-            .await?;
+        let result = agent.run(messages, system_prompt).await?;
         let found = (result.answer.clone(), result.answer_fault.clone());
         typed(result, found)
     }

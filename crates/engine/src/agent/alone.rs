@@ -11,7 +11,6 @@ use neuraxis_core::{
 use super::Agent;
 use super::definition::InstructionContext;
 use super::execution::{Execution, execution};
-use crate::answer::AnswerSchema;
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::engine::Engine;
 use crate::event::Events;
@@ -90,7 +89,6 @@ impl Agent {
         &self,
         messages: Vec<Message>,
         system_prompt: Option<&str>,
-        answer: Option<&AnswerSchema>,
         delivery: Delivery,
     ) -> Result<AgentRun, RequestError> {
         let no_model = || RequestError::NoModel(self.name().clone());
@@ -112,8 +110,7 @@ impl Agent {
         let mut spec = self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref());
         engine.check_media(&messages, &spec.root).await?;
         let own_answer = || engine.answers.get(self.name());
-        let answer = answer.or(self.answer.as_ref()).or_else(own_answer);
-        if let Some(answer) = answer {
+        if let Some(answer) = self.answer.as_ref().or_else(own_answer) {
             answer.hold(&mut spec.root);
         }
         let history: Transcript = messages.into_iter().collect();

@@ -12,7 +12,7 @@ use neuraxis_core::{
     AgentName, Citations, Compaction, DataPolicy, LimitReached, MicroUsd, NoCalls, Offer, Opening,
     Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool, UsageScope,
 };
-use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
+use neuraxis_ports::{LlmClient, ModelHook, Tool, ToolHook};
 
 use super::Agent;
 use super::definition::{Definition, InstructionContext, Instructions};
@@ -269,14 +269,7 @@ impl AgentBuilder {
             return Err(BuildError::ModelAndRole(definition.name.clone()));
         }
         let engine = alone(&definition)?.map(Arc::new);
-        let context = RequestContext::default();
-        Ok(Agent {
-            definition,
-            engine,
-            context,
-            trace: None,
-            answer: None,
-        })
+        Ok(Agent::new(definition, engine))
     }
 
     fn read(&mut self, name: &str) -> Option<ToolName> {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::AgentName;
-use neuraxis_ports::RequestContext;
 
 use super::{BuildError, Keeping, OrchestratorBuilder};
-use crate::agent::{Agent, AgentSet, Definition};
+use crate::agent::{AgentSet, Definition};
 use crate::answer::AnswerSchema;
 use crate::engine::Engine;
 
@@ -24,11 +23,11 @@ pub(super) enum Use {
 }
 
 /// Gathers agents with those that they call.
-pub(super) fn agent_set(agents: &[(Agent, Use)]) -> Result<AgentSet, BuildError> {
+pub(super) fn agent_set(agents: &[(Arc<Definition>, Use)]) -> Result<AgentSet, BuildError> {
     let mut set = AgentSet::default();
     for (agent, by) in agents {
-        set.add(&agent.definition)?;
-        let name = agent.name().clone();
+        set.add(agent)?;
+        let name = agent.name.clone();
         match by {
             Use::ByName => {}
             Use::AsTool => set.share(name),
@@ -56,14 +55,7 @@ pub(super) fn answers(policy: &Policy) -> Result<BTreeMap<AgentName, AnswerSchem
 
 /// Makes the engine that an agent runs on alone; `None` without a model of its own.
 pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
-    let agent = Agent {
-        definition: Arc::clone(definition),
-        engine: None,
-        context: RequestContext::default(),
-        trace: None,
-        answer: None,
-    };
-    let agents = vec![(agent, Use::Alone)];
+    let agents = vec![(Arc::clone(definition), Use::Alone)];
     if definition.model.is_none() {
         let set = agent_set(&agents)?;
         // Which roles there are, only an orchestrator knows that takes it in.
