@@ -44,6 +44,7 @@ mod feed;
 mod foreign_tool;
 mod health;
 mod idempotency;
+mod lazy_list;
 mod live;
 mod log;
 mod long_result;

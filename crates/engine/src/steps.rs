@@ -1,9 +1,8 @@
 //! The steps of a run, read from its records.
 
 mod metadata;
-mod of_run;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use neuraxis_core::log::describe;
 use neuraxis_core::{
@@ -11,8 +10,35 @@ use neuraxis_core::{
 };
 
 pub use self::metadata::StepMetadata;
-pub use self::of_run::Steps;
+use crate::feed::Feed;
+use crate::lazy_list::lazy_list;
 use crate::result::{OrchestratorStep, StepType};
+
+/// What a run did, in order: a list of steps.
+///
+/// It is read from the run's records when somebody first looks at it: many callers want nothing but the answer. As long as
+/// it lives, so do the records.
+#[derive(Clone)]
+pub struct Steps {
+    feed: Arc<Feed>,
+    read: OnceLock<Vec<OrchestratorStep>>,
+}
+
+impl Steps {
+    /// The steps of a run that goes on no more, by what its listeners hear.
+    pub(crate) const fn of(feed: Arc<Feed>) -> Self {
+        Self {
+            feed,
+            read: OnceLock::new(),
+        }
+    }
+
+    fn made(&self) -> Vec<OrchestratorStep> {
+        self.feed.with_records(steps)
+    }
+}
+
+lazy_list!(Steps, OrchestratorStep);
 
 /// Reads the steps of a run from its records: one per model call, one per tool call, and what went wrong.
 #[must_use]

@@ -1,10 +1,8 @@
 //! Trace records: what happened in a run, told in the form that dashboards and notebooks read.
 
-mod of_run;
-
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::log::RunView;
@@ -13,7 +11,7 @@ use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use self::of_run::Traces;
+use crate::lazy_list::lazy_list;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,6 +44,34 @@ pub enum TraceType {
     /// The model was asked for its last answer.
     MaxTurnsPromptInjected,
 }
+
+/// What happened in a run, step by step: a list of trace records.
+///
+/// It is made of the run's records when somebody first looks at it: each model call tells all messages that were sent with it,
+/// media included, and many callers want nothing but the answer. As long as it lives, so do the records.
+#[derive(Clone)]
+pub struct Traces {
+    history: Transcript,
+    records: Vec<Arc<Record>>,
+    read: OnceLock<Vec<TraceRecord>>,
+}
+
+impl Traces {
+    /// The trace records of a run that goes on no more, and continued a history.
+    pub(crate) const fn of(history: Transcript, records: Vec<Arc<Record>>) -> Self {
+        Self {
+            history,
+            records,
+            read: OnceLock::new(),
+        }
+    }
+
+    fn made(&self) -> Vec<TraceRecord> {
+        trace_records(&self.history, &self.records)
+    }
+}
+
+lazy_list!(Traces, TraceRecord);
 
 /// Reads the trace records of a run that continues a history.
 #[must_use]
@@ -197,5 +223,18 @@ impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceSink for TraceEmitt
 
     fn end(&self, run: RunId) {
         self.runs().remove(&run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_before_somebody_looks() {
+        let traces = Traces::of(Transcript::default(), Vec::new());
+        assert!(traces.read.get().is_none());
+        assert!(traces.is_empty());
+        assert!(traces.read.get().is_some());
     }
 }
