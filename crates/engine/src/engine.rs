@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use neuraxis_brainstem::{Policy, narrow_sub_agent};
+use neuraxis_brainstem::{Call, Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, Limits, Role,
-    ToolName, ToolSpec,
+    AgentLimits, AgentName, AgentSpec, AskApproval, Compaction, Decision, Hook, JsonText, Limits,
+    Role, Taint, ToolName, ToolSpec,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, HookTiming, Ids, LlmClient, ModelHook, ToolHook,
@@ -274,6 +274,20 @@ impl Engine {
             Some((tool, self.completed(spec, decision)))
         });
         specs.collect()
+    }
+
+    /// Describes a call of a tool to the policy, with the untrusted content that its agent read and the owner of its session.
+    pub(crate) fn call<'a>(
+        &'a self,
+        spec: &'a ToolSpec,
+        arguments: &'a JsonText,
+        taint: Option<&'a Taint>,
+        owner: Option<&'a str>,
+    ) -> Call<'a> {
+        let mut call = Call::new(spec, arguments).with_owner(owner);
+        call.taint = taint;
+        call.root = self.root.as_deref();
+        call
     }
 
     /// Returns the model that serves a role, and the role it is configured for; only one whose role the decision allows,

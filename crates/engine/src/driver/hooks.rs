@@ -8,13 +8,14 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use neuraxis_core::{
     AdvisedCall, AgentId, CallAdvice, CallToVet, EffectId, Input, JsonText, Pending, PendingKind,
-    Remember, RunId, ToolCallId, ToolFailure, ToolFinished, ToolOutcome, Vet, Vetting,
+    Remember, RunId, ToolFailure, ToolFinished, ToolOutcome, Vet, Vetting,
 };
 use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook};
 use tokio::time::timeout;
 
 use crate::driver::ask::MAX_ADVICE_TIME;
 use crate::driver::under_way::Work;
+use crate::driver::vet::CallsToJudge;
 use crate::driver::{Driver, answered};
 use crate::engine::Engine;
 
@@ -23,25 +24,12 @@ const FAILED_BEFORE: &str = "the program's own check of the call failed";
 /// What is said of a result whose hook gave no answer.
 const FAILED_AFTER: &str = "the program's own check of the result failed";
 
-/// Calls about which hooks were asked, on their way to be checked.
-pub(super) struct AdvisedVet {
-    vet: Vet,
-    unproven: Vec<ToolCallId>,
-    /// What is to be recorded of what the hooks said.
-    advised: Vec<AdvisedCall>,
-}
-
 impl Driver {
     /// Asks about the calls of which nothing counts that hooks said, all at the same time, and has all checked afterwards.
-    pub(super) fn ask_hooks(
-        &mut self,
-        hooks: Vec<Arc<dyn ToolHook>>,
-        mut vet: Vet,
-        unproven: Vec<ToolCallId>,
-    ) {
+    pub(super) fn ask_hooks(&mut self, hooks: Vec<Arc<dyn ToolHook>>, mut calls: CallsToJudge) {
         let (run, engine) = (self.scope.run_id, Arc::clone(&self.engine));
         let mut asked = Vec::new();
-        for call in &mut vet.calls {
+        for call in &mut calls.vet.calls {
             let is_unproven =
                 |advised: &AdvisedCall| !engine.approval_key.advises(run, call, advised);
             if call.advised.as_deref().is_some_and(is_unproven) {
@@ -49,38 +37,30 @@ impl Driver {
                 call.advised = None;
             }
         }
-        for (place, call) in vet.calls.iter().enumerate() {
+        for (place, call) in calls.vet.calls.iter().enumerate() {
             if call.advised.is_none()
-                && let Some(subject) = self.hooked_call(&vet, call)
+                && let Some(subject) = self.hooked_call(&calls.vet, call)
             {
                 asked.push((place, subject));
             }
         }
         if asked.is_empty() {
-            return self.judge(vet, unproven, Vec::new());
+            return self.judge(calls);
         }
         self.work.push(Box::pin(async move {
             let hooks = &hooks;
             let asked = asked
                 .into_iter()
                 .map(|(place, call)| async move { (place, before(hooks, call).await) });
-            let mut advised = Vec::new();
             for (place, (arguments, advice)) in join_all(asked).await {
-                if let Some(call) = vet.calls.get_mut(place) {
-                    advised.push(note(&engine, run, call, arguments, advice));
+                if let Some(call) = calls.vet.calls.get_mut(place) {
+                    calls
+                        .advised
+                        .push(note(&engine, run, call, arguments, advice));
                 }
             }
-            Work::Advised(Box::new(AdvisedVet {
-                vet,
-                unproven,
-                advised,
-            }))
+            Work::Advised(Box::new(calls))
         }));
-    }
-
-    /// Has calls checked about which hooks were asked.
-    pub(super) fn vet_advised(&mut self, asked: AdvisedVet) {
-        self.judge(asked.vet, asked.unproven, asked.advised);
     }
 
     /// Returns who looks at the calls of an agent.

@@ -130,8 +130,8 @@ impl Driver {
                 }
                 *input
             }
-            Work::Advised(advised) => {
-                self.vet_advised(*advised);
+            Work::Advised(calls) => {
+                self.judge(*calls);
                 Input::TimePassed
             }
             // Nothing happened yet: time passing changes nothing while a run waits.

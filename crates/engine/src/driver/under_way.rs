@@ -8,16 +8,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{CallModel, Input};
 use neuraxis_ports::StoreError;
 
-use crate::driver::hooks::AdvisedVet;
 use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
+use crate::driver::vet::CallsToJudge;
 
 /// Something that was under way and is over.
 pub(super) enum Work {
     /// One attempt of a model call.
     Model(Box<(CallModel, ModelAttempt)>),
     /// Calls about which the program's hooks were asked: they are still to be checked.
-    Advised(Box<AdvisedVet>),
+    Advised(Box<CallsToJudge>),
     /// An answer for the machine.
     Answer(Box<Input>),
     /// The pause before a server is asked again whether it has loaded its model.

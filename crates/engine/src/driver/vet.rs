@@ -23,43 +23,79 @@ use crate::driver::under_way::Work;
 use crate::engine::Engine;
 use crate::tool_search;
 
+/// Calls on their way to be judged.
+pub(super) struct CallsToJudge {
+    pub(super) vet: Vet,
+    /// The calls whose approvals on record do not count.
+    unproven: Vec<ToolCallId>,
+    /// What is to be recorded of what hooks said of them.
+    pub(super) advised: Vec<AdvisedCall>,
+}
+
+impl CallsToJudge {
+    /// Adds to what the policy says of calls what the program's hooks said of them, and says of calls whose approvals do not
+    /// count that they are asked about again.
+    fn concluded(&self, vetted: Vec<Vetting>) -> Vec<Vetting> {
+        let both = vetted.into_iter().zip(&self.vet.calls);
+        let marked = both.map(|(vetting, call)| {
+            let vetting = match &call.advised {
+                Some(advised) => narrowed(vetting, &advised.advice),
+                None => vetting,
+            };
+            match self.unproven.contains(&call.tool_call_id) {
+                true => vetting.asking_again(),
+                false => vetting,
+            }
+        });
+        marked.collect()
+    }
+
+    /// Answers with what was found about the calls, and what was allowed for the session with them.
+    fn vetted(self, calls: Vec<Vetting>, granted: Vec<Grant>) -> Input {
+        let mut vetted = Vetted::new(self.vet.effect_id, calls);
+        (vetted.granted, vetted.advised) = (granted, self.advised);
+        Input::Vetted(vetted)
+    }
+}
+
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
         let unproven = self.drop_unproven(&mut vet);
         let hooks = self.tool_hooks(vet.agent);
+        let calls = CallsToJudge {
+            vet,
+            unproven,
+            advised: Vec::new(),
+        };
         if hooks.is_empty() {
-            return self.judge(vet, unproven, Vec::new());
+            return self.judge(calls);
         }
-        self.ask_hooks(hooks, vet, unproven);
+        self.ask_hooks(hooks, calls);
     }
 
     /// Judges calls about which nobody is to be asked before.
-    pub(super) fn judge(&mut self, vet: Vet, unproven: Vec<ToolCallId>, advised: Vec<AdvisedCall>) {
+    pub(super) fn judge(&mut self, calls: CallsToJudge) {
+        let vet = &calls.vet;
         let turn = self.turn_context(vet.agent, vet.turn);
         let mut reasons = std::mem::take(&mut self.reasons);
-        let calls = vet.calls.iter();
-        let calls = calls.map(|call| self.vet_safely(call, &turn, &mut reasons));
-        let calls: Vec<Vetting> = calls.collect();
+        let vetted = vet.calls.iter();
+        let vetted = vetted.map(|call| self.vet_safely(call, &turn, &mut reasons));
+        let vetted: Vec<Vetting> = vetted.collect();
         self.reasons = reasons;
-        let mut both = calls.iter().zip(&vet.calls);
+        let mut both = vetted.iter().zip(&vet.calls);
         if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
-            self.look_up(vet, calls, unproven, advised);
-            return;
+            return self.look_up(calls, vetted);
         }
-        let calls = concluded(calls, &vet.calls, &unproven);
-        if hopeful(&calls, &vet.calls).next().is_some() {
+        let vetted = calls.concluded(vetted);
+        if hopeful(&vetted, &calls.vet.calls).next().is_some() {
             let catalog = Arc::clone(&self.catalog);
             self.work.push(Box::pin(async move {
-                let calls = dry_run(&catalog, &vet.calls, calls).await;
-                let mut vetted = Vetted::new(vet.effect_id, calls);
-                vetted.advised = advised;
-                Work::Answer(Box::new(Input::Vetted(vetted)))
+                let vetted = dry_run(&catalog, &calls.vet.calls, vetted).await;
+                Work::Answer(Box::new(calls.vetted(vetted, Vec::new())))
             }));
             return;
         }
-        let mut vetted = Vetted::new(vet.effect_id, calls);
-        vetted.advised = advised;
-        self.ready.push_back(Input::Vetted(vetted));
+        self.ready.push_back(calls.vetted(vetted, Vec::new()));
     }
 
     /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
@@ -134,19 +170,14 @@ impl Driver {
         if offered.is_some_and(|offered| !offered.contains(&spec.name)) {
             return Vetting::deny("the policy in force does not offer it to such a request");
         }
-        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine)
-            .with_owner(self.scope.request.owner());
+        let taint = self.tree.taint(turn.agent);
+        let owner = self.scope.request.owner();
+        let judged = self.engine.call(spec, &call.arguments, taint, owner);
         self.engine.policy.vet(decision, &judged, reasons)
     }
 
     /// Answers with what people allowed for the session, once the store has told it.
-    fn look_up(
-        &mut self,
-        vet: Vet,
-        calls: Vec<Vetting>,
-        unproven: Vec<ToolCallId>,
-        advised: Vec<AdvisedCall>,
-    ) {
+    fn look_up(&mut self, calls: CallsToJudge, vetted: Vec<Vetting>) {
         let Some(decision) = self.scope.decision.clone() else {
             return;
         };
@@ -155,43 +186,28 @@ impl Driver {
             catalog: Arc::clone(&self.catalog),
             journal: Arc::clone(&self.journal),
             decision,
-            taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
+            taint: self
+                .tree
+                .taint(calls.vet.agent)
+                .cloned()
+                .unwrap_or_default(),
             owner: self.scope.request.owner().map(str::to_owned),
         };
         self.work.push(Box::pin(async move {
-            let effect_id = vet.effect_id;
-            let answered = AssertUnwindSafe(lookup.answer(&vet.calls, calls))
+            let answered = AssertUnwindSafe(lookup.answer(&calls.vet.calls, vetted))
                 .catch_unwind()
                 .await;
-            let (calls, granted) = answered.unwrap_or_else(|_| {
+            let (vetted, granted) = answered.unwrap_or_else(|_| {
+                let effect_id = calls.vet.effect_id;
                 tracing::error!(%effect_id, "judging calls crashed; they are denied");
                 let deny = |_: &CallToVet| Vetting::deny("it could not be judged");
-                (vet.calls.iter().map(deny).collect(), Vec::new())
+                (calls.vet.calls.iter().map(deny).collect(), Vec::new())
             });
-            let calls = concluded(calls, &vet.calls, &unproven);
-            let calls = dry_run(&lookup.catalog, &vet.calls, calls).await;
-            let mut vetted = Vetted::new(effect_id, calls);
-            (vetted.granted, vetted.advised) = (granted, advised);
-            Work::Answer(Box::new(Input::Vetted(vetted)))
+            let vetted = calls.concluded(vetted);
+            let vetted = dry_run(&lookup.catalog, &calls.vet.calls, vetted).await;
+            Work::Answer(Box::new(calls.vetted(vetted, granted)))
         }));
     }
-}
-
-/// Adds to what the policy says of calls what the program's hooks said of them, and says of calls whose approvals do not count
-/// that they are asked about again.
-fn concluded(vetted: Vec<Vetting>, calls: &[CallToVet], unproven: &[ToolCallId]) -> Vec<Vetting> {
-    let both = vetted.into_iter().zip(calls);
-    let marked = both.map(|(vetting, call)| {
-        let vetting = match &call.advised {
-            Some(advised) => narrowed(vetting, &advised.advice),
-            None => vetting,
-        };
-        match unproven.contains(&call.tool_call_id) {
-            true => vetting.asking_again(),
-            false => vetting,
-        }
-    });
-    marked.collect()
 }
 
 /// Tells whether a tool can be used in this turn; one that crashes when it is asked cannot.
@@ -209,18 +225,6 @@ fn may_be_remembered(vetting: &Vetting, call: &CallToVet) -> bool {
     let asks = matches!(vetting, Vetting::Ask { remember, .. } if *remember > Remember::Never);
     let remembers = |approved: &Approved| approved.remember.is_some() && !call.is_rechecked;
     asks && call.approved.as_deref().is_none_or(remembers)
-}
-
-fn judged<'a>(
-    spec: &'a ToolSpec,
-    call: &'a CallToVet,
-    taint: Option<&'a Taint>,
-    engine: &'a Engine,
-) -> Call<'a> {
-    let mut judged = Call::new(spec, &call.arguments);
-    judged.taint = taint;
-    judged.root = engine.root.as_deref();
-    judged
 }
 
 /// What it takes to judge calls once more, with what people allowed for the session.
@@ -276,8 +280,8 @@ impl Lookup {
         given: &mut Vec<Grant>,
     ) -> Vetting {
         let policy = &self.engine.policy;
-        let judged =
-            judged(spec, call, Some(&self.taint), &self.engine).with_owner(self.owner.as_deref());
+        let (taint, owner) = (Some(&self.taint), self.owner.as_deref());
+        let judged = self.engine.call(spec, &call.arguments, taint, owner);
         let nothing = Remembered::default();
         let known = remembered.as_ref().unwrap_or(&nothing);
         let mut reasons = ReasonCache::default();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Call, works_on_files};
+use neuraxis_brainstem::works_on_files;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
@@ -133,10 +133,10 @@ impl Runs {
             (None, _) => deny("There is no such tool here."),
             (_, None) => deny("Its log holds no decision of governance."),
             (Some(tool), Some(decision)) => {
-                let mut judged = Call::new(tool.spec(), &call.arguments).with_owner(owner);
-                judged.taint = tree.taint(call.agent);
-                judged.root = self.parts.engine.root.as_deref();
-                self.parts.engine.policy.judge(decision, &judged)
+                let engine = &self.parts.engine;
+                let taint = tree.taint(call.agent);
+                let judged = engine.call(tool.spec(), &call.arguments, taint, owner);
+                engine.policy.judge(decision, &judged)
             }
         };
         OpenCall {
