@@ -15,11 +15,10 @@ use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
     JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
 };
-use neuraxis_ports::{
-    CancellationToken, Isolation, Persistence, Person, Tool, ToolContext, ToolError,
-};
+use neuraxis_ports::{Isolation, Persistence, Person, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::DropGuard;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::FINAL_ANSWER;
@@ -235,7 +234,7 @@ impl ToolCatalog {
         timeout: Duration,
     ) -> impl Future<Output = ToolOutcome> + Send {
         // Dropped before the call is: what the tool started elsewhere hears of it first.
-        let stop = CancelOnDrop(ctx.cancellation.clone());
+        let stop = ctx.cancellation.clone().drop_guard();
         let (questions, call) = timed(tool, arguments, ctx);
         // Made before, and not in what is polled: that would keep the call's context twice.
         async move {
@@ -266,7 +265,7 @@ async fn in_time(
     mut call: Pin<&mut impl Future<Output = Called>>,
     questions: &QuestionTime,
     timeout: Duration,
-    stop: CancelOnDrop,
+    stop: DropGuard,
 ) -> Result<Called, ToolOutcome> {
     tokio::select! {
         biased;
@@ -274,7 +273,7 @@ async fn in_time(
         () = time_up(questions, timeout) => {
             Err(ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"))
         }
-        () = stop.0.cancelled() => {
+        () = stop.token().cancelled() => {
             Err(ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled"))
         }
     }
@@ -343,7 +342,7 @@ fn isolated(
     let call = async move { tool.call(arguments, ctx).await };
     match isolation {
         Isolation::OwnTask => Either::Left(async move {
-            // The task gives up when nobody waits for it anymore.
+            // It gives up when nobody waits for it anymore.
             let task = AbortOnDropHandle::new(tokio::spawn(call));
             task.await.map_err(|_| Crashed)
         }),
@@ -352,15 +351,6 @@ fn isolated(
             let caught = AssertUnwindSafe(call).catch_unwind();
             Either::Right(caught.map(|called| called.map_err(|_| Crashed)))
         }
-    }
-}
-
-/// Tells a tool to give up when nobody waits for it anymore.
-struct CancelOnDrop(CancellationToken);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }
 
