@@ -11,6 +11,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
+use crate::tool::{FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT};
+
 /// Defines ordinals: numbers counted up by one, with `next`.
 macro_rules! ordinals {
     ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
@@ -293,6 +295,24 @@ impl fmt::Display for ToolCallId {
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
+    /// Returns [`FINAL_ANSWER`] as a name.
+    #[must_use]
+    pub fn final_answer() -> Self {
+        Self(FINAL_ANSWER.into())
+    }
+
+    /// Returns [`FIND_TOOLS`] as a name.
+    #[must_use]
+    pub fn find_tools() -> Self {
+        Self(FIND_TOOLS.into())
+    }
+
+    /// Returns [`READ_OUTPUT`] as a name.
+    #[must_use]
+    pub fn read_output() -> Self {
+        Self(READ_OUTPUT.into())
+    }
+
     /// Returns the name as text that is shared, not copied.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
@@ -407,6 +427,17 @@ mod tests {
         };
         assert_eq!(effect.to_string().parse(), Ok(effect));
         assert_eq!("a3".parse(), Ok(AgentId(3)));
+    }
+
+    #[test]
+    fn the_engine_s_own_tools_have_names_that_are_valid() {
+        for name in [
+            ToolName::final_answer(),
+            ToolName::find_tools(),
+            ToolName::read_output(),
+        ] {
+            assert_eq!(name.as_str().parse(), Ok(name));
+        }
     }
 
     #[test]

@@ -142,7 +142,9 @@ pub use record::{
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
-pub use tool::{READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use tool::{
+    FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec,
+};
 pub use tool_search::{ToolSearch, offered_tools};
 pub use trace::{InvalidTraceParent, TraceContext};
 pub use transcript::{PrefixDigest, Transcript};

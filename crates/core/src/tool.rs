@@ -11,6 +11,12 @@ use crate::ids::ToolName;
 use crate::input::is_false;
 use crate::json::JsonText;
 
+/// The name of the tool by which a model delivers an answer that is to have a form. It is the engine's own.
+pub const FINAL_ANSWER: &str = "final_answer";
+
+/// The name of the tool by which a model that has many finds others. It is the engine's own.
+pub const FIND_TOOLS: &str = "find_tools";
+
 /// The name of the tool by which a model reads what was cut out of a long result. It is the engine's own and comes with every
 /// tool that the engine runs.
 pub const READ_OUTPUT: &str = "read_output";

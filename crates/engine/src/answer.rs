@@ -1,6 +1,6 @@
 //! Answers that have a form: the JSON Schema that one is to fit, how a model is brought to keep to it, and reading an answer.
 //!
-//! A model that may call tools delivers the answer by calling one, [`FINAL_ANSWER`], since many servers let a model whose
+//! A model that may call tools delivers the answer by calling one, `final_answer`, since many servers let a model whose
 //! reply is held to a schema call none. One that may not is held to the schema by its provider. Either way the answer is
 //! checked here, and one that does not fit is told to the model with what is wrong.
 //!
@@ -22,9 +22,6 @@ use serde_json::value::RawValue;
 use crate::catalog::faults;
 
 pub use fault::{AnswerFault, AnswerSchemaError};
-
-/// The tool by which a model delivers its answer. No other tool has this name.
-pub(crate) const FINAL_ANSWER: &str = "final_answer";
 
 /// The most bytes of a schema: it goes with every request.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
@@ -52,7 +49,6 @@ const MAX_NAME_CHARS: usize = 64;
 pub struct AnswerSchema {
     name: Arc<str>,
     schema: JsonText,
-    tool: ToolName,
     retries: u32,
 }
 
@@ -82,12 +78,9 @@ impl AnswerSchema {
         }
         let title = value.get("title").and_then(Value::as_str);
         let name = name_of(title.unwrap_or_default());
-        let tool = FINAL_ANSWER.parse();
-        let tool = tool.map_err(|_| AnswerSchemaError::Name(FINAL_ANSWER.to_owned()))?;
         Ok(Self {
             name,
             schema,
-            tool,
             retries: AnswerRule::RETRIES,
         })
     }
@@ -172,7 +165,7 @@ impl AnswerSchema {
             };
             return;
         }
-        agent.answer = Some(AnswerRule::tool(self.tool.clone(), self.retries));
+        agent.answer = Some(AnswerRule::tool(ToolName::final_answer(), self.retries));
         let tools = agent.tools.iter().cloned();
         agent.tools = tools.chain([self.delivering_tool()]).collect();
     }
@@ -184,7 +177,7 @@ impl AnswerSchema {
              that it takes. Text beside it is not read."
         );
         ToolSpec {
-            name: self.tool.clone(),
+            name: ToolName::final_answer(),
             description: description.into(),
             parameters: self.schema.clone(),
             class: ToolClass::ReadOnly,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, RuleFunction};
-use neuraxis_core::{AgentLimits, Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolName, ToolSpec};
+use neuraxis_core::{AgentLimits, Hook, PlanName, Role, ToolKind, ToolName, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LiveFeed, LlmClient, ModelHook, RunDispatcher, SessionStore,
     Tool, ToolHook, ToolRunner, ToolSource, TraceSink,
@@ -491,11 +491,7 @@ impl OrchestratorBuilder {
         }
         if keeping == Keeping::Sessions {
             // The last of all: the tools before it do not move because of it.
-            let reader = ReadOutput::new().map_err(|rule| BuildError::Name {
-                given: READ_OUTPUT.to_owned(),
-                rule,
-            })?;
-            catalog.add_reader(reader)?;
+            catalog.add_reader(ReadOutput::new())?;
         }
         agents.check_tools(&catalog)?;
         ask_when::check(&self.asked_about, &catalog)?;

@@ -13,7 +13,8 @@ use futures_util::FutureExt;
 use futures_util::future::Either;
 use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{
-    JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+    FINAL_ANSWER, FIND_TOOLS, JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome,
+    ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{Isolation, Persistence, Person, Tool, ToolContext, ToolError};
 use serde_json::Value;
@@ -21,10 +22,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::DropGuard;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::answer::FINAL_ANSWER;
 use crate::long_result::read_output::ReadOutput;
 use crate::question_time::QuestionTime;
-use crate::tool_search::FIND_TOOLS;
 
 /// The names that no tool may have, and no agent's: the engine has tools of these names itself.
 pub const RESERVED_TOOL_NAMES: [&str; 3] = [FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT];

@@ -1,7 +1,7 @@
 //! Which tools the requests of an agent begin with where it has many, and the tool by which it finds the others.
 //!
 //! What a model reads before it answers costs tokens, and the more tools it reads of the worse it chooses. So past a number of
-//! them a request holds those that are always there, those that suit the user's message best, and [`FIND_TOOLS`]. Nothing here
+//! them a request holds those that are always there, those that suit the user's message best, and `find_tools`. Nothing here
 //! decides what an agent may call: what it finds is among what governance gave it.
 //!
 //! Not for putting the requests together, which the machine does, nor for ranking, which `rank` does.
@@ -18,9 +18,6 @@ use neuraxis_core::{
 use serde::{Deserialize, Serialize};
 
 pub use rank::rank_tools;
-
-/// The tool by which a model finds others. No other tool has this name.
-pub(crate) const FIND_TOOLS: &str = "find_tools";
 
 /// How many tools that suit the user's message the requests begin with.
 const LIKELY: usize = 10;
@@ -75,9 +72,10 @@ pub(crate) fn narrow_requests(
     };
     let (always, others): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
         agent.tools.iter().partition(|tool| is_always_there(tool));
-    let (false, Ok(tool)) = (others.is_empty(), FIND_TOOLS.parse::<ToolName>()) else {
+    if others.is_empty() {
         return;
-    };
+    }
+    let tool = ToolName::find_tools();
     let found = rank_tools(&others, message);
     let likely = found.into_iter().take(LIKELY);
     let names = always.into_iter().map(|tool| tool.name.clone());

@@ -79,7 +79,7 @@ pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, None)?;
     let specs = tools.iter().map(|tool| tool.spec().clone());
-    Ok(specs.chain(neuraxis_engine::read_output_spec()).collect())
+    Ok(specs.chain([neuraxis_engine::read_output_spec()]).collect())
 }
 
 pub(super) fn tools(

@@ -1,10 +1,12 @@
 //! Checks answers that are to have a form: the arguments of the tool that delivers one, and the text of a reply that is to
 //! be one.
 
-use neuraxis_core::{Advice, AgentId, CallToVet, Consult, FinishReason, Hook, ToolClass, Vetting};
+use neuraxis_core::{
+    Advice, AgentId, CallToVet, Consult, FINAL_ANSWER, FinishReason, Hook, ToolClass, Vetting,
+};
 use serde::Deserialize;
 
-use crate::answer::{self, FINAL_ANSWER};
+use crate::answer;
 use crate::driver::Driver;
 
 /// What is asked about an answer.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
-    ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolOutput, ToolSpec,
+    AgentId, Attempt, BlockIndex, FIND_TOOLS, Input, JsonText, LiveBody, ProgressSteps, RunTool,
+    ToolCallId, ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
     Approver, HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
@@ -22,7 +22,7 @@ use crate::driver::hooks::after;
 use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
-use crate::tool_search::{self, FIND_TOOLS};
+use crate::tool_search;
 
 /// The result of a call that delivered the answer: what is delivered stands in its arguments.
 const DELIVERED: &str = r#"{"delivered":true}"#;

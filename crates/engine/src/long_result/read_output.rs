@@ -3,8 +3,7 @@
 //! It is in the catalog of every engine with sessions, where it says only what it is. A run gives it its [reach](super::reach).
 
 use neuraxis_core::{
-    InvalidId, JsonText, READ_OUTPUT, RunId, ToolCallId, ToolClass, ToolOutput, ToolSignal,
-    ToolSpec,
+    JsonText, RunId, ToolCallId, ToolClass, ToolName, ToolOutput, ToolSignal, ToolSpec,
 };
 use neuraxis_ports::{OutputPlace, Tool, ToolContext, ToolError, async_trait};
 use serde::{Deserialize, Serialize};
@@ -26,21 +25,20 @@ pub(crate) struct ReadOutput {
 }
 
 /// Describes the tool `read_output`, for whoever checks what a policy says about tools without an engine.
-///
-/// # Errors
-///
-/// None: its name is one.
-pub fn read_output_spec() -> Result<ToolSpec, InvalidId> {
-    let spec = ToolSpec::new(READ_OUTPUT.parse()?, DESCRIPTION);
+#[must_use]
+pub fn read_output_spec() -> ToolSpec {
+    let spec = ToolSpec::new(ToolName::read_output(), DESCRIPTION);
     let parameters = JsonText::from_text(PARAMETERS);
-    Ok(spec.parameters(parameters).class(ToolClass::ReadOnly))
+    spec.parameters(parameters).class(ToolClass::ReadOnly)
 }
 
 impl ReadOutput {
     /// Makes the tool that says what it is.
-    pub(crate) fn new() -> Result<Self, InvalidId> {
-        let spec = read_output_spec()?;
-        Ok(Self { spec, reach: None })
+    pub(crate) fn new() -> Self {
+        Self {
+            spec: read_output_spec(),
+            reach: None,
+        }
     }
 
     /// Makes the tool for one call.
