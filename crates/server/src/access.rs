@@ -24,7 +24,8 @@ use self::traced::Traced;
 use crate::caller::Caller;
 use crate::events::is_stream;
 use crate::metrics::{Metrics, OpenStream};
-use crate::problem::Told;
+use crate::problem::{Problem, Told};
+use crate::refusal::{internal, with_causes};
 use crate::request_id::{self, RequestId};
 use crate::trace_parent;
 
@@ -59,8 +60,17 @@ impl Spans {
     }
 }
 
+/// Does something for a request in a task of its own, which goes on where the client leaves in the middle: nothing is left half
+/// done behind.
+pub(crate) async fn detached<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::spawn(in_request(work)).await;
+    done.map_err(|error| internal(&with_causes(&error)))
+}
+
 /// Keeps what is done for a request in its spans, also in a task of its own.
-pub(crate) fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
+fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let spans = SPANS.try_with(Clone::clone);
     let spans = spans.unwrap_or_else(|_| Spans {
         logged: Span::current(),

@@ -26,7 +26,7 @@ use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::messages::New;
 use self::resume::GoesOn;
-use crate::access::in_request;
+use crate::access::detached;
 use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
@@ -38,7 +38,6 @@ use crate::problem::{
     AT_WORK_ELSEWHERE, INVALID_SESSION_ID, NO_SUCH_SESSION, Problem, SESSION_ALTERED, SESSION_BUSY,
     SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
-use crate::refusal::{internal, with_causes};
 use crate::{body, turns};
 
 /// Describes the route.
@@ -112,20 +111,19 @@ pub(crate) async fn run(
     }
 }
 
-/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind.
+/// Begins a run, also where the client leaves in the middle.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
     place: Place,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
-    let begun = tokio::spawn(in_request(async move {
+    let begun = detached(async move {
         let started = turns::start(orchestrator.clone(), request, Some(place));
         let (handle, events) = started.await?;
         let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))
-    }));
-    let begun = begun.await;
-    Ok(begun.map_err(|error| internal(&with_causes(&error)))??)
+    });
+    Ok(begun.await??)
 }
 
 /// Lets the run go on whose questions the client answers.

@@ -135,7 +135,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             "" | "." => Problem::new(&INVALID_FIELD, text),
             path => {
                 let path: String = path.chars().take(MAX_COMPLAINT_CHARS).collect();
-                invalid(&path, &text)
+                Problem::invalid(&path, text)
             }
         }
     })
@@ -144,9 +144,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// Takes a sampling temperature, from 0 to 2 as OpenAI's API does (platform.openai.com/docs/api-reference/chat/create).
 fn temperature(said: Option<f64>) -> Result<Option<f32>, Problem> {
     match said {
-        Some(temperature) if !(0.0..=2.0).contains(&temperature) => {
-            Err(invalid("temperature", "expected a number from 0 to 2"))
-        }
+        Some(temperature) if !(0.0..=2.0).contains(&temperature) => Err(Problem::invalid(
+            "temperature",
+            "expected a number from 0 to 2",
+        )),
         // The models' own requests hold no more digits.
         said => Ok(said.map(|temperature| temperature as f32)),
     }
@@ -155,7 +156,7 @@ fn temperature(said: Option<f64>) -> Result<Option<f32>, Problem> {
 /// Takes the most tokens of a reply: a reply of none is no reply.
 fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> {
     match said {
-        Some(0) => Err(invalid(field, "expected at least 1")),
+        Some(0) => Err(Problem::invalid(field, "expected at least 1")),
         said => Ok(said),
     }
 }
@@ -166,12 +167,7 @@ fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> 
         Some(Message::User { .. } | Message::Tool(_)) => Ok(messages),
         _ => {
             let why = "expected a message of the user or the result of a call as the last one";
-            Err(invalid(field, why))
+            Err(Problem::invalid(field, why))
         }
     }
-}
-
-/// Refuses a value of a field.
-fn invalid(field: &str, why: &str) -> Problem {
-    Problem::new(&INVALID_FIELD, format!("{field}: {why}")).with("field", field)
 }

@@ -14,7 +14,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use neuraxis::core::ContentHash;
 
-use crate::problem::{NOT_FOUND, Problem};
+use crate::problem::Problem;
+use crate::routes::nothing_here;
 
 /// What the browser may do with the page: nothing but what these files are for, and in nobody's frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -113,10 +114,6 @@ async fn asset(
         Ok(Path(name)) if name != INDEX => file(&name, &headers),
         _ => Err(nothing_here()),
     }
-}
-
-fn nothing_here() -> Problem {
-    Problem::new(&NOT_FOUND, "there is nothing at this address")
 }
 
 fn file(name: &str, headers: &HeaderMap) -> Result<Response, Problem> {

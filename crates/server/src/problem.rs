@@ -1,5 +1,7 @@
 //! Problem documents (RFC 9457): what went wrong, for people and for programs.
 
+use std::fmt::Display;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -123,6 +125,11 @@ impl Problem {
             members: Map::new(),
             retry_after: None,
         }
+    }
+
+    /// Refuses the value of a field.
+    pub(crate) fn invalid(field: &str, why: impl Display) -> Self {
+        Self::new(&INVALID_FIELD, format!("{field}: {why}")).with("field", field)
     }
 
     /// Tells whether it is of a kind.

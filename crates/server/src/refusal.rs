@@ -127,9 +127,7 @@ impl From<ResumeError> for Problem {
 impl From<DecideError> for Problem {
     fn from(error: DecideError) -> Self {
         match error {
-            DecideError::Arguments(error) => {
-                Self::new(&INVALID_FIELD, format!("arguments: {error}")).with("field", "arguments")
-            }
+            DecideError::Arguments(error) => Self::invalid("arguments", error),
             DecideError::Resume(error) | DecideError::KeptOnly(error) => error.into(),
             DecideError::NotKept(error) => error.into(),
             other => internal(&with_causes(&other)),

@@ -28,7 +28,7 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .into_router()
         .merge(page::routes())
         .with_state(limited.clone())
-        .fallback(nothing_here)
+        .fallback(async || nothing_here())
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(limited.clone(), caller::admit));
     // Before it is decided who asks: a browser asks without a key what a page may do.
@@ -42,7 +42,8 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .layer(from_fn_with_state(access, access::note))
 }
 
-async fn nothing_here() -> Problem {
+/// Says that nothing is at the address that a client asked for.
+pub(crate) fn nothing_here() -> Problem {
     Problem::new(&NOT_FOUND, "there is nothing at this address")
 }
 

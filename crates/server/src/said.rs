@@ -98,8 +98,7 @@ pub(crate) fn holds_nul(field: &str) -> Problem {
         let detail = "the body must not hold the character U+0000";
         return Problem::new(&INVALID_FIELD, detail);
     }
-    let detail = format!("{field}: it must not hold the character U+0000");
-    Problem::new(&INVALID_FIELD, detail).with("field", field)
+    Problem::invalid(field, "it must not hold the character U+0000")
 }
 
 /// Returns the place of the first text within a value that holds that character, such as `messages[0].content`; empty where it
@@ -140,7 +139,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
     let problem = match (error.classify(), path) {
         (Category::Data, "" | ".") => Problem::new(&INVALID_FIELD, format!("{text}{place}")),
         (Category::Data, field) if fields.contains(&list_of(field)) => {
-            Problem::new(&INVALID_FIELD, format!("{field}: {text}{place}")).with("field", field)
+            Problem::invalid(field, format_args!("{text}{place}"))
         }
         (Category::Data, field) => {
             let field = cut(field, MAX_REPEATED_CHARS);

@@ -11,7 +11,7 @@ use crate::attached::{self, Attached};
 use crate::caller::Caller;
 use crate::client_tool::{self, ClientTool};
 use crate::limits::Limited;
-use crate::problem::{INVALID_FIELD, Problem};
+use crate::problem::Problem;
 use crate::said::{self, Said};
 
 /// A user message with the circumstances that a client may choose.
@@ -87,9 +87,8 @@ impl Turn {
             request = request.agent(agent);
         }
         if let Some(schema) = self.schema {
-            let schema = AnswerSchema::from_json(schema.to_string()).map_err(|error| {
-                Problem::new(&INVALID_FIELD, format!("schema: {error}")).with("field", "schema")
-            })?;
+            let schema = AnswerSchema::from_json(schema.to_string());
+            let schema = schema.map_err(|error| Problem::invalid("schema", error))?;
             request = request.answer(schema);
         }
         if !self.tools.is_empty() {

@@ -17,7 +17,7 @@ use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 
-use crate::access::in_request;
+use crate::access::detached;
 use crate::api::session_id;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -26,7 +26,7 @@ use crate::events::{self, Streams};
 use crate::limits::Limited;
 use crate::places::Place;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
-use crate::refusal::{RETRY_AFTER, internal, with_causes};
+use crate::refusal::{RETRY_AFTER, internal};
 use crate::turn::Turn;
 
 /// The header that makes a request safe to be repeated.
@@ -77,18 +77,14 @@ pub(crate) async fn take(
     Ok(answer)
 }
 
-/// Begins a run. In a task of its own: a client that leaves in the middle must not leave half a beginning behind, which
-/// would keep the session busy for good. The run has its place until it is over, whoever listens.
+/// Begins a run. A client that leaves in the middle must not leave half a beginning behind, which would keep the session busy
+/// for good. The run has its place until it is over, whoever listens.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
     place: Option<Place>,
 ) -> Result<(RunHandle, Events), Problem> {
-    Ok(
-        tokio::spawn(in_request(start(orchestrator, request, place)))
-            .await
-            .map_err(|error| internal(&with_causes(&error)))??,
-    )
+    Ok(detached(start(orchestrator, request, place)).await??)
 }
 
 /// Begins a run, which has its place until it is over.

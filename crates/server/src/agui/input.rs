@@ -258,5 +258,5 @@ pub(super) fn invalid(field: &str, complaint: &str) -> Problem {
     if field.is_empty() {
         return Problem::new(&INVALID_FIELD, complaint);
     }
-    Problem::new(&INVALID_FIELD, format!("{field}: {complaint}")).with("field", field)
+    Problem::invalid(&field, complaint)
 }

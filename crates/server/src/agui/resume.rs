@@ -10,12 +10,10 @@ use serde::Deserialize;
 
 use super::answer::EndIfLeft;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
+use crate::access::detached;
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::problem::{
-    INVALID_FIELD, NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED, RUN_ENDED,
-};
-use crate::refusal::{internal, with_causes};
+use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED, RUN_ENDED};
 
 /// What the model is told where the person left the question alone.
 const LEFT: &str = "the person left the question without an answer";
@@ -90,11 +88,9 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
         .filter(|question| !answers.iter().any(|it| it.interrupt_id == *question))
         .collect();
     if !left.is_empty() {
-        let detail = format!(
-            "resume: it has to answer all that is open; missing: {}",
-            left.join(", ")
-        );
-        return Err(Problem::new(&INVALID_FIELD, detail).with("field", "resume"));
+        let left = left.join(", ");
+        let why = format!("it has to answer all that is open; missing: {left}");
+        return Err(Problem::invalid("resume", why));
     }
     let known = records.last().map_or(Seq(0), |record| record.seq);
     let last = earlier.map_or(known, |first| Seq(first.0.saturating_sub(1)));
@@ -243,8 +239,8 @@ fn decided_before(
     }
 }
 
-/// Lets the run go on with the decisions, here or where it is. In a task of its own: a client that leaves in the middle must
-/// not leave a run that nobody drives.
+/// Lets the run go on with the decisions, here or where it is. A client that leaves in the middle must not leave a run that nobody
+/// drives.
 async fn go_on(
     orchestrator: &Orchestrator,
     caller: &Caller,
@@ -253,7 +249,7 @@ async fn go_on(
 ) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
     let approvals = orchestrator.approvals().with_context(caller.seeing());
     let runs = orchestrator.runs();
-    let gone_on = tokio::spawn(async move {
+    let gone_on = detached(async move {
         for (waiting, _) in &decided {
             let in_time = approvals.check_time(waiting).await;
             in_time.map_err(DecideError::Resume)?;
@@ -268,8 +264,5 @@ async fn go_on(
         };
         Ok::<_, DecideError>((handle, EndIfLeft::new(runs, run)))
     });
-    let gone_on = gone_on
-        .await
-        .map_err(|error| internal(&with_causes(&error)))?;
-    Ok(gone_on?)
+    Ok(gone_on.await??)
 }

@@ -15,11 +15,11 @@ use serde_json::value::RawValue;
 
 use super::call_of;
 use super::runs::at_work;
+use crate::access::detached;
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::problem::{INVALID_FIELD, NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
-use crate::refusal::{internal, with_causes};
+use crate::problem::{NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
 use crate::said::{self, Said};
 
 /// Which questions are shown.
@@ -150,36 +150,25 @@ pub(crate) async fn decide(
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;
-    // In a task of its own: a client that leaves in the middle must not leave a run that nobody drives.
-    let decided = tokio::spawn(async move {
+    // A client that leaves in the middle must not leave a run that nobody drives.
+    let decided = detached(async move {
         let approvals = orchestrator.approvals().with_context(caller.seeing());
         let in_time = approvals.check_time(&waiting).await;
         in_time.map_err(DecideError::Resume)?;
         approvals.decide_and_resume(&waiting, decision, None).await
     });
-    match decided
-        .await
-        .map_err(|error| internal(&with_causes(&error)))?
-    {
-        Ok(Decided::GoesOn(_) | Decided::LeftToHolder) => {
-            let run_id = run;
-            Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let (Decided::GoesOn(_) | Decided::LeftToHolder) = decided.await??;
+    let run_id = run;
+    Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
 }
 
 impl Decision {
     fn decision(self, waiting: &WaitingApproval) -> Result<ApprovalDecision, Problem> {
-        let invalid = |field: &'static str, detail: &str| {
-            Problem::new(&INVALID_FIELD, format!("{field}: {detail}")).with("field", field)
-        };
         if self.decision == Verb::Deny {
             if self.arguments.is_some() || self.remember.is_some() {
-                return Err(invalid(
-                    "decision",
-                    "a call that is denied neither runs with other arguments nor is remembered",
-                ));
+                let why =
+                    "a call that is denied neither runs with other arguments nor is remembered";
+                return Err(Problem::invalid("decision", why));
             }
             return Ok(ApprovalDecision::Deny {
                 reason: self.reason.filter(|reason| !reason.trim().is_empty()),
@@ -189,10 +178,8 @@ impl Decision {
         let remember = match self.remember {
             None => None,
             Some(_) if self.arguments.is_some() => {
-                return Err(invalid(
-                    "remember",
-                    "a call with other arguments is approved once",
-                ));
+                let why = "a call with other arguments is approved once";
+                return Err(Problem::invalid("remember", why));
             }
             Some(at) => Some(
                 usize::try_from(at)
@@ -200,13 +187,9 @@ impl Decision {
                     .and_then(|at| choices.get(at))
                     .cloned()
                     .ok_or_else(|| {
-                        invalid(
-                            "remember",
-                            &format!(
-                                "the question offers {} choices, counted from 0",
-                                choices.len()
-                            ),
-                        )
+                        let count = choices.len();
+                        let why = format!("the question offers {count} choices, counted from 0");
+                        Problem::invalid("remember", why)
                     })?,
             ),
         };

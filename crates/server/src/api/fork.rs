@@ -16,12 +16,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run_id;
+use crate::access::detached;
 use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::places::Place;
-use crate::problem::{INVALID_FIELD, Problem, SESSION_EXISTS};
+use crate::problem::{Problem, SESSION_EXISTS};
 use crate::refusal::{internal, with_causes};
 use crate::said::{self, MAX_WHOLE, Said};
 
@@ -74,10 +75,10 @@ impl Fork {
         match u32::try_from(asked) {
             Ok(turn) if turn <= last => Ok(Turn(turn)),
             _ => {
-                let detail = format!(
-                    "turn: the run has no turn {asked}, its last is {last}; leave turn out to go on from its end"
+                let why = format!(
+                    "the run has no turn {asked}, its last is {last}; leave turn out to go on from its end"
                 );
-                Err(Problem::new(&INVALID_FIELD, detail).with("field", "turn"))
+                Err(Problem::invalid("turn", why))
             }
         }
     }
@@ -146,8 +147,7 @@ pub(crate) async fn fork(
     let turn = caller.apply(&limited, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
     let Place { beginning, held } = limited.place(&caller)?;
-    // In a task of its own: a client that leaves in the middle must not leave half a beginning behind.
-    let begun = tokio::spawn(async move {
+    let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
         let run = handle.clone();
@@ -161,9 +161,7 @@ pub(crate) async fn fork(
             run_id: handle.run_id(),
         })
     });
-    let begun = begun
-        .await
-        .map_err(|error| internal(&with_causes(&error)))?;
+    let begun = begun.await?;
     Ok((StatusCode::ACCEPTED, Json(begun.map_err(not_forked)?)))
 }
 
@@ -173,9 +171,7 @@ fn not_forked(error: ForkError) -> Problem {
         ForkError::SessionExists(session) => {
             Problem::new(&SESSION_EXISTS, text).with("session_id", session.as_str())
         }
-        ForkError::NothingToAnswer => {
-            Problem::new(&INVALID_FIELD, format!("message: {text}")).with("field", "message")
-        }
+        ForkError::NothingToAnswer => Problem::invalid("message", text),
         ForkError::Store(error) => error.into(),
         ForkError::Request(error) => error.into(),
         other => internal(&with_causes(&other)),

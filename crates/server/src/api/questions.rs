@@ -70,8 +70,8 @@ impl Answer {
                 Ok(QuestionReply::Answered(JsonText::from_text(content)))
             }
             (_, Some(_)) => {
-                let detail = "content: only an answer has one, whose action is accept";
-                Err(Problem::new(&INVALID_FIELD, detail).with("field", "content"))
+                let why = "only an answer has one, whose action is accept";
+                Err(Problem::invalid("content", why))
             }
             (Action::Decline, None) => Ok(QuestionReply::Declined),
             (Action::Cancel, None) => Ok(QuestionReply::Cancelled),

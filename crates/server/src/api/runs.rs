@@ -251,8 +251,7 @@ pub(crate) async fn steer(
     let said: Steer = said::parse(&body::json(&headers, body).await?)?;
     said::without_nul("message", &said.message)?;
     if said.message.trim().is_empty() {
-        let detail = "message: it must not be empty";
-        return Err(Problem::new(&INVALID_FIELD, detail).with("field", "message"));
+        return Err(Problem::invalid("message", "it must not be empty"));
     }
     at_work(&orchestrator, &caller, id).await?;
     caller.joins(&limited, id).await?;

@@ -10,9 +10,9 @@ use neuraxis::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::models;
 use super::responses::ID;
 use super::run::began_without_budget;
-use super::{invalid, models};
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -64,7 +64,7 @@ impl Asked {
             && named != found
         {
             let why = "it is no response of the session that neuraxis names";
-            return Err(invalid("previous_response_id", why));
+            return Err(Problem::invalid("previous_response_id", why));
         }
         let messages = match (&session, self.previous) {
             (Some(_), Some(run)) => without_calls_of(run, self.messages),
@@ -113,7 +113,7 @@ impl Asked {
                 }
                 None => "there is no such response".to_owned(),
             };
-            return Err(invalid("previous_response_id", &why));
+            return Err(Problem::invalid("previous_response_id", why));
         }
         let Some(run) = answered_run(&self.messages) else {
             return Ok(None);

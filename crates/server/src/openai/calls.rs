@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use neuraxis::core::{Message, ToolCallId};
 
 use super::content::result;
-use super::invalid;
 use crate::problem::Problem;
 
 /// The calls so far.
@@ -38,7 +37,7 @@ impl Calls {
                 true => "the call has a result already",
                 false => "there is no such call before its result",
             };
-            return Err(invalid(field, why));
+            return Err(Problem::invalid(field, why));
         }
         self.answered.insert(id.clone());
         let name = named.unwrap_or_else(|| "tool".to_owned());

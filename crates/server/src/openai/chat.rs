@@ -22,7 +22,7 @@ use super::content::Content;
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, invalid, parse, temperature, thoughts};
+use super::{asking, at_least_one, error, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
@@ -153,7 +153,10 @@ async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
 impl ChatRequest {
     fn asked(self) -> Result<Asked, Problem> {
         if self.n.is_some_and(|n| n != 1) {
-            return Err(invalid("n", "one choice is made of a request: expected 1"));
+            return Err(Problem::invalid(
+                "n",
+                "one choice is made of a request: expected 1",
+            ));
         }
         let most = at_least_one("max_completion_tokens", self.max_completion_tokens)?;
         let old_most = at_least_one("max_tokens", self.max_tokens)?;
@@ -191,7 +194,7 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
         match message.role.as_str() {
             "system" | "developer" => instructions.push(text(content)?),
             "user" => {
-                let missing = || invalid(&field("content"), "a user message has content");
+                let missing = || Problem::invalid(&field("content"), "a user message has content");
                 let parts = content.ok_or_else(missing)?.parts(&field("content"))?;
                 messages.push(Message::User { parts });
             }
@@ -211,13 +214,15 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
             "tool" => {
                 let why = "the result of a call names the call";
                 let place = field("tool_call_id");
-                let id = message.tool_call_id.ok_or_else(|| invalid(&place, why))?;
+                let id = message
+                    .tool_call_id
+                    .ok_or_else(|| Problem::invalid(&place, why))?;
                 let id = ToolCallId::from_text(id);
                 messages.push(calls.answer(id, &text(content)?, &place)?);
             }
             _ => {
                 let why = "expected system, developer, user, assistant or tool";
-                return Err(invalid(&field("role"), why));
+                return Err(Problem::invalid(&field("role"), why));
             }
         }
     }

@@ -12,7 +12,6 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::invalid;
 use crate::attached::Files;
 use crate::problem::Problem;
 
@@ -95,7 +94,7 @@ impl Content {
                 let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
                 let kind: String = kind.chars().take(MAX_REPEATED_CHARS).collect();
                 let why = format!("only text is taken here, and no part of type {kind:?}");
-                invalid(&format!("{field}[{at}]"), &why)
+                Problem::invalid(&format!("{field}[{at}]"), why)
             })
         });
         texts.collect()
@@ -114,7 +113,8 @@ pub(super) fn result(text: &str) -> JsonText {
 fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
     let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let within = |name: &str, inner: &str| text_of(part.get(name).and_then(|it| it.get(inner)));
-    let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing, or no text");
+    let missing =
+        |name: &str| Problem::invalid(&format!("{field}.{name}"), "it is missing, or no text");
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
     let file = match kind {
         "text" | "input_text" | "output_text" => {
@@ -134,17 +134,17 @@ fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
         "file" | "input_file" => {
             let data = within("file", "file_data").or_else(|| text_of(part.get("file_data")));
             let why = "only files that are sent along are taken, as a data: URL in file_data";
-            let data = data.ok_or_else(|| invalid(field, why))?;
+            let data = data.ok_or_else(|| Problem::invalid(field, why))?;
             let name = within("file", "filename").or_else(|| text_of(part.get("filename")));
             media(name.as_deref().unwrap_or("file"), &data, field)?
         }
         _ => {
             let why = "expected a part of type text, image, audio or file";
-            return Err(invalid(&format!("{field}.type"), why));
+            return Err(Problem::invalid(&format!("{field}.type"), why));
         }
     };
     let counted = files.add(&file);
-    counted.map_err(|error| invalid(field, &error.to_string()))?;
+    counted.map_err(|error| Problem::invalid(field, error))?;
     Ok(file)
 }
 
@@ -157,7 +157,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
                 source: MediaSource::Url(url.to_owned()),
             }));
         }
-        return Err(invalid(
+        return Err(Problem::invalid(
             field,
             "expected a data: URL, or one with http or https",
         ));
@@ -166,7 +166,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
     let (head, data) = rest.split_once(',').unwrap_or_default();
     match head.rsplit_once(';') {
         Some((_, written)) if written.eq_ignore_ascii_case("base64") => embedded(name, data, field),
-        _ => Err(invalid(
+        _ => Err(Problem::invalid(
             field,
             "expected a data: URL such as data:image/png;base64,…",
         )),
@@ -195,7 +195,7 @@ fn embedded(name: &str, data: &str, field: &str) -> Result<Part, Problem> {
     let content = STANDARD.decode(data);
     let content = content.map_err(|_| AttachmentError::NotBase64);
     let part = content.and_then(|content| attachment(name, &content));
-    part.map_err(|error| invalid(field, &error.to_string()))
+    part.map_err(|error| Problem::invalid(field, error))
 }
 
 #[cfg(test)]

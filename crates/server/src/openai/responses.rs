@@ -29,7 +29,7 @@ use super::asked::{Asked, Own};
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, invalid, parse, temperature};
+use super::{asking, at_least_one, error, parse, temperature};
 use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -190,7 +190,7 @@ pub(super) async fn retrieve(
 ) -> Result<Json<ResponseOut>, Problem> {
     if said::query(again)?.stream == Some(true) {
         let why = "a response is not streamed again: ask for it whole, once its run has ended";
-        return Err(invalid("stream", why));
+        return Err(Problem::invalid("stream", why));
     }
     let run = id.ok().and_then(|Path(id)| run_of(&id));
     let run = run.ok_or_else(no_such)?;
@@ -240,19 +240,19 @@ impl ResponseRequest {
     fn asked(self) -> Result<Asked, Problem> {
         if self.background == Some(true) {
             let why = "responses are not made in the background: stream, or wait";
-            return Err(invalid("background", why));
+            return Err(Problem::invalid("background", why));
         }
         if self.conversation.is_some() {
             let why = "there are no conversations by id: name previous_response_id, or session in neuraxis";
-            return Err(invalid("conversation", why));
+            return Err(Problem::invalid("conversation", why));
         }
         if self.prompt.is_some() {
             let why = "no prompts are kept here: send what they say as instructions and input";
-            return Err(invalid("prompt", why));
+            return Err(Problem::invalid("prompt", why));
         }
         let previous = self.previous_response_id.as_deref().map(|id| {
             let why = "there is no such response";
-            run_of(id).ok_or_else(|| invalid("previous_response_id", why))
+            run_of(id).ok_or_else(|| Problem::invalid("previous_response_id", why))
         });
         let (messages, in_input) = match self.input {
             Some(input) => conversation(input)?,

@@ -11,11 +11,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::waits;
-use crate::access::in_request;
+use crate::access::detached;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
-use crate::refusal::{internal, with_causes};
 use crate::turns::{Later, no_result, start};
 
 /// Why a run ended whose client has left.
@@ -36,8 +35,7 @@ pub(super) struct Ended {
     pub(super) calls: Vec<ToolCall>,
 }
 
-/// Begins a run. In a task of its own, so that a client that leaves in the middle leaves nothing half begun behind. `said_in` is
-/// the field of the conversation.
+/// Begins a run, also where the client leaves in the middle. `said_in` is the field of the conversation.
 pub(super) async fn begin(
     limited: &Limited,
     caller: &Caller,
@@ -47,15 +45,13 @@ pub(super) async fn begin(
     let request = caller.apply(limited, request)?;
     let place = limited.place(caller)?;
     let limited = limited.clone();
-    let beginning = async move {
+    let begun = detached(async move {
         let orchestrator = limited.orchestrator().clone();
         let (handle, events) = start(orchestrator, request, Some(place)).await?;
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
-    };
-    let begun = tokio::spawn(in_request(beginning)).await;
-    let begun = begun.map_err(|error| internal(&with_causes(&error)))?;
-    begun.map_err(|error| {
+    });
+    begun.await?.map_err(|error| {
         // Files stand within the messages here.
         let is_of_files = matches!(error, RequestError::Attachment { .. });
         let problem = Problem::from(error);

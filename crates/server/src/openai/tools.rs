@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::invalid;
 use crate::problem::Problem;
 
 /// A tool as a client sends it: its function nested (Chat Completions) or flat (Responses).
@@ -59,13 +58,13 @@ fn one(at: usize, tool: ToolIn) -> Result<ToolSpec, Problem> {
     let kind = tool.kind.unwrap_or_else(|| "function".to_owned());
     if kind != "function" {
         let why = "only functions are taken: the tools of this server run without being named";
-        return Err(invalid(&field("type"), why));
+        return Err(Problem::invalid(&field("type"), why));
     }
     let function = tool.function.unwrap_or(tool.flat);
     let name = function.name.unwrap_or_default();
     let name: ToolName = name
         .parse()
-        .map_err(|error| invalid(&field("function.name"), &format!("{error}")))?;
+        .map_err(|error| Problem::invalid(&field("function.name"), error))?;
     let spec = ToolSpec::new(name, function.description.unwrap_or_default());
     Ok(match function.parameters {
         Some(Value::Null) | None => spec,
@@ -83,7 +82,8 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
         None => ("tool_choice.tools", choice),
     };
     let named = nested.get("tools").and_then(Value::as_array);
-    let named = named.ok_or_else(|| invalid(place, "expected the tools that may be called"))?;
+    let named =
+        named.ok_or_else(|| Problem::invalid(place, "expected the tools that may be called"))?;
     let mut allowed = BTreeSet::new();
     for (at, function) in named.iter().enumerate() {
         let function = function.get("function").unwrap_or(function);
@@ -91,7 +91,7 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
         let is_sent = |name: &&str| tools.iter().any(|tool| tool.name.as_str() == *name);
         let name = name.filter(is_sent).ok_or_else(|| {
             let why = "expected a function by its name, one of those in tools";
-            invalid(&format!("{place}[{at}]"), why)
+            Problem::invalid(&format!("{place}[{at}]"), why)
         })?;
         allowed.insert(name);
     }
@@ -103,7 +103,7 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
 fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
     let wrong = || {
         let why = "expected none, auto, required, or a function by its name";
-        invalid("tool_choice", why)
+        Problem::invalid("tool_choice", why)
     };
     let of_word = |word: &str| match word {
         "none" => Ok(Some(ToolChoice::None)),
@@ -163,12 +163,12 @@ pub(super) fn answer(field: &str, format: FormatIn) -> Result<Option<AnswerSchem
         "json_schema" => format.json_schema.unwrap_or(format.flat),
         _ => {
             let why = "expected text, json_object or json_schema";
-            return Err(invalid(&format!("{field}.type"), why));
+            return Err(Problem::invalid(&format!("{field}.type"), why));
         }
     };
     let text = schema.schema.map(|schema| schema.to_string());
     let text = text.unwrap_or_else(|| r#"{"type":"object"}"#.to_owned());
-    let wrong = |error: &dyn std::fmt::Display| invalid(field, &error.to_string());
+    let wrong = |error: &dyn std::fmt::Display| Problem::invalid(field, error);
     let answer = AnswerSchema::from_json(text).map_err(|error| wrong(&error))?;
     let answer = match schema.name {
         Some(name) => answer.named(&name).map_err(|error| wrong(&error))?,

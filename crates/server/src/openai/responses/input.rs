@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer};
 
 use crate::openai::calls::Calls;
 use crate::openai::content::{Content, TextOrList};
-use crate::openai::invalid;
 use crate::problem::Problem;
 
 /// A text, or items.
@@ -78,7 +77,8 @@ impl Read {
         match item.kind.as_deref() {
             None | Some("message") => self.message(item, field),
             Some("function_call") => {
-                let missing = |name: &str| invalid(&format!("{field}.{name}"), "it is missing");
+                let missing =
+                    |name: &str| Problem::invalid(&format!("{field}.{name}"), "it is missing");
                 let id = item.call_id.ok_or_else(|| missing("call_id"))?;
                 let name = item.name.ok_or_else(|| missing("name"))?;
                 let id = ToolCallId::from_text(id);
@@ -97,7 +97,7 @@ impl Read {
                 let place = format!("{field}.call_id");
                 let id = item
                     .call_id
-                    .ok_or_else(|| invalid(&place, "it is missing"))?;
+                    .ok_or_else(|| Problem::invalid(&place, "it is missing"))?;
                 let text = match item.output {
                     Some(output) => output.text(&format!("{field}.output"))?,
                     None => String::new(),
@@ -112,13 +112,13 @@ impl Read {
             Some("reasoning" | "item_reference") => Ok(()),
             Some(_) => {
                 let why = "expected message, function_call, function_call_output, reasoning or item_reference";
-                Err(invalid(&format!("{field}.type"), why))
+                Err(Problem::invalid(&format!("{field}.type"), why))
             }
         }
     }
 
     fn message(&mut self, item: Item, field: &str) -> Result<(), Problem> {
-        let missing = || invalid(&format!("{field}.content"), "a message has content");
+        let missing = || Problem::invalid(&format!("{field}.content"), "a message has content");
         let content = item.content.ok_or_else(missing)?;
         let place = format!("{field}.content");
         match item.role.as_deref() {
@@ -133,7 +133,7 @@ impl Read {
             }
             _ => {
                 let why = "expected system, developer, user or assistant";
-                return Err(invalid(&format!("{field}.role"), why));
+                return Err(Problem::invalid(&format!("{field}.role"), why));
             }
         }
         Ok(())

@@ -10,7 +10,6 @@ use super::items::may_be_void;
 use super::kept;
 use super::output::ResponseOut;
 use crate::caller::Caller;
-use crate::openai::invalid;
 use crate::problem::Problem;
 use crate::refusal::{internal, with_causes};
 
@@ -67,5 +66,5 @@ fn run_of(id: &str) -> Option<RunId> {
 fn unknown(at: usize, id: &str) -> Problem {
     let id: String = id.chars().take(MAX_REPEATED_CHARS).collect();
     let why = format!("there is no item {id:?} here: send it whole");
-    invalid(&format!("input[{at}].id"), &why)
+    Problem::invalid(&format!("input[{at}].id"), why)
 }
