@@ -19,7 +19,8 @@ use neuraxis::core::{RunId, ToolCallId};
 pub(crate) use routes::{OF_POLICY, routes};
 pub(crate) use runs::stands;
 
-use crate::problem::{INVALID_SESSION_ID, NO_SUCH_RUN, Problem};
+use crate::problem::{INVALID_SESSION_ID, Problem};
+use crate::refusal::no_such_run;
 
 /// Reads the id of a session from the address.
 pub(crate) fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
@@ -50,9 +51,4 @@ fn call_of(
     };
     let run = run.parse().map(RunId).map_err(|_| no_such_run())?;
     Ok((run, ToolCallId::from_text(call)))
-}
-
-/// What a run that there is not and one that is not for this client to see are answered with.
-fn no_such_run() -> Problem {
-    Problem::new(&NO_SUCH_RUN, "there is no such run")
 }

@@ -12,9 +12,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, RunId};
-use neuraxis::ports::{
-    RequestContext, RunFilter, RunSummary, Session, SessionFilter, StatsFilter, StoreError,
-};
+use neuraxis::ports::{RequestContext, RunSummary, Session, StoreError};
 use neuraxis::{Channel, Mode, Orchestrator, SessionId, UserRequest};
 use neuraxis_app::{Scope, ServerKey};
 use serde_json::Value;
@@ -24,7 +22,7 @@ use crate::limits::Limited;
 use crate::problem::{
     AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, Kind, MODE_NOT_ALLOWED, Problem, SCOPE_NEEDED,
 };
-use crate::refusal::internal;
+use crate::refusal::{internal, no_such_run};
 use crate::request_id::RequestId;
 use crate::token;
 use crate::trace_parent;
@@ -114,26 +112,12 @@ impl Caller {
 
     /// Returns the context of what the caller does with what there is.
     pub(crate) fn seeing(&self) -> RequestContext {
-        RequestContext::default().owned_by(self.sees().map(str::to_owned))
+        RequestContext::default().owned_by(self.seen_owner())
     }
 
-    /// Narrows a list of sessions to those that the caller sees.
-    pub(crate) fn sessions(&self, mut filter: SessionFilter) -> SessionFilter {
-        filter.owner = self.sees().map(str::to_owned);
-        filter
-    }
-
-    /// Narrows a list of runs to those that the caller sees.
-    pub(crate) fn runs(&self, mut filter: RunFilter) -> RunFilter {
-        filter.owner = self.sees().map(str::to_owned);
-        filter
-    }
-
-    /// Returns which runs the caller sees statistics of.
-    pub(crate) fn stats(&self) -> StatsFilter {
-        let mut filter = StatsFilter::default();
-        filter.owner = self.sees().map(str::to_owned);
-        filter
+    /// Returns the owner to whom every list is narrowed that the caller is shown; `None` for those of everybody.
+    pub(crate) fn seen_owner(&self) -> Option<String> {
+        self.sees().map(str::to_owned)
     }
 
     /// Returns a session. What there is not and what is not the caller's to see are the same.
@@ -157,35 +141,28 @@ impl Caller {
         orchestrator: &Orchestrator,
         id: RunId,
     ) -> Result<RunSummary, Problem> {
-        Ok(self.find_run(orchestrator, id).await?)
+        let run = self.find_run(orchestrator, id).await?;
+        run.ok_or_else(no_such_run)
     }
 
-    /// Tells whether there is a run that the caller may see.
-    pub(crate) async fn sees_run(
+    /// Returns a run; `None` if there is none that the caller may see.
+    pub(crate) async fn find_run(
         &self,
         orchestrator: &Orchestrator,
         id: RunId,
-    ) -> Result<bool, Problem> {
-        match self.find_run(orchestrator, id).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::NoSuchRun(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn find_run(
-        &self,
-        orchestrator: &Orchestrator,
-        id: RunId,
-    ) -> Result<RunSummary, StoreError> {
-        let run = orchestrator.sessions().run(id).await?;
+    ) -> Result<Option<RunSummary>, Problem> {
+        let run = match orchestrator.sessions().run(id).await {
+            Ok(run) => run,
+            Err(StoreError::NoSuchRun(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let Some(owner) = self.sees() else {
-            return Ok(run);
+            return Ok(Some(run));
         };
         match orchestrator.sessions().get(&run.session).await {
-            Ok(session) if session.owner.as_deref() == Some(owner) => Ok(run),
-            Ok(_) | Err(StoreError::NoSuchSession(_)) => Err(StoreError::NoSuchRun(id)),
-            Err(error) => Err(error),
+            Ok(session) if session.owner.as_deref() == Some(owner) => Ok(Some(run)),
+            Ok(_) | Err(StoreError::NoSuchSession(_)) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -82,7 +82,7 @@ impl From<StoreError> for Problem {
             StoreError::NoSuchSession(session) => {
                 Self::new(&NO_SUCH_SESSION, text).with("session_id", session.as_str())
             }
-            StoreError::NoSuchRun(_) => Self::new(&NO_SUCH_RUN, "there is no such run"),
+            StoreError::NoSuchRun(_) => no_such_run(),
             StoreError::SessionExists(session) => {
                 Self::new(&SESSION_EXISTS, text).with("session_id", session.as_str())
             }
@@ -107,7 +107,7 @@ impl From<ResumeError> for Problem {
             ResumeError::Arguments { why, .. } => DecideError::Arguments(why).into(),
             ResumeError::Expired { .. } => Self::new(&QUESTION_EXPIRED, text),
             // Another owner's run and one that there is not are the same to a client.
-            ResumeError::OtherOwner { .. } => Self::new(&NO_SUCH_RUN, "there is no such run"),
+            ResumeError::OtherOwner { .. } => no_such_run(),
             ResumeError::Altered { session, why } => altered(&session, &why),
             ResumeError::AtWork(_) | ResumeError::Alive(_) => {
                 Self::new(&AT_WORK_ELSEWHERE, text).retry_after(RETRY_AFTER)
@@ -194,6 +194,11 @@ fn not_stored(error: &StoreError) -> Problem {
     let detail =
         "the request could not be carried out: the store failed; the server's log says why";
     Problem::new(&STORE_FAILED, detail)
+}
+
+/// What a run that there is not and one that is not for this client to see are answered with.
+pub(crate) fn no_such_run() -> Problem {
+    Problem::new(&NO_SUCH_RUN, "there is no such run")
 }
 
 /// Describes a defect. What it is goes into the log alone.

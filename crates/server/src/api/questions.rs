@@ -19,13 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::no_such_run;
 use super::runs::at_work;
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem};
-use crate::refusal::{internal, with_causes};
+use crate::refusal::{internal, no_such_run, with_causes};
 use crate::said::{self, Said};
 
 /// What a client says to a question.

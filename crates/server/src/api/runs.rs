@@ -15,7 +15,7 @@ use neuraxis::core::log::Stats;
 use neuraxis::core::{
     JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
-use neuraxis::ports::{RunFilter, RunSummary};
+use neuraxis::ports::{RunFilter, RunSummary, StatsFilter};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,8 @@ pub(crate) async fn list(
 ) -> Result<Json<Page>, Problem> {
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
-    let mut filter = caller.runs(RunFilter::default().limited_to(most + 1));
+    let mut filter = RunFilter::default().limited_to(most + 1);
+    filter.owner = caller.seen_owner();
     if let Some(session) = shown.session {
         filter = filter.of_session(session);
     }
@@ -108,7 +109,8 @@ pub(crate) async fn stats(
     counted: Result<Query<Counted>, QueryRejection>,
 ) -> Result<Json<Stats>, Problem> {
     let counted = said::query(counted)?;
-    let mut filter = caller.stats();
+    let mut filter = StatsFilter::default();
+    filter.owner = caller.seen_owner();
     filter.since = counted.since;
     Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }

@@ -95,7 +95,8 @@ pub(crate) async fn list(
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, SessionFilter::MAX_LIMIT)?;
     let sessions = orchestrator.sessions();
-    let mut filter = caller.sessions(SessionFilter::default().limited_to(most + 1));
+    let mut filter = SessionFilter::default().limited_to(most + 1);
+    filter.owner = caller.seen_owner();
     if let Some(prefix) = shown.prefix {
         // Not every store can be asked for it.
         if prefix.contains('\0') {

@@ -147,12 +147,10 @@ async fn since(
     caller: &Caller,
     run: RunId,
 ) -> Result<Option<Since>, Problem> {
-    if !caller.sees_run(orchestrator, run).await? {
+    let Some(summary) = caller.find_run(orchestrator, run).await? else {
         return Ok(None);
-    }
-    let sessions = orchestrator.sessions();
-    let summary = sessions.run(run).await?;
-    let Some(runs) = sessions.runs(&summary.session).await? else {
+    };
+    let Some(runs) = orchestrator.sessions().runs(&summary.session).await? else {
         return Ok(None);
     };
     let mut later = runs.iter().rev().take_while(|later| later.run_id != run);

@@ -204,10 +204,9 @@ async fn kept(
     caller: &Caller,
     run: RunId,
 ) -> Result<Option<ResponseOut>, Problem> {
-    if !caller.sees_run(orchestrator, run).await? {
+    let Some(summary) = caller.find_run(orchestrator, run).await? else {
         return Ok(None);
-    }
-    let summary = orchestrator.sessions().run(run).await?;
+    };
     let records = orchestrator.sessions().records(run).await?;
     let created = run::created(&records);
     let repeated = Repeated::of(&records);
