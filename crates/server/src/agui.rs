@@ -17,7 +17,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use neuraxis::core::Seq;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId, UserRequest};
 
@@ -25,7 +24,6 @@ use self::answer::{EndIfLeft, Telling, refused};
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::messages::New;
-use self::resume::GoesOn;
 use crate::access::detached;
 use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
@@ -77,7 +75,7 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
-        return Ok(match go_on(&limited, &caller, &input).await {
+        return Ok(match resume::resume(&limited, &caller, &input).await {
             Ok(telling) => telling.answer(&streams),
             Err(problem) => refused(&streams, input.named, &problem),
         });
@@ -96,7 +94,7 @@ pub(crate) async fn run(
                 run,
                 handle: Some(handle),
                 events,
-                known: Seq(0),
+                known: None,
                 end,
             };
             Ok(telling.answer(&streams))
@@ -124,30 +122,6 @@ async fn begin(
         Ok::<_, RequestError>((handle, events, end))
     });
     Ok(begun.await??)
-}
-
-/// Lets the run go on whose questions the client answers.
-async fn go_on(limited: &Limited, caller: &Caller, input: &Input) -> Result<Telling, Problem> {
-    let GoesOn {
-        run,
-        handle,
-        events,
-        past,
-        known,
-        end,
-    } = resume::resume(limited, caller, input).await?;
-    let (state, messages) = (input.state.clone(), input.messages.clone());
-    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
-    mapping.recall(past.iter().map(Arc::as_ref));
-    Ok(Telling {
-        orchestrator: limited.orchestrator().clone(),
-        mapping,
-        run,
-        handle,
-        events,
-        known,
-        end,
-    })
 }
 
 /// Returns the messages that a session holds; none if there is no such session yet, or none that the caller may see.

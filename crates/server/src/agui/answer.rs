@@ -28,8 +28,8 @@ pub(super) struct Telling {
     pub(super) run: RunId,
     pub(super) handle: Option<RunHandle>,
     pub(super) events: Events,
-    /// A record that is still to be heard: where the run waited before it, it went on. 0 for none.
-    pub(super) known: Seq,
+    /// A record that is still to be heard: where the run waited before it, it went on.
+    pub(super) known: Option<Seq>,
     pub(super) end: EndIfLeft,
 }
 
@@ -76,14 +76,14 @@ impl Telling {
     /// Returns the next event, or `None` at the end or where nothing more is told.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         // Elsewhere a run that waits is followed on: the client has to decide first.
-        if self.handle.is_none() && self.mapping.waits() && self.known == Seq(0) {
+        if self.handle.is_none() && self.mapping.waits() && self.known.is_none() {
             return Poll::Ready(None);
         }
         let event = ready!(Pin::new(&mut self.events).poll_next(cx));
         if let Some(Event::Record(record)) = &event
-            && record.seq >= self.known
+            && self.known.is_some_and(|known| record.seq >= known)
         {
-            self.known = Seq(0);
+            self.known = None;
         }
         Poll::Ready(event)
     }

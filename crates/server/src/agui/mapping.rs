@@ -158,7 +158,8 @@ impl Mapping {
 
     /// Tells something of an agent. Of one that the client does not know of, nothing can be told.
     fn tell(&mut self, agent: AgentId, body: Body) {
-        if let Some(subagent) = self.subagents.tag(agent) {
+        let subagent = self.subagents.id(agent);
+        if agent == AgentId::ROOT || subagent.is_some() {
             self.out.push(Told {
                 body,
                 timestamp: self.at,

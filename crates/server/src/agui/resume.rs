@@ -5,11 +5,12 @@ use std::sync::Arc;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{ApprovalDecision, JsonText, Record, RecordBody, RunId, Seq};
 use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
-use neuraxis::{Events, Message, Orchestrator, RunHandle, SessionId};
+use neuraxis::{Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
 
-use super::answer::EndIfLeft;
+use super::answer::{EndIfLeft, Telling};
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
+use super::mapping::Mapping;
 use crate::access::detached;
 use crate::caller::Caller;
 use crate::limits::Limited;
@@ -17,20 +18,6 @@ use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED, RUN
 
 /// What the model is told where the person left the question alone.
 const LEFT: &str = "the person left the question without an answer";
-
-/// A run that goes on.
-#[derive(Debug)]
-pub(super) struct GoesOn {
-    pub(super) run: RunId,
-    /// Where it is at work here.
-    pub(super) handle: Option<RunHandle>,
-    pub(super) events: Events,
-    /// What the client was told before.
-    pub(super) past: Vec<Arc<Record>>,
-    /// The last record that is known of and that the client is to be told; 0 for none.
-    pub(super) known: Seq,
-    pub(super) end: EndIfLeft,
-}
 
 /// What a person answers.
 #[derive(Debug, Deserialize)]
@@ -46,7 +33,7 @@ pub(super) async fn resume(
     limited: &Limited,
     caller: &Caller,
     input: &Input,
-) -> Result<GoesOn, Problem> {
+) -> Result<Telling, Problem> {
     match answer(limited, caller, input).await {
         // Somebody may have answered since it was looked at: by now it stands on record in which way.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
@@ -56,7 +43,7 @@ pub(super) async fn resume(
     }
 }
 
-async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<GoesOn, Problem> {
+async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Telling, Problem> {
     caller.decides(limited)?;
     let (session, answers) = (&input.session, &input.resume);
     let orchestrator = limited.orchestrator();
@@ -92,11 +79,9 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
         let why = format!("it has to answer all that is open; missing: {left}");
         return Err(Problem::invalid("resume", why));
     }
-    let known = records.last().map_or(Seq(0), |record| record.seq);
-    let last = earlier.map_or(known, |first| Seq(first.0.saturating_sub(1)));
-    let known = if last < known { known } else { Seq(0) };
-    let past = records.into_iter().filter(|record| record.seq <= last);
-    let past = past.collect();
+    let newest = records.last().map_or(Seq(0), |record| record.seq);
+    // What the client was told before.
+    let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
     let (handle, end) = match decided.is_empty() {
         true => (None, EndIfLeft::new(orchestrator.runs(), run)),
         false => go_on(orchestrator, caller, run, decided).await?,
@@ -105,12 +90,17 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Goe
         Some(handle) => handle.events_after(last),
         None => orchestrator.runs().attach(run, last).await?,
     };
-    Ok(GoesOn {
+    let (state, messages) = (input.state.clone(), input.messages.clone());
+    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
+    let past = records.iter().filter(|record| record.seq <= last);
+    mapping.recall(past.map(Arc::as_ref));
+    Ok(Telling {
+        orchestrator: orchestrator.clone(),
+        mapping,
         run,
         handle,
         events,
-        past,
-        known,
+        known: Some(newest).filter(|newest| *newest > last),
         end,
     })
 }

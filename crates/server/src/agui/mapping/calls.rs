@@ -36,7 +36,7 @@ impl Mapping {
         if !self.called.insert(id.clone()) {
             return;
         }
-        let of = self.subagents.tag(agent).flatten();
+        let of = self.subagents.id(agent);
         self.shown.call(id.as_str(), (name, arguments), parent, of);
         let tool_call_id = id.to_string();
         let start = Body::ToolCallStart {
@@ -64,7 +64,7 @@ impl Mapping {
         }
         self.call_is_over(id);
         let (message_id, content) = (format!("{id}.result"), result.value.as_text());
-        let of = self.subagents.tag(agent).flatten();
+        let of = self.subagents.id(agent);
         self.shown.result(&message_id, id.as_str(), &content, of);
         let body = Body::ToolCallResult {
             message_id,

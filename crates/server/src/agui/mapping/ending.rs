@@ -153,7 +153,7 @@ impl Mapping {
             }),
             expires_at: asked.expires_at.map(|at| at.to_string()),
             metadata: json!({"tool": asked.name, "arguments": arguments}),
-            subagent_run_id: self.subagents.tag(agent).flatten(),
+            subagent_run_id: self.subagents.id(agent),
         }
     }
 }

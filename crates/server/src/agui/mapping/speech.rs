@@ -102,7 +102,7 @@ impl Mapping {
         match kind {
             Kind::Text => {
                 speech.messages.push(id.to_owned());
-                let of = self.subagents.tag(speech.agent).flatten();
+                let of = self.subagents.id(speech.agent);
                 self.shown.begin(id, of);
                 let role = "assistant";
                 self.tell(speech.agent, Body::TextMessageStart { message_id, role });

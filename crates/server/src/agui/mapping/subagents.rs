@@ -39,7 +39,7 @@ impl Subagents {
     /// Tells that an agent works, unless that was told, or it is over.
     pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Told>) {
         let parent = self.0.get(&agent).map(|subagent| subagent.parent);
-        let parent_id = parent.and_then(|parent| self.tag(parent).flatten());
+        let parent_id = parent.and_then(|parent| self.id(parent));
         let Some(subagent) = self.0.get_mut(&agent) else {
             return;
         };
@@ -80,17 +80,9 @@ impl Subagents {
         agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.is_over)
     }
 
-    /// Returns what the events of an agent are marked with, or nothing if the client does not know it.
-    #[expect(
-        clippy::option_option,
-        reason = "an agent that is unknown, and the root agent that has no mark"
-    )]
-    pub(super) fn tag(&self, agent: AgentId) -> Option<Option<String>> {
-        if agent == AgentId::ROOT {
-            return Some(None);
-        }
-        let told = self.0.get(&agent)?.told.clone()?;
-        Some(Some(told))
+    /// Returns the id that the events of an agent are marked with, if the client knows it. The root agent has none.
+    pub(super) fn id(&self, agent: AgentId) -> Option<String> {
+        self.0.get(&agent)?.told.clone()
     }
 
     /// Notes that an agent is over. Returns its id if the client knows it.
