@@ -8,6 +8,7 @@ mod models;
 mod runs;
 mod telemetry;
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use axum::extract::{Extension, State};
@@ -16,9 +17,11 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::ports::TraceSink;
 use neuraxis_app::{Scope, Telemetry};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::caller::Caller;
 use crate::connection::Connection;
@@ -67,17 +70,15 @@ impl Metrics {
         registry.register("build", "The version that runs", build);
         let http = HttpMetrics::register(&mut registry);
         let runs = Arc::new(RunMetrics::register(&mut registry));
-        let runs_allowed = Gauge::default();
-        registry.register(
+        let runs_allowed = counted(
+            &mut registry,
             "runs_allowed",
             "The most turns at work at a time, by server.max_runs",
-            runs_allowed.clone(),
         );
-        let approvals_waiting = Gauge::default();
-        registry.register(
+        let approvals_waiting = counted(
+            &mut registry,
             "approvals_waiting",
             "Calls in the store that wait for a person, counted every 30 seconds",
-            approvals_waiting.clone(),
         );
         let telemetry = TelemetryMetrics::register(&mut registry);
         Self(Arc::new(Figures {
@@ -131,6 +132,27 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Begins to count something.
+fn counted<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Begins to count durations by their labels.
+fn timed<L: Clone + Hash + Eq>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+) -> Family<L, Histogram>
+where
+    Family<L, Histogram>: Metric,
+{
+    let metric: Family<L, Histogram> = Family::new_with_constructor(|| Histogram::new(SECONDS));
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// Describes the figures.

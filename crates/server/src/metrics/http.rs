@@ -8,9 +8,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-use super::SECONDS;
+use super::{counted, timed};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -34,7 +34,7 @@ struct Refused {
 #[derive(Debug)]
 pub(crate) struct HttpMetrics {
     requests: Family<Answered, Counter>,
-    seconds: Family<Asked, Histogram, fn() -> Histogram>,
+    seconds: Family<Asked, Histogram>,
     problems: Family<Refused, Counter>,
     streams: Gauge,
     dropped: Counter,
@@ -42,40 +42,29 @@ pub(crate) struct HttpMetrics {
 
 impl HttpMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            problems: Family::default(),
-            streams: Gauge::default(),
-            dropped: Counter::default(),
-        };
-        registry.register(
-            "http_requests",
-            "Answered requests",
-            metrics.requests.clone(),
-        );
-        registry.register_with_unit(
-            "http_request_duration",
-            "Time to the head of the answer, with which a stream only begins",
-            Unit::Seconds,
-            metrics.seconds.clone(),
-        );
-        registry.register(
-            "http_problems",
-            "Problem documents by their type, such as too-many-runs (turns refused), store-failed and store-unavailable",
-            metrics.problems.clone(),
-        );
-        registry.register(
-            "streams_open",
-            "Streams of events that clients listen to",
-            metrics.streams.clone(),
-        );
-        registry.register(
-            "listeners_dropped",
-            "Streams that were ended because their client took nothing for too long",
-            metrics.dropped.clone(),
-        );
-        metrics
+        Self {
+            requests: counted(registry, "http_requests", "Answered requests"),
+            seconds: timed(
+                registry,
+                "http_request_duration",
+                "Time to the head of the answer, with which a stream only begins",
+            ),
+            problems: counted(
+                registry,
+                "http_problems",
+                "Problem documents by their type, such as too-many-runs (turns refused), store-failed and store-unavailable",
+            ),
+            streams: counted(
+                registry,
+                "streams_open",
+                "Streams of events that clients listen to",
+            ),
+            dropped: counted(
+                registry,
+                "listeners_dropped",
+                "Streams that were ended because their client took nothing for too long",
+            ),
+        }
     }
 
     /// Counts a request with the time it took to the head of its answer.

@@ -7,9 +7,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-use super::SECONDS;
+use super::{counted, timed};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
@@ -34,64 +34,51 @@ struct Paid {
     label: &'static str,
 }
 
-/// Times by role.
-type Times = Family<Of, Histogram, fn() -> Histogram>;
-
 /// What is counted of model calls.
 #[derive(Debug)]
 pub(super) struct ModelMetrics {
     calls: Family<Called, Counter>,
     retries: Family<Of, Counter>,
-    seconds: Times,
-    first_chunk: Times,
+    seconds: Family<Of, Histogram>,
+    first_chunk: Family<Of, Histogram>,
     tokens: Family<Spent, Counter>,
     cost: Family<Paid, Counter>,
 }
 
 impl ModelMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let times = || Times::new_with_constructor(|| Histogram::new(SECONDS));
-        let metrics = Self {
-            calls: Family::default(),
-            retries: Family::default(),
-            seconds: times(),
-            first_chunk: times(),
-            tokens: Family::default(),
-            cost: Family::default(),
-        };
-        registry.register(
-            "model_calls",
-            "Attempts of model calls, by the role that served them",
-            metrics.calls.clone(),
-        );
-        registry.register(
-            "model_retries",
-            "Attempts of model calls that failed and were followed by another",
-            metrics.retries.clone(),
-        );
-        registry.register_with_unit(
-            "model_call_duration",
-            "Time of attempts of model calls",
-            Unit::Seconds,
-            metrics.seconds.clone(),
-        );
-        registry.register_with_unit(
-            "model_first_chunk",
-            "Time until the first piece of a streamed reply",
-            Unit::Seconds,
-            metrics.first_chunk.clone(),
-        );
-        registry.register(
-            "tokens",
-            "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
-            metrics.tokens.clone(),
-        );
-        registry.register(
-            "cost_micro_usd",
-            "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price",
-            metrics.cost.clone(),
-        );
-        metrics
+        Self {
+            calls: counted(
+                registry,
+                "model_calls",
+                "Attempts of model calls, by the role that served them",
+            ),
+            retries: counted(
+                registry,
+                "model_retries",
+                "Attempts of model calls that failed and were followed by another",
+            ),
+            seconds: timed(
+                registry,
+                "model_call_duration",
+                "Time of attempts of model calls",
+            ),
+            first_chunk: timed(
+                registry,
+                "model_first_chunk",
+                "Time until the first piece of a streamed reply",
+            ),
+            tokens: counted(
+                registry,
+                "tokens",
+                "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
+            ),
+            cost: counted(
+                registry,
+                "cost_micro_usd",
+                "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price",
+            ),
+        }
     }
 
     pub(super) fn record(&self, record: &Record) {

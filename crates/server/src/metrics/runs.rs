@@ -13,10 +13,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-use super::SECONDS;
 use super::models::ModelMetrics;
+use super::{counted, timed};
 
 /// The most tools that are told apart: those of servers come and go.
 const MAX_TOOLS: usize = 256;
@@ -43,13 +43,13 @@ struct ToolTook {
 /// What is counted of runs, their model calls and tool calls.
 #[derive(Debug)]
 pub(crate) struct RunMetrics {
+    models: ModelMetrics,
     at_work: Gauge,
     begun: Counter,
     ended: Family<Ended, Counter>,
     trims: Counter,
-    models: ModelMetrics,
     tool_calls: Family<ToolEnded, Counter>,
-    tool_seconds: Family<ToolTook, Histogram, fn() -> Histogram>,
+    tool_seconds: Family<ToolTook, Histogram>,
     state: Mutex<State>,
 }
 
@@ -62,45 +62,20 @@ struct State {
 
 impl RunMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let models = ModelMetrics::register(registry);
-        let metrics = Self {
-            at_work: Gauge::default(),
-            begun: Counter::default(),
-            ended: Family::default(),
-            trims: Counter::default(),
-            models,
-            tool_calls: Family::default(),
-            tool_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+        Self {
+            models: ModelMetrics::register(registry),
+            at_work: counted(registry, "runs_at_work", "Runs that this process drives"),
+            begun: counted(registry, "runs_begun", "Runs that began"),
+            ended: counted(registry, "runs_ended", "Runs that ended, by the reason"),
+            trims: counted(
+                registry,
+                "context_trims",
+                "Times that messages were left out to make a conversation fit",
+            ),
+            tool_calls: counted(registry, "tool_calls", "Tool calls that have their result"),
+            tool_seconds: timed(registry, "tool_call_duration", "Time that tools took"),
             state: Mutex::default(),
-        };
-        registry.register(
-            "runs_at_work",
-            "Runs that this process drives",
-            metrics.at_work.clone(),
-        );
-        registry.register("runs_begun", "Runs that began", metrics.begun.clone());
-        registry.register(
-            "runs_ended",
-            "Runs that ended, by the reason",
-            metrics.ended.clone(),
-        );
-        registry.register(
-            "context_trims",
-            "Times that messages were left out to make a conversation fit",
-            metrics.trims.clone(),
-        );
-        registry.register(
-            "tool_calls",
-            "Tool calls that have their result",
-            metrics.tool_calls.clone(),
-        );
-        registry.register_with_unit(
-            "tool_call_duration",
-            "Time that tools took",
-            Unit::Seconds,
-            metrics.tool_seconds.clone(),
-        );
-        metrics
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

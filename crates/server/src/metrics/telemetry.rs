@@ -8,6 +8,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::counted;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct To {
     sink: &'static str,
@@ -23,22 +25,19 @@ pub(super) struct TelemetryMetrics {
 
 impl TelemetryMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            delivered: Family::default(),
-            dropped: Family::default(),
+        Self {
+            delivered: counted(
+                registry,
+                "telemetry_delivered",
+                "Spans, batches of metrics and lines that were delivered, by where they go",
+            ),
+            dropped: counted(
+                registry,
+                "telemetry_dropped",
+                "Spans, batches of metrics and lines that were lost, by where they were to go",
+            ),
             telemetry: OnceLock::new(),
-        };
-        registry.register(
-            "telemetry_delivered",
-            "Spans, batches of metrics and lines that were delivered, by where they go",
-            metrics.delivered.clone(),
-        );
-        registry.register(
-            "telemetry_dropped",
-            "Spans, batches of metrics and lines that were lost, by where they were to go",
-            metrics.dropped.clone(),
-        );
-        metrics
+        }
     }
 
     pub(super) fn watch(&self, telemetry: Telemetry) {
