@@ -22,7 +22,7 @@ use super::content::Content;
 use super::run::{self, Ended, Held, Place};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, parse, temperature, thoughts};
+use super::{asking, at_least_one, error, models, parse, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
@@ -127,7 +127,10 @@ pub(super) async fn complete(
     let is_stream = said.stream.unwrap_or_default();
     let with_usage = said.stream_options.unwrap_or_default().include_usage;
     let asked = said.asked()?;
-    let model = asked.model.clone().unwrap_or_else(|| "neuraxis".to_owned());
+    let model = asked
+        .model
+        .clone()
+        .unwrap_or_else(|| models::DEFAULT.to_owned());
     let has_form = asked.answer.is_some();
     let request = asked.into_request(&limited, &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request, "messages").await?;
@@ -143,9 +146,7 @@ pub(super) async fn complete(
 async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
-        let code = error_code(&ended.result);
-        let place = Place::of(held).ended(&ended);
-        return Ok(error::failed(ended.result.reply, &code, place));
+        return Ok(error::unanswered(held, ended));
     }
     Ok(Json(Completion::new(held, model, &ended)).into_response())
 }
@@ -352,20 +353,6 @@ fn finish_reason(result: &OrchestratorResult) -> &'static str {
         Some(reason) if *reason == FinishReason::Length || reason.ends_at_a_limit() => "length",
         _ => "stop",
     }
-}
-
-/// Returns a word for why there is no answer.
-pub(super) fn error_code(result: &OrchestratorResult) -> String {
-    if run::is_out_of_budget(result) {
-        return error::OUT_OF_BUDGET.to_owned();
-    }
-    let reason = serde_json::to_value(&result.finish_reason).unwrap_or_default();
-    let name = match &reason {
-        Value::String(name) => Some(name.as_str()),
-        Value::Object(fields) => fields.keys().next().map(String::as_str),
-        _ => None,
-    };
-    name.unwrap_or("failed").to_owned()
 }
 
 /// What a run used.

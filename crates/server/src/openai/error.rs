@@ -8,12 +8,13 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use neuraxis::OrchestratorResult;
 use neuraxis::core::RunId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::Place;
+use super::run::{Ended, Held, Place, is_out_of_budget};
 use crate::problem::{Problem, Told};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
@@ -21,7 +22,7 @@ use crate::problem::{Problem, Told};
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The code and the type of an error where nothing is left of a budget: at OpenAI's API it is credit.
-pub(super) const OUT_OF_BUDGET: &str = "insufficient_quota";
+const OUT_OF_BUDGET: &str = "insufficient_quota";
 
 /// An error in the body of an answer, or in the middle of a stream.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -80,14 +81,30 @@ impl ErrorBody {
     }
 }
 
-/// Answers with an error of a run that began.
-pub(super) fn failed(message: String, code: &str, place: Place) -> Response {
-    let status = match code {
+/// Answers that a run came to no answer.
+pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
+    let code = error_code(&ended.result);
+    let status = match code.as_str() {
         OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let body = Json(ErrorBody::of_run(message, code, Some(place)));
+    let place = Place::of(held).ended(&ended);
+    let body = Json(ErrorBody::of_run(ended.result.reply, &code, Some(place)));
     (status, body).into_response()
+}
+
+/// Returns a word for why there is no answer.
+pub(super) fn error_code(result: &OrchestratorResult) -> String {
+    if is_out_of_budget(result) {
+        return OUT_OF_BUDGET.to_owned();
+    }
+    let reason = serde_json::to_value(&result.finish_reason).unwrap_or_default();
+    let name = match &reason {
+        Value::String(name) => Some(name.as_str()),
+        Value::Object(fields) => fields.keys().next().map(String::as_str),
+        _ => None,
+    };
+    name.unwrap_or("failed").to_owned()
 }
 
 /// Says that what began a run is not to be sent again, whatever came of it.

@@ -13,7 +13,7 @@ use crate::limits::Limited;
 use crate::problem::{NO_SUCH_MODEL, Problem};
 
 /// The model of a request that names none in particular: the agent of the channel, with the role that policy chooses.
-const DEFAULT: &str = "neuraxis";
+pub(super) const DEFAULT: &str = "neuraxis";
 
 /// What stands before the name of a role where an agent has the same name.
 const OF_ROLE: &str = "role:";

@@ -26,10 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
-use super::run::{self, Ended, Held, Place};
+use super::run::{self, Ended, Held};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, parse, temperature};
+use super::{asking, at_least_one, error, models, parse, temperature};
 use crate::api::stands;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -45,9 +45,6 @@ use writer::ResponseEvents;
 
 /// What stands before the id of a run in that of a response.
 pub(super) const ID: &str = "resp_";
-
-/// The model of a response whose request named none.
-const UNNAMED: &str = "neuraxis";
 
 /// What a client sends. What else it sends is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -116,7 +113,7 @@ impl Repeated {
             context.stored().ok().flatten()
         });
         kept.unwrap_or_else(|| Self {
-            model: UNNAMED.to_owned(),
+            model: models::DEFAULT.to_owned(),
             previous_response_id: None,
         })
     }
@@ -141,7 +138,10 @@ pub(super) async fn create(
     }
     let asked = said.asked()?;
     let repeated = Repeated {
-        model: asked.model.clone().unwrap_or_else(|| UNNAMED.to_owned()),
+        model: asked
+            .model
+            .clone()
+            .unwrap_or_else(|| models::DEFAULT.to_owned()),
         previous_response_id: previous,
     };
     let has_form = asked.answer.is_some();
@@ -164,9 +164,7 @@ pub(super) async fn create(
 async fn completed(held: &Held, begun: ResponseOut, has_form: bool) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
-        let code = super::chat::error_code(&ended.result);
-        let place = Place::of(held).ended(&ended);
-        return Ok(error::failed(ended.result.reply, &code, place));
+        return Ok(error::unanswered(held, ended));
     }
     let records = held.handle().records();
     let response = ResponseEvents::whole(begun, &records, &ended, has_form)

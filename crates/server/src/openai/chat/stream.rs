@@ -8,9 +8,9 @@ use neuraxis::Event;
 use neuraxis::engine::Words;
 use serde::Serialize;
 
-use super::{CallOut, Ended, Held, Place, UsageOut, error_code, finish_reason, id_of};
+use super::{CallOut, Ended, Held, Place, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
-use crate::openai::error::ErrorBody;
+use crate::openai::error::{ErrorBody, error_code};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 

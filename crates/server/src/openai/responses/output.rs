@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ID, Repeated};
-use crate::openai::chat::error_code;
+use crate::openai::error::error_code;
 use crate::openai::run::{Ended, Place};
 
 /// A response, at work or ended.
