@@ -24,7 +24,7 @@ use self::traced::Traced;
 use crate::caller::Caller;
 use crate::events::is_stream;
 use crate::metrics::{Metrics, OpenStream};
-use crate::problem::{Problem, Told};
+use crate::problem::{Details, Problem};
 use crate::refusal::{internal, with_causes};
 use crate::request_id::{self, RequestId};
 use crate::trace_parent;
@@ -102,7 +102,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     headers.insert(request_id::HEADER, id.header().clone());
     let status = response.status();
     traced.answered(status);
-    let problem = response.extensions().get::<Told>().map(|told| told.name);
+    let problem = response.extensions().get::<Details>().map(|told| told.name);
     let caller = response.extensions_mut().remove();
     let name = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
     let http = access.metrics.http();

@@ -31,11 +31,11 @@ use crate::caller::Caller;
 use crate::events::Streams;
 use crate::limits::Limited;
 use crate::openapi::{Operation, Tag, operation};
-use crate::places::Place;
 use crate::problem::{
     AT_WORK_ELSEWHERE, INVALID_SESSION_ID, NO_SUCH_SESSION, Problem, SESSION_ALTERED, SESSION_BUSY,
     SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
+use crate::slots::RunSlot;
 use crate::{body, turns};
 
 /// Describes the route.
@@ -84,8 +84,8 @@ pub(crate) async fn run(
     let kept = kept(&orchestrator, &caller, &input.session).await?;
     let new = new_to(&orchestrator, &kept, &input).await?;
     let request = input.request(new, &caller, &limited)?;
-    let place = limited.place(&caller)?;
-    match begin(orchestrator.clone(), request, place).await {
+    let slot = limited.slot(&caller)?;
+    match begin(orchestrator.clone(), request, slot).await {
         Ok((handle, events, end)) => {
             let run = handle.run_id();
             let telling = Telling {
@@ -113,10 +113,10 @@ pub(crate) async fn run(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    place: Place,
+    slot: RunSlot,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
     let begun = detached(async move {
-        let started = turns::start(orchestrator.clone(), request, Some(place));
+        let started = turns::start(orchestrator.clone(), request, Some(slot));
         let (handle, events) = started.await?;
         let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))

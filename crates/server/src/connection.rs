@@ -74,7 +74,7 @@ impl Connection {
 }
 
 /// A connection, with what answers its requests.
-pub(crate) struct Conversation {
+pub(crate) struct Accepted {
     /// What answers now. A connection that stays is answered by what is there when its next request comes.
     pub(crate) router: watch::Receiver<Router>,
     pub(crate) connection: Connection,
@@ -83,7 +83,7 @@ pub(crate) struct Conversation {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Conversation {
+impl Accepted {
     /// Answers the requests of the connection, after the handshake if there is one.
     pub(crate) async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
         // Events are small, and somebody waits for each. Without it they only come later.

@@ -13,8 +13,8 @@ use crate::caller::Caller;
 use crate::events::Streams;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
-use crate::places::{OwnerPlace, Place, Places};
 use crate::problem::{MODE_NOT_ALLOWED, Problem};
+use crate::slots::{OwnerSlot, RunSlot, Slots};
 use crate::token::DecisionToken;
 
 /// What the clients of a server may use.
@@ -62,7 +62,7 @@ impl Default for Limits {
 pub(crate) struct Limited {
     orchestrator: Orchestrator,
     modes: Arc<[Mode]>,
-    places: Places,
+    slots: Slots,
     max_runs_per_owner: Option<NonZeroU32>,
     decisions: Option<DecisionToken>,
     keys: Keys,
@@ -95,7 +95,7 @@ impl Limited {
         metrics.allow_runs(limits.max_runs.get());
         Self {
             modes: modes_of(&orchestrator, limits),
-            places: Places::new(limits.max_runs),
+            slots: Slots::new(limits.max_runs),
             max_runs_per_owner: limits.max_runs_per_owner,
             decisions: limits.decisions,
             keys: limits.keys.clone(),
@@ -107,7 +107,7 @@ impl Limited {
         }
     }
 
-    /// Returns the same limits for another engine: what clients may use is its, and places and streams stay those of all.
+    /// Returns the same limits for another engine: what clients may use is its, and slots and streams stay those of all.
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
@@ -198,19 +198,19 @@ impl Limited {
     pub(crate) fn for_mcp(&self) -> McpServer {
         McpServer::new(self.orchestrator.clone())
             .modes(self.modes.iter().cloned())
-            .places(self.places.all())
+            .places(self.slots.all())
     }
 
-    /// Takes a place for a run of a caller.
-    pub(crate) fn place(&self, caller: &Caller) -> Result<Place, Problem> {
-        self.places.take(self.owner_limit(caller))
+    /// Takes a slot for a run of a caller.
+    pub(crate) fn slot(&self, caller: &Caller) -> Result<RunSlot, Problem> {
+        self.slots.take(self.owner_limit(caller))
     }
 
-    /// Takes one of the places that the owner of a caller has, where their number is limited.
-    pub(crate) fn place_of_owner(&self, caller: &Caller) -> Result<Option<OwnerPlace>, Problem> {
+    /// Takes one of the slots that the owner of a caller has, where their number is limited.
+    pub(crate) fn slot_of_owner(&self, caller: &Caller) -> Result<Option<OwnerSlot>, Problem> {
         let limit = self.owner_limit(caller);
-        let place = limit.map(|(owner, most)| self.places.of_owner(owner, most));
-        place.transpose()
+        let slot = limit.map(|(owner, most)| self.slots.of_owner(owner, most));
+        slot.transpose()
     }
 
     /// Returns whose turns are counted for a caller, and how many there may be at a time.

@@ -170,12 +170,12 @@ impl McpClients {
     }
 }
 
-/// Makes a request its caller's own, with one of the places of the owner where their number is limited.
+/// Makes a request its caller's own, with one of the slots of the owner where their number is limited.
 fn admit(limited: &Limited, caller: &Caller, request: UserRequest) -> Result<UserRequest, Problem> {
     let mut request = caller.apply(limited, request)?;
-    if let Some(place) = limited.place_of_owner(caller)? {
+    if let Some(slot) = limited.slot_of_owner(caller)? {
         // Dropped with what the run is driven with.
-        request.context = std::mem::take(&mut request.context).with(place);
+        request.context = std::mem::take(&mut request.context).with(slot);
     }
     Ok(request)
 }

@@ -154,7 +154,7 @@ impl Problem {
 
 /// A problem that an answer tells, for what gives it another shape on its way out.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Details {
     /// The name of its kind.
     pub(crate) name: &'static str,
     pub(crate) status: StatusCode,
@@ -181,10 +181,10 @@ pub(crate) struct Document {
 
 impl Problem {
     /// Returns what it tells, without secrets.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> Details {
         let mut members = self.members.clone();
         clean_members(&mut members);
-        Told {
+        Details {
             name: self.kind.name,
             status: self.kind.status,
             detail: without_secrets(&self.detail).into_owned(),

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::Access;
 use crate::address::ListenAddress;
-use crate::connection::{Connection, Conversation, Scheme};
+use crate::connection::{Accepted, Connection, Scheme};
 use crate::engines::{Engines, Replacement, Replacing};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -174,13 +174,13 @@ impl Server {
         let how = loop {
             tokio::select! {
                 (stream, peer, permit) = next(&mut listener, &permits) => {
-                    let conversation = Conversation {
+                    let accepted = Accepted {
                         router: engines.router(),
                         connection: Connection::new(peer.ip(), scheme),
                         watcher: graceful.watcher(),
                         permit,
                     };
-                    tokio::spawn(conversation.begin(stream, tls.clone()));
+                    tokio::spawn(accepted.begin(stream, tls.clone()));
                 }
                 Some(replacement) = replacements.recv() => engines.replace(replacement),
                 how = &mut stop => break how,

@@ -24,9 +24,9 @@ use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
 use crate::limits::Limited;
-use crate::places::Place;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal};
+use crate::slots::RunSlot;
 use crate::turn::Turn;
 
 /// The header that makes a request safe to be repeated.
@@ -51,13 +51,13 @@ pub(crate) async fn take(
     let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     let mut request = turn.into_request(session, &caller, &limited)?;
     request.idempotency_key = key;
-    let place = match limited.place(&caller) {
-        Ok(place) => Some(place),
+    let slot = match limited.slot(&caller) {
+        Ok(slot) => Some(slot),
         // Whoever comes back to a run that is there needs no room for another.
         Err(_) if orchestrator.runs().is_repeat(&request).await? => None,
         Err(problem) => return Err(problem),
     };
-    let (handle, events) = begin(orchestrator.clone(), request, place).await?;
+    let (handle, events) = begin(orchestrator.clone(), request, slot).await?;
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
         let last = if handle.is_repeat() { last } else { Seq(0) };
@@ -78,23 +78,23 @@ pub(crate) async fn take(
 }
 
 /// Begins a run. A client that leaves in the middle must not leave half a beginning behind, which would keep the session busy
-/// for good. The run has its place until it is over, whoever listens.
+/// for good. The run has its slot until it is over, whoever listens.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    place: Option<Place>,
+    slot: Option<RunSlot>,
 ) -> Result<(RunHandle, Events), Problem> {
-    Ok(detached(start(orchestrator, request, place)).await??)
+    Ok(detached(start(orchestrator, request, slot)).await??)
 }
 
-/// Begins a run, which has its place until it is over.
+/// Begins a run, which has its slot until it is over.
 pub(crate) async fn start(
     orchestrator: Orchestrator,
     mut request: UserRequest,
-    place: Option<Place>,
+    slot: Option<RunSlot>,
 ) -> Result<(RunHandle, Events), RequestError> {
-    let beginning = place.map(|Place { beginning, held }| {
-        // What the run is driven with is dropped when it is over, however it ended, and gives the place back.
+    let beginning = slot.map(|RunSlot { beginning, held }| {
+        // What the run is driven with is dropped when it is over, however it ended, and gives the slot back.
         request.context = std::mem::take(&mut request.context).with(held);
         beginning
     });

@@ -11,7 +11,7 @@ use neuraxis::core::{RunId, Seq};
 use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus, Runs};
 use tokio::runtime::Handle;
 
-use super::event::{Body, PROTOCOL_VERSION, Told};
+use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::input::Named;
 use super::mapping::Mapping;
 use crate::events::{Source, Streams, write_event};
@@ -184,7 +184,7 @@ impl Source for Left {
             code: "dropped".to_owned(),
             usage: Vec::new(),
         };
-        write_event(piece, None, &Told::from(failed))
+        write_event(piece, None, &Outgoing::from(failed))
     }
 }
 
@@ -220,7 +220,7 @@ impl Source for Refused {
         _: &mut Context<'_>,
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>> {
-        let told = self.0.next().map(Told::from);
+        let told = self.0.next().map(Outgoing::from);
         Poll::Ready(told.map(|told| write_event(piece, None, &told)))
     }
 

@@ -12,7 +12,7 @@ pub(super) const PROTOCOL_VERSION: &str = "1.0";
 
 /// An event, with what all of them may tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Told {
+pub(super) struct Outgoing {
     #[serde(flatten)]
     pub(super) body: Body,
     /// When it happened, in milliseconds since 1970.
@@ -23,7 +23,7 @@ pub(super) struct Told {
     pub(super) subagent: Option<String>,
 }
 
-impl From<Body> for Told {
+impl From<Body> for Outgoing {
     fn from(body: Body) -> Self {
         Self {
             body,

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use self::shown::Shown;
 use self::speech::Speech;
 use self::subagents::Subagents;
-use super::event::{Body, PROTOCOL_VERSION, Told};
+use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::input::Named;
 
 /// The events of one run, told to one client.
@@ -52,7 +52,7 @@ pub(super) struct Mapping {
     waits: bool,
     outcome: Option<RunOutcome>,
     /// What is to be told.
-    out: Vec<Told>,
+    out: Vec<Outgoing>,
     /// When what is heard happened.
     at: Option<i64>,
 }
@@ -142,7 +142,7 @@ impl Mapping {
     }
 
     /// Takes what is to be told.
-    pub(super) fn take(&mut self) -> Vec<Told> {
+    pub(super) fn take(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.out)
     }
 
@@ -160,7 +160,7 @@ impl Mapping {
     fn tell(&mut self, agent: AgentId, body: Body) {
         let subagent = self.subagents.id(agent);
         if agent == AgentId::ROOT || subagent.is_some() {
-            self.out.push(Told {
+            self.out.push(Outgoing {
                 body,
                 timestamp: self.at,
                 subagent,

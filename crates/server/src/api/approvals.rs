@@ -79,7 +79,7 @@ pub(crate) async fn list(
     deny_unknown_fields,
     expecting = "an object with the fields decision and question"
 )]
-pub(crate) struct Decision {
+pub(crate) struct DecisionBody {
     /// Whether the call may run.
     decision: Verb,
     /// Why it may not, for the model.
@@ -105,7 +105,7 @@ enum Verb {
     Deny,
 }
 
-impl Said for Decision {
+impl Said for DecisionBody {
     const FIELDS: &'static [&'static str] =
         &["decision", "question", "reason", "arguments", "remember"];
 }
@@ -131,7 +131,7 @@ pub(crate) async fn decide(
     caller.decides(&limited)?;
     let orchestrator = limited.orchestrator().clone();
     let (run, call) = call_of(ids)?;
-    let said: Decision = said::parse(&body::json(&headers, body).await?)?;
+    let said: DecisionBody = said::parse(&body::json(&headers, body).await?)?;
     let summary = at_work(&orchestrator, &caller, run).await?;
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
@@ -162,7 +162,7 @@ pub(crate) async fn decide(
     Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
 }
 
-impl Decision {
+impl DecisionBody {
     fn decision(self, waiting: &WaitingApproval) -> Result<ApprovalDecision, Problem> {
         if self.decision == Verb::Deny {
             if self.arguments.is_some() || self.remember.is_some() {

@@ -21,10 +21,10 @@ use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::places::Place;
 use crate::problem::{Problem, SESSION_EXISTS};
 use crate::refusal::{internal, with_causes};
 use crate::said::{self, MAX_WHOLE, Said};
+use crate::slots::RunSlot;
 
 /// What a client says to branch off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -146,13 +146,13 @@ pub(crate) async fn fork(
     turn.agent.clone_from(&options.agent);
     let turn = caller.apply(&limited, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
-    let Place { beginning, held } = limited.place(&caller)?;
+    let RunSlot { beginning, held } = limited.slot(&caller)?;
     let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
         let run = handle.clone();
         tokio::spawn(async move {
-            // However it ended, it needs its place no longer.
+            // However it ended, it needs its slot no longer.
             let _ = run.result().await;
             drop(held);
         });

@@ -253,7 +253,7 @@ fn of_approvals() -> Described<Limited> {
             "`question` names exactly what was asked, arguments included: if that changed meanwhile, the decision is \
              refused.",
         )
-        .body::<approvals::Decision>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
+        .body::<approvals::DecisionBody>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
         .answers::<approvals::Kept>("The decision is kept, and the run goes on.")
         .status(StatusCode::ACCEPTED)
         .decides()

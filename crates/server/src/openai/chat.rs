@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::asked::{Asked, Own};
 use super::calls::Calls;
 use super::content::Content;
-use super::run::{self, Ended, Held, Place};
+use super::run::{self, Ended, Held, RunRef};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{asking, at_least_one, error, models, parse, temperature, thoughts};
@@ -250,7 +250,7 @@ pub(super) struct Completion {
     model: String,
     choices: [Choice; 1],
     usage: UsageOut,
-    neuraxis: Place,
+    neuraxis: RunRef,
 }
 
 /// The one answer.
@@ -322,7 +322,7 @@ impl Completion {
                 finish_reason: finish_reason(result),
             }],
             usage: UsageOut::new(&result.usage.total),
-            neuraxis: Place::of(held).ended(ended),
+            neuraxis: RunRef::of(held).ended(ended),
         }
     }
 }

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{Ended, Held, Place, is_out_of_budget};
-use crate::problem::{Problem, Told};
+use super::run::{Ended, Held, RunRef, is_out_of_budget};
+use crate::problem::{Details, Problem};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
 /// tools may have done what they do.
@@ -46,12 +46,12 @@ struct ErrorFields {
     code: String,
     /// The run that failed or that is in the way, and its session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    neuraxis: Option<Place>,
+    neuraxis: Option<RunRef>,
 }
 
 impl ErrorBody {
     /// Describes what went wrong with a run that began.
-    pub(super) fn of_run(message: String, code: &str, place: Option<Place>) -> Self {
+    pub(super) fn of_run(message: String, code: &str, run: Option<RunRef>) -> Self {
         let kind = match code {
             OUT_OF_BUDGET => OUT_OF_BUDGET,
             _ => "server_error",
@@ -62,12 +62,12 @@ impl ErrorBody {
                 kind,
                 param: None,
                 code: code.to_owned(),
-                neuraxis: place,
+                neuraxis: run,
             },
         }
     }
 
-    fn of(told: &Told) -> Self {
+    fn of(told: &Details) -> Self {
         let field = told.members.get("field").and_then(Value::as_str);
         Self {
             error: ErrorFields {
@@ -75,7 +75,7 @@ impl ErrorBody {
                 kind: kind_of(told.status),
                 param: field.map(str::to_owned),
                 code: told.name.replace('-', "_"),
-                neuraxis: place_of(told),
+                neuraxis: run_of(told),
             },
         }
     }
@@ -88,8 +88,8 @@ pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
         OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let place = Place::of(held).ended(&ended);
-    let body = Json(ErrorBody::of_run(ended.result.reply, &code, Some(place)));
+    let run = RunRef::of(held).ended(&ended);
+    let body = Json(ErrorBody::of_run(ended.result.reply, &code, Some(run)));
     (status, body).into_response()
 }
 
@@ -118,10 +118,10 @@ pub(super) fn not_again(answer: impl IntoResponse) -> Response {
 }
 
 /// Returns the run that a problem names, with its session.
-fn place_of(told: &Told) -> Option<Place> {
+fn run_of(told: &Details) -> Option<RunRef> {
     let text = |name: &str| told.members.get(name).and_then(Value::as_str);
     let run = text("run_id")?.parse().ok().map(RunId)?;
-    Some(Place::begun(text("session_id")?.parse().ok()?, run))
+    Some(RunRef::begun(text("session_id")?.parse().ok()?, run))
 }
 
 /// Says what a problem is in the middle of a stream.
@@ -149,7 +149,7 @@ pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
     if !is_ours {
         return response;
     }
-    let Some(told) = response.extensions_mut().remove::<Told>() else {
+    let Some(told) = response.extensions_mut().remove::<Details>() else {
         return response;
     };
     let (head, _) = response.into_parts();

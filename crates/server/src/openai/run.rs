@@ -43,11 +43,11 @@ pub(super) async fn begin(
     said_in: &'static str,
 ) -> Result<(Held, Events), Problem> {
     let request = caller.apply(limited, request)?;
-    let place = limited.place(caller)?;
+    let slot = limited.slot(caller)?;
     let limited = limited.clone();
     let begun = detached(async move {
         let orchestrator = limited.orchestrator().clone();
-        let (handle, events) = start(orchestrator, request, Some(place)).await?;
+        let (handle, events) = start(orchestrator, request, Some(slot)).await?;
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
     });
@@ -98,7 +98,7 @@ pub(super) fn say_that_it_waits(result: &mut OrchestratorResult) {
 /// Where the conversation and the run are found on the server's own API, and how the run stands.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiPlace")]
-pub(crate) struct Place {
+pub(crate) struct RunRef {
     /// The session.
     session_id: SessionId,
     /// The run.
@@ -114,7 +114,7 @@ pub(crate) struct Place {
     pending: Vec<PendingCall>,
 }
 
-impl Place {
+impl RunRef {
     /// Names a run that begins.
     pub(super) const fn begun(session_id: SessionId, run_id: RunId) -> Self {
         Self {

@@ -9,7 +9,7 @@ use futures_util::Stream;
 use neuraxis::{Event, Events};
 
 use super::error::{ErrorBody, in_stream, not_again};
-use super::run::{Ended, Held, Place};
+use super::run::{Ended, Held, RunRef};
 use crate::events::{Source, Streams};
 use crate::problem::Problem;
 
@@ -98,8 +98,8 @@ impl<W: Writer> Source for Answer<W> {
     fn write_dropped(&mut self, waited: Duration, piece: &mut Vec<u8>) -> Written {
         let seconds = waited.as_secs();
         let why = format!("nothing was taken for {seconds} seconds, and the run was ended");
-        let place = self.held.as_ref().map(Place::of);
-        let body = ErrorBody::of_run(why, "dropped", place);
+        let run = self.held.as_ref().map(RunRef::of);
+        let body = ErrorBody::of_run(why, "dropped", run);
         self.writer.fail(&body, piece)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use neuraxis::core::{AgentId, RunId, ToolCallId, ToolCallStarted};
 
 use super::Mapping;
-use crate::agui::event::{Body, SubagentOutcome, Told};
+use crate::agui::event::{Body, Outgoing, SubagentOutcome};
 
 /// The sub-agents of a run.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Subagents {
     }
 
     /// Tells that an agent works, unless that was told, or it is over.
-    pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Told>) {
+    pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Outgoing>) {
         let parent = self.0.get(&agent).map(|subagent| subagent.parent);
         let parent_id = parent.and_then(|parent| self.id(parent));
         let Some(subagent) = self.0.get_mut(&agent) else {
@@ -67,7 +67,7 @@ impl Subagents {
     }
 
     /// Tells of those that go on with the run. An agent has a higher number than the one that started it.
-    pub(super) fn go_on(&mut self, run: RunId, out: &mut Vec<Told>) {
+    pub(super) fn go_on(&mut self, run: RunId, out: &mut Vec<Outgoing>) {
         let agents: Vec<AgentId> = self.0.keys().copied().collect();
         for agent in agents {
             self.tell_start(agent, run, out);

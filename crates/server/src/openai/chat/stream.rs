@@ -8,7 +8,7 @@ use neuraxis::Event;
 use neuraxis::engine::Words;
 use serde::Serialize;
 
-use super::{CallOut, Ended, Held, Place, UsageOut, finish_reason, id_of};
+use super::{CallOut, Ended, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
 use crate::openai::error::{ErrorBody, error_code};
 use crate::openai::stream::{Writer, Written};
@@ -25,7 +25,7 @@ struct Chunk<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Option<UsageOut>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    neuraxis: Option<Place>,
+    neuraxis: Option<RunRef>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,8 +54,8 @@ pub(super) struct Chunks {
     created: i64,
     model: String,
     /// Where the run is, which the first and the last piece tell.
-    place: Place,
-    tells_place: bool,
+    run: RunRef,
+    tells_run: bool,
     /// Whether the client wants to know what was used.
     with_usage: bool,
     /// Whether only the whole answer is told.
@@ -72,8 +72,8 @@ impl Chunks {
             id: id_of(held),
             created: held.created(),
             model,
-            place: Place::of(held),
-            tells_place: true,
+            run: RunRef::of(held),
+            tells_run: true,
             with_usage,
             at_once,
             has_said: false,
@@ -109,7 +109,7 @@ impl Chunks {
             model: &self.model,
             choices,
             usage: self.with_usage.then_some(usage),
-            neuraxis: std::mem::take(&mut self.tells_place).then(|| self.place.clone()),
+            neuraxis: std::mem::take(&mut self.tells_run).then(|| self.run.clone()),
         };
         write_event(piece, None, &chunk)
     }
@@ -148,9 +148,9 @@ impl Writer for Chunks {
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
         let Ended { result, calls } = ended;
         if !ended.is_answered() {
-            let place = self.place.clone().ended(ended);
+            let run = self.run.clone().ended(ended);
             let code = error_code(result);
-            let body = ErrorBody::of_run(result.reply.clone(), &code, Some(place));
+            let body = ErrorBody::of_run(result.reply.clone(), &code, Some(run));
             return self.fail(&body, piece);
         }
         let is_told = !self.at_once && result.finish_reason.is_some();
@@ -173,8 +173,8 @@ impl Writer for Chunks {
             };
             self.delta(delta, None, piece)?;
         }
-        self.place = self.place.clone().ended(ended);
-        self.tells_place = true;
+        self.run = self.run.clone().ended(ended);
+        self.tells_run = true;
         self.delta(Delta::default(), Some(finish_reason(result)), piece)?;
         if self.with_usage {
             let usage = UsageOut::new(&result.usage.total);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{ID, Repeated};
 use crate::openai::error::error_code;
-use crate::openai::run::{Ended, Place};
+use crate::openai::run::{Ended, RunRef};
 
 /// A response, at work or ended.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -28,7 +28,7 @@ pub(crate) struct ResponseOut {
     tools: [(); 0],
     metadata: Metadata,
     usage: Option<UsageOut>,
-    neuraxis: Place,
+    neuraxis: RunRef,
 }
 
 /// Why there is no answer.
@@ -181,7 +181,7 @@ impl ResponseOut {
             previous_response_id: repeated.previous_response_id,
             tool_choice: "auto",
             tools: [],
-            neuraxis: Place::begun(session.clone(), run),
+            neuraxis: RunRef::begun(session.clone(), run),
             metadata: Metadata {
                 session_id: session,
                 run_id: run,

@@ -22,9 +22,9 @@ const LAG: Duration = Duration::from_secs(2);
 /// How many beginnings have to take that long at the same time: one may be slow for reasons of its own.
 const LATE: usize = 8;
 
-/// The places of a server. Cloning shares them.
+/// The slots of a server. Cloning shares them.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct Slots {
     all: Arc<Semaphore>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
     beginnings: Arc<Mutex<Beginnings>>,
@@ -37,11 +37,11 @@ struct Beginnings {
     next: u64,
 }
 
-/// A place for one run, from before it begins.
+/// A slot for one run, from before it begins.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RunSlot {
     pub(crate) beginning: Beginning,
-    pub(crate) held: HeldPlace,
+    pub(crate) held: HeldSlot,
 }
 
 /// That a run begins: over when it is dropped.
@@ -51,21 +51,21 @@ pub(crate) struct Beginning {
     beginnings: Arc<Mutex<Beginnings>>,
 }
 
-/// A place that is free again when it is dropped.
+/// A slot that is free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldPlace {
+pub(crate) struct HeldSlot {
     _of_all: OwnedSemaphorePermit,
-    _of_owner: Option<OwnerPlace>,
+    _of_owner: Option<OwnerSlot>,
 }
 
-/// One of the places of an owner, free again when it is dropped.
+/// One of the slots of an owner, free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct OwnerPlace {
+pub(crate) struct OwnerSlot {
     owner: Arc<str>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
 }
 
-impl Places {
+impl Slots {
     /// Makes room for so many runs.
     pub(crate) fn new(most: NonZeroU32) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
@@ -76,13 +76,13 @@ impl Places {
         }
     }
 
-    /// Returns the places in all, for whoever takes them without beginning a run here.
+    /// Returns the slots in all, for whoever takes them without beginning a run here.
     pub(crate) fn all(&self) -> Arc<Semaphore> {
         Arc::clone(&self.all)
     }
 
-    /// Takes a place, also of the owner where there is a limit for that one.
-    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<Place, Problem> {
+    /// Takes a slot, also of the owner where there is a limit for that one.
+    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<RunSlot, Problem> {
         let again = |detail: &str| {
             let detail = format!("{detail}; try again in {RETRY_AFTER} seconds");
             Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
@@ -94,17 +94,17 @@ impl Places {
             .ok_or_else(|| again("more turns come than the store of this server keeps up with"))?;
         let of_all = Arc::clone(&self.all).try_acquire_owned();
         let of_all = of_all.map_err(|_| again("as many turns are at work as this server takes"))?;
-        Ok(Place {
+        Ok(RunSlot {
             beginning,
-            held: HeldPlace {
+            held: HeldSlot {
                 _of_all: of_all,
                 _of_owner: of_owner,
             },
         })
     }
 
-    /// Takes one of the places of an owner.
-    pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerPlace, Problem> {
+    /// Takes one of the slots of an owner.
+    pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerSlot, Problem> {
         let mut owners = locked(&self.owners);
         let taken = owners.get(owner).copied().unwrap_or_default();
         if taken >= most.get() {
@@ -118,7 +118,7 @@ impl Places {
         let owner: Arc<str> = owner.into();
         owners.insert(Arc::clone(&owner), taken.saturating_add(1));
         drop(owners);
-        Ok(OwnerPlace {
+        Ok(OwnerSlot {
             owner,
             owners: Arc::clone(&self.owners),
         })
@@ -151,7 +151,7 @@ impl Drop for Beginning {
     }
 }
 
-impl Drop for OwnerPlace {
+impl Drop for OwnerSlot {
     fn drop(&mut self) {
         let mut owners = locked(&self.owners);
         let left = owners.get(&self.owner).map(|taken| taken.saturating_sub(1));
@@ -177,35 +177,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_has_a_number_of_places_and_takes_none_of_another_s() {
-        let places = Places::new(number(10));
+    async fn an_owner_has_a_number_of_slots_and_takes_none_of_another_s() {
+        let slots = Slots::new(number(10));
         let two = Some(("ada", number(2)));
-        let held = [places.take(two).unwrap(), places.take(two).unwrap()];
-        let refused = places.take(two).unwrap_err();
+        let held = [slots.take(two).unwrap(), slots.take(two).unwrap()];
+        let refused = slots.take(two).unwrap_err();
         assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
-        let others = places.take(Some(("bob", number(1)))).unwrap();
+        let others = slots.take(Some(("bob", number(1)))).unwrap();
         // Another key of the same owner may allow more, and counts what is there.
-        assert!(places.take(Some(("ada", number(3)))).is_ok());
+        assert!(slots.take(Some(("ada", number(3)))).is_ok());
         drop(held);
-        assert!(places.take(two).is_ok());
+        assert!(slots.take(two).is_ok());
         drop(others);
-        assert!(locked(&places.owners).is_empty(), "nothing is left of them");
-        assert_eq!(places.all.available_permits(), 10);
+        assert!(locked(&slots.owners).is_empty(), "nothing is left of them");
+        assert_eq!(slots.all.available_permits(), 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_lags_is_given_no_more_until_it_has_caught_up() {
-        let places = Places::new(number(100));
-        let begun: Vec<Place> = (0..LATE).map(|_| places.take(None).unwrap()).collect();
-        assert!(places.take(None).is_ok(), "they have only begun");
+        let slots = Slots::new(number(100));
+        let begun: Vec<RunSlot> = (0..LATE).map(|_| slots.take(None).unwrap()).collect();
+        assert!(slots.take(None).is_ok(), "they have only begun");
         tokio::time::advance(LAG).await;
-        let refused = places.take(None).unwrap_err();
+        let refused = slots.take(None).unwrap_err();
         assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
-        assert_eq!(places.all.available_permits(), 100 - LATE);
+        assert_eq!(slots.all.available_permits(), 100 - LATE);
         let mut begun = begun.into_iter();
-        let Place { beginning, held } = begun.next().unwrap();
+        let RunSlot { beginning, held } = begun.next().unwrap();
         drop(beginning);
-        assert!(places.take(None).is_ok(), "fewer are late");
+        assert!(slots.take(None).is_ok(), "fewer are late");
         drop(held);
     }
 }
