@@ -45,21 +45,13 @@ impl Replacing {
 
     /// Lets an engine on the same store take all turns from now on, built to
     /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one, within these limits but for
-    /// [`max_runs`](Limits::max_runs), which stays. Is over once nothing is at work in the former one, after an hour at the
-    /// most, or once the server has stopped.
+    /// [`max_runs`](Limits::max_runs), which stays. Is over as soon as it takes them. Returns what is told once nothing is at
+    /// work in the former one, after an hour at the most, or `None` if the server has stopped and did not take the engine.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the engine takes the turns or it does not.
-    pub async fn put(&self, orchestrator: Orchestrator, limits: Limits) {
-        if let Some(over) = self.begin(orchestrator, limits).await {
-            let _ = over.await;
-        }
-    }
-
-    /// As [`put`](Self::put), but over as soon as the engine takes all turns. Returns what is told once nothing is at work in
-    /// the former one, or `None` if the server has stopped and did not take the engine.
-    pub(crate) async fn begin(
+    pub async fn begin(
         &self,
         orchestrator: Orchestrator,
         limits: Limits,

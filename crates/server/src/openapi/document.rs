@@ -83,11 +83,7 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
             json!({ "required": body.is_required, "content": { "application/json": content } }),
         );
     }
-    let mut responses = match operation.form {
-        ProblemForm::Document => problems(&operation.problems),
-        ProblemForm::OpenAi => errors(&operation.problems, schemas),
-        ProblemForm::Either => without_content(problems(&operation.problems)),
-    };
+    let mut responses = problems(operation, schemas);
     for (status, description) in &operation.others {
         let other = json!({ "description": description });
         responses.insert((*status).to_owned(), other);
@@ -181,69 +177,42 @@ fn answer(answer: &Answer, schemas: &mut Schemas) -> (String, Value) {
 }
 
 /// Describes problems, those of a status together.
-fn problems(kinds: &[&'static Kind]) -> BTreeMap<String, Value> {
+fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Value> {
     let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
-    for kind in kinds {
+    for kind in &operation.problems {
         let same = by_status.entry(kind.status()).or_default();
         if same.iter().all(|other| other.place() != kind.place()) {
             same.push(kind);
         }
     }
     let described = by_status.into_iter().map(|(status, kinds)| {
-        let names: Vec<String> = kinds.iter().map(|kind| kind.place()).collect();
         let titles: Vec<&str> = kinds.iter().map(|kind| kind.title()).collect();
-        let schema = json!({
-            "allOf": [{ "$ref": "#/components/schemas/Problem" }],
-            "properties": { "type": { "enum": names }, "status": { "const": status.as_u16() } },
-        });
-        let description = format!("{}.", titles.join(", or "));
-        let content = json!({ "application/problem+json": { "schema": schema } });
-        (
-            status.as_u16().to_string(),
-            problem(status, &description, &content),
-        )
+        let mut described = Map::new();
+        let mut say = |key: &str, value: Value| described.insert(key.to_owned(), value);
+        say("description", format!("{}.", titles.join(", or ")).into());
+        if let Some(headers) = headers_of(status) {
+            say("headers", headers);
+        }
+        match operation.form {
+            ProblemForm::Document => {
+                let names: Vec<String> = kinds.iter().map(|kind| kind.place()).collect();
+                let schema = json!({
+                    "allOf": [{ "$ref": "#/components/schemas/Problem" }],
+                    "properties": { "type": { "enum": names }, "status": { "const": status.as_u16() } },
+                });
+                let content = json!({ "application/problem+json": { "schema": schema } });
+                say("content", content);
+            }
+            ProblemForm::OpenAi => {
+                let schema = schemas.sent::<ErrorBody>();
+                let content = json!({ "application/json": { "schema": schema } });
+                say("content", content);
+            }
+            ProblemForm::Either => {}
+        }
+        (status.as_u16().to_string(), Value::from(described))
     });
     described.collect()
-}
-
-/// Describes problems in the form that OpenAI's clients expect, those of a status together.
-fn errors(kinds: &[&'static Kind], schemas: &mut Schemas) -> BTreeMap<String, Value> {
-    let mut by_status: BTreeMap<StatusCode, Vec<&str>> = BTreeMap::new();
-    for kind in kinds {
-        let titles = by_status.entry(kind.status()).or_default();
-        if !titles.contains(&kind.title()) {
-            titles.push(kind.title());
-        }
-    }
-    let schema = schemas.sent::<ErrorBody>();
-    let described = by_status.into_iter().map(|(status, titles)| {
-        let description = format!("{}.", titles.join(", or "));
-        let content = json!({ "application/json": { "schema": schema } });
-        (
-            status.as_u16().to_string(),
-            problem(status, &description, &content),
-        )
-    });
-    described.collect()
-}
-
-/// Leaves out in which form problems are told.
-fn without_content(mut described: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-    for problem in described.values_mut() {
-        if let Value::Object(problem) = problem {
-            problem.remove("content");
-        }
-    }
-    described
-}
-
-fn problem(status: StatusCode, description: &str, content: &Value) -> Value {
-    match headers_of(status) {
-        Some(headers) => {
-            json!({ "description": description, "headers": headers, "content": content })
-        }
-        None => json!({ "description": description, "content": content }),
-    }
 }
 
 /// The headers that say what to do about a problem.

@@ -249,41 +249,34 @@ impl Operation {
     }
 
     /// Answers with 200 and JSON.
-    pub(crate) fn answers<T: JsonSchema>(mut self, description: &'static str) -> Self {
-        self.answer.status = StatusCode::OK;
-        self.answer.description = description;
-        let json: (&str, SchemaOf) = ("application/json", Schemas::sent::<T>);
-        self.answer.content.push(json);
-        self
+    pub(crate) fn answers<T: JsonSchema>(self, description: &'static str) -> Self {
+        self.content("application/json", Schemas::sent::<T>, description)
     }
 
     /// Answers, or can answer instead of JSON, with the events of a run.
-    pub(crate) fn answers_events(mut self, description: &'static str) -> Self {
-        self.answer.status = StatusCode::OK;
-        self.answer.description = description;
-        let events: (&str, SchemaOf) = ("text/event-stream", Schemas::events);
-        self.answer.content.push(events);
-        self
+    pub(crate) fn answers_events(self, description: &'static str) -> Self {
+        self.content("text/event-stream", Schemas::events, description)
     }
 
     /// Answers with 200 and text of this type.
-    pub(crate) fn answers_text(
+    pub(crate) fn answers_text(self, media_type: &'static str, description: &'static str) -> Self {
+        self.content(media_type, Schemas::text, description)
+    }
+
+    /// Answers, or can answer instead of JSON, with events of somebody else's protocol.
+    pub(crate) fn answers_their_events(self, description: &'static str) -> Self {
+        self.content("text/event-stream", Schemas::their_events, description)
+    }
+
+    fn content(
         mut self,
         media_type: &'static str,
+        schema: SchemaOf,
         description: &'static str,
     ) -> Self {
         self.answer.status = StatusCode::OK;
         self.answer.description = description;
-        self.answer.content.push((media_type, Schemas::text));
-        self
-    }
-
-    /// Answers, or can answer instead of JSON, with events of somebody else's protocol.
-    pub(crate) fn answers_their_events(mut self, description: &'static str) -> Self {
-        self.answer.status = StatusCode::OK;
-        self.answer.description = description;
-        let events: (&str, SchemaOf) = ("text/event-stream", Schemas::their_events);
-        self.answer.content.push(events);
+        self.answer.content.push((media_type, schema));
         self
     }
 
