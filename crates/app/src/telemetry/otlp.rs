@@ -43,7 +43,7 @@ impl Variables<'_> {
     }
 
     fn protocol(&self, name: &str) -> Result<Option<Protocol>, TelemetryError> {
-        let parsed = self.0.filled(name).map(|value| value.parse());
+        let parsed = self.0.filled(name).map(str::parse);
         parsed
             .transpose()
             .map_err(|error: neuraxis_otel::UnknownProtocol| wrong(name, error.to_string()))
