@@ -14,7 +14,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::duration;
 use crate::error::LlmError;
 use crate::ids::{Attempt, EffectId, InputId, Role};
 use crate::limits::MicroUsd;
@@ -151,7 +150,7 @@ pub struct ModelReplied {
 }
 
 /// An attempt of a model call failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFailed {
     /// The call.
     pub effect_id: EffectId,
@@ -164,26 +163,16 @@ pub struct ModelFailed {
     /// The role that failed.
     pub served_by: Role,
     /// Why it is another than the one asked for, where that is no matter of configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downgraded: Option<Box<RoleDowngraded>>,
     /// That the role is degraded from now on, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
     /// What it cost, where prices are known and the provider said what it used.
-    #[serde(
-        default,
-        rename = "cost_micro_usd",
-        skip_serializing_if = "Option::is_none"
-    )]
     pub cost: Option<MicroUsd>,
     /// How that amount came about.
-    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
     pub cost_label: CountLabel,
     /// The model that was asked, where there was one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelRef>>,
     /// How long it took.
-    #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,
 }
 

@@ -103,13 +103,7 @@ impl Limits {
         self.max_tool_timeout.map_or(time, |most| time.min(most))
     }
 
-    /// Returns the time kept back at the end of the deadline for one last answer: a fifth, at most 20 seconds.
-    #[must_use]
-    pub fn answer_reserve(&self) -> Option<Duration> {
-        self.deadline.map(Self::answer_reserve_of)
-    }
-
-    /// Returns the time kept back at the end of so much time.
+    /// Returns the time kept back at the end of so much time for one last answer: a fifth, at most 20 seconds.
     pub(crate) fn answer_reserve_of(time: Duration) -> Duration {
         (time / 5).min(Duration::from_secs(20))
     }

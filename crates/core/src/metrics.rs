@@ -115,7 +115,7 @@ pub struct SessionMetrics {
 impl SessionMetrics {
     /// Returns what one run used, from all of its records in their order.
     pub fn of_run<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Self {
-        let mut meter = RunMeter::new();
+        let mut meter = RunMeter::default();
         for record in records {
             meter.read(record.borrow());
         }
@@ -192,7 +192,7 @@ impl AddAssign<&Self> for SessionMetrics {
     }
 }
 
-/// Finds out what one run used, from all of its records in their order.
+/// Finds out what one run used, from all of its records in their order. By default it counts everything.
 ///
 /// A run's active time stands in the first record of each step, counted from the run's start: what a step adds is the
 /// difference to the one before.
@@ -201,7 +201,7 @@ impl AddAssign<&Self> for SessionMetrics {
 /// use neuraxis_core::{Record, RunMeter};
 ///
 /// # let records: Vec<Record> = Vec::new();
-/// let mut meter = RunMeter::new();
+/// let mut meter = RunMeter::default();
 /// for record in &records {
 ///     meter.read(record);
 /// }
@@ -225,12 +225,6 @@ pub struct RunMeter {
 }
 
 impl RunMeter {
-    /// A meter that counts everything.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A meter that counts nothing older than the given time. It is to be shown the older records all the same.
     #[must_use]
     pub fn since(since: Timestamp) -> Self {
@@ -385,11 +379,11 @@ mod tests {
             (901, Some(6_000)),
         ];
         assert_eq!(
-            worked(&steps, RunMeter::new()),
+            worked(&steps, RunMeter::default()),
             6_000,
             "waiting does not count"
         );
-        assert_eq!(worked(&[], RunMeter::new()), 0);
+        assert_eq!(worked(&[], RunMeter::default()), 0);
         let steps = steps.map(|(seconds, active)| step(seconds, active));
         assert_eq!(SessionMetrics::of_run(&steps).worked.as_millis(), 6_000);
     }
@@ -404,7 +398,7 @@ mod tests {
             (12, Some(72_000)),
         ];
         assert_eq!(worked(&steps, day()), 12_000);
-        assert_eq!(worked(&steps, RunMeter::new()), 72_000);
+        assert_eq!(worked(&steps, RunMeter::default()), 72_000);
         // Waiting over midnight is no work of either day.
         let waits = [
             (-60, Some(0)),

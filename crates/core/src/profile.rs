@@ -3,8 +3,6 @@
 mod decisions;
 mod results;
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 pub use decisions::{
@@ -15,7 +13,6 @@ pub use results::ResultRule;
 
 use crate::citations::Citations;
 use crate::ids::ToolName;
-use crate::limits::Limits;
 
 /// How an agent behaves in the loop. It stands in the first record of its run, so a replay needs nothing else.
 ///
@@ -95,13 +92,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The name of [`Profile::main_thread`].
-    pub const MAIN_THREAD: &'static str = "main_thread";
-    /// The name of [`Profile::deep_research_supervisor`].
-    pub const DEEP_RESEARCH_SUPERVISOR: &'static str = "deep_research_supervisor";
-    /// The name of [`Profile::researcher`].
-    pub const RESEARCHER: &'static str = "researcher";
-
     const fn default_agents() -> u32 {
         5
     }
@@ -115,18 +105,7 @@ impl Profile {
     pub fn main_thread() -> Self {
         Self {
             digest_after: Some(2),
-            ..Self::named(Self::MAIN_THREAD)
-        }
-    }
-
-    /// The profile of the agent that splits a question into topics and has them researched: one call after the other,
-    /// the researchers of a call in parallel. It cites only what was read.
-    #[must_use]
-    pub fn deep_research_supervisor() -> Self {
-        Self {
-            parallel: Parallel::None,
-            citations: Citations::Checked,
-            ..Self::named(Self::DEEP_RESEARCH_SUPERVISOR)
+            ..Self::named("main_thread")
         }
     }
 
@@ -136,34 +115,7 @@ impl Profile {
         Self {
             digest_after: Some(2),
             compaction: Compaction::Drop,
-            ..Self::named(Self::RESEARCHER)
-        }
-    }
-
-    /// Returns the profile that ships under a name.
-    #[must_use]
-    pub fn built_in(name: &str) -> Option<Self> {
-        match name {
-            Self::MAIN_THREAD => Some(Self::main_thread()),
-            Self::DEEP_RESEARCH_SUPERVISOR => Some(Self::deep_research_supervisor()),
-            Self::RESEARCHER => Some(Self::researcher()),
-            _ => None,
-        }
-    }
-
-    /// Returns the limits that the profile brings along; an agent's own are no looser.
-    ///
-    /// The main thread has no limit on turns of its own. A supervisor has 50 tool calls and five minutes.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        match self.name.as_str() {
-            Self::MAIN_THREAD => Limits::NONE,
-            Self::DEEP_RESEARCH_SUPERVISOR => Limits {
-                max_tool_calls: Some(50),
-                deadline: Some(Duration::from_secs(300)),
-                ..Limits::NONE
-            },
-            _ => Limits::default(),
+            ..Self::named("researcher")
         }
     }
 
@@ -234,17 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_profiles_are_read_back_as_they_were() {
-        for name in [
-            Profile::MAIN_THREAD,
-            Profile::DEEP_RESEARCH_SUPERVISOR,
-            Profile::RESEARCHER,
-        ] {
-            let profile = Profile::built_in(name).unwrap();
-            assert_eq!(profile.name, name);
+    fn a_profile_is_read_back_as_it_was() {
+        for profile in [Profile::main_thread(), Profile::researcher()] {
             let text = serde_json::to_string(&profile).unwrap();
             assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
         }
-        assert_eq!(Profile::built_in("nobody"), None);
     }
 }

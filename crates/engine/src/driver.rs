@@ -348,7 +348,7 @@ impl Driver {
             so_far: waits.then(|| (self.tree.turns(), self.tree.usage())),
             outcome: self.outcome.take().map(|outcome| *outcome),
             pending: self.tree.pending(),
-            messages: self.tree.transcript(),
+            messages: self.tree.transcript_of(AgentId::ROOT),
         }
     }
 

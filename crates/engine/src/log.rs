@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    InputError, LOOP_VERSION, PrefixDigest, Record, RecordBody, RestoreError, RunId, RunStatus,
-    RunTree, Seq, Transcript,
+    AgentId, InputError, LOOP_VERSION, PrefixDigest, Record, RecordBody, RestoreError, RunId,
+    RunStatus, RunTree, Seq, Transcript,
 };
 use serde_json::Value;
 
@@ -157,7 +157,7 @@ pub fn replay(history: &Transcript, records: &[Arc<Record>]) -> Result<ReplayRep
         records: records.len(),
         steps: steps.count(),
         open_effects: open.len(),
-        messages: tree.transcript(),
+        messages: tree.transcript_of(AgentId::ROOT),
     })
 }
 

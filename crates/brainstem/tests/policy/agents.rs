@@ -7,9 +7,9 @@ use neuraxis_brainstem::{
     PolicyConfig, Request, RequestError, SummarizeConfig, narrow_sub_agent,
 };
 use neuraxis_core::{
-    AgentName, Arguments, Channel, Compaction, DataPolicy, Decision, JsonText, Keep, LimitReached,
-    MicroUsd, Mode, NoCalls, Offer, Opening, Parallel, Profile, Repeats, Role, ToolChoice,
-    ToolErrors, ToolName, ToolSpec, UnknownTool, UsageScope, Verdict,
+    AgentName, Arguments, Channel, Citations, Compaction, DataPolicy, Decision, JsonText, Keep,
+    LimitReached, Limits, MicroUsd, Mode, NoCalls, Offer, Opening, Parallel, Profile, Repeats,
+    Role, ToolChoice, ToolErrors, ToolName, ToolSpec, UnknownTool, UsageScope, Verdict,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -49,8 +49,9 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     };
     assert_eq!(spec(AgentName::MAIN_THREAD).profile, Profile::main_thread());
     assert_eq!(spec(AgentName::RESEARCHER).profile, Profile::researcher());
-    let mut supervisor = Profile::deep_research_supervisor();
-    supervisor.name = "deep_research".to_owned();
+    let mut supervisor = Profile::named("deep_research");
+    supervisor.parallel = Parallel::None;
+    supervisor.citations = Citations::Checked;
     let mut leads = spec(AgentName::DEEP_RESEARCH);
     // Beyond its profile it is told to look for gaps when reports come in.
     let [reports] = std::mem::take(&mut leads.profile.results)
@@ -59,12 +60,13 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     assert_eq!(reports.tool.as_str(), "research");
     assert!(reports.note.unwrap().contains("leave open"));
     assert_eq!(leads.profile, supervisor);
-    let limits = Profile::deep_research_supervisor().limits();
-    assert_eq!(leads.limits.max_tool_calls, limits.max_tool_calls);
-    assert_eq!(leads.limits.deadline, limits.deadline);
-    let mut limits = Profile::researcher().limits();
-    // Its part of what its lead has left may be less.
-    limits.max_tool_calls = Some(20);
+    assert_eq!(leads.limits.max_tool_calls, Some(50));
+    assert_eq!(leads.limits.deadline, Some(Duration::from_secs(300)));
+    let limits = Limits {
+        // Its part of what its lead has left may be less.
+        max_tool_calls: Some(20),
+        ..Limits::default()
+    };
     assert_eq!(spec(AgentName::RESEARCHER).limits, limits);
 }
 

@@ -135,16 +135,6 @@ impl Remembered {
     /// The most answers that one session remembers.
     pub const MAX_GRANTS: usize = 256;
 
-    /// Puts together what was kept apart: the answers, and the greatest number that any ever had.
-    #[must_use]
-    pub fn from_parts(grants: Vec<Grant>, last_id: u32) -> Self {
-        let greatest = grants.iter().map(|grant| grant.id).max();
-        Self {
-            last_id: last_id.max(greatest.unwrap_or_default()),
-            grants,
-        }
-    }
-
     /// Returns all answers, in the order in which they were given.
     #[must_use]
     pub fn grants(&self) -> &[Grant] {
@@ -155,12 +145,6 @@ impl Remembered {
     #[must_use]
     pub const fn next_id(&self) -> u32 {
         self.last_id.saturating_add(1)
-    }
-
-    /// Returns the greatest number that any answer ever had; 0 if there was none.
-    #[must_use]
-    pub const fn last_id(&self) -> u32 {
-        self.last_id
     }
 
     /// Tells whether no further answer is remembered: there are too many, or no number is left for one.
@@ -229,8 +213,6 @@ mod tests {
         assert!(!remembered.add(grant(2)), "a number is given once");
         assert!(remembered.revoke(2) && !remembered.revoke(2));
         assert_eq!(remembered.next_id(), 3);
-        let kept = Remembered::from_parts(remembered.grants().to_vec(), remembered.last_id());
-        assert_eq!(kept, remembered);
     }
 
     #[test]

@@ -57,8 +57,7 @@ impl Taint {
     }
 
     /// Returns what a later run of the session begins with: the same tools, none of them in a batch of that run.
-    #[must_use]
-    pub fn of_earlier_runs(&self) -> Self {
+    fn of_earlier_runs(&self) -> Self {
         let mut earlier = Self::default();
         for source in &self.sources {
             earlier.add(&source.tool, None);

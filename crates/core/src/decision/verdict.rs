@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// Whether a call may run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// The call may run, and nobody is asked.
@@ -16,13 +16,13 @@ pub enum Verdict {
         /// Why, for people.
         reason: String,
         /// Why, for programs: what asks, each kind once.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         causes: Vec<AskCause>,
         /// The rule that says so; none where a mode does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
         /// How much of the answer may be remembered for the session.
-        #[serde(default, skip_serializing_if = "Remember::is_never")]
+        #[serde(skip_serializing_if = "Remember::is_never")]
         remember: Remember,
     },
     /// It may not, whatever a person says.
@@ -30,7 +30,7 @@ pub enum Verdict {
         /// The sentence that the model reads in place of a result.
         reason: String,
         /// The rule that says so; none where a mode does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
     },
 }

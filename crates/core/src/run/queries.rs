@@ -94,14 +94,6 @@ impl RunTree {
             .map_or(&[], |root| root.conversation.messages())
     }
 
-    /// As [`messages`](Self::messages), shared instead of borrowed.
-    #[must_use]
-    pub fn transcript(&self) -> Transcript {
-        let root = self.agents.first();
-        root.map(|root| root.conversation.transcript().clone())
-            .unwrap_or_default()
-    }
-
     /// Returns what the run used so far.
     #[must_use]
     pub fn usage(&self) -> RunUsage {

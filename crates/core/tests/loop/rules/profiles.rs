@@ -1,9 +1,9 @@
 //! What a profile decides, each decision by itself.
 
 use neuraxis_core::{
-    Arguments, FinishReason, Input, JsonText, Keep, Message, NoCalls, Offer, Profile, PromptReason,
-    Purpose, RecordBody, ResultRule, Role, RunStatus, ToolChoice, ToolFailure, ToolOutcome,
-    ToolSignal, Transcript, continued_history,
+    Arguments, FinishReason, Input, JsonText, Keep, Message, NoCalls, Offer, PromptReason, Purpose,
+    RecordBody, ResultRule, Role, RunStatus, ToolChoice, ToolFailure, ToolOutcome, ToolSignal,
+    Transcript, continued_history,
 };
 
 use crate::support::*;
@@ -368,16 +368,4 @@ fn a_question_at_depth_is_the_agents_answer() {
     run.finish_as(1, 0, outcome);
     assert_eq!(run.answer_of(1).finish_reason, FinishReason::Clarify);
     assert_eq!(run.tool_messages(), [r#"["Which cells?"]"#]);
-}
-
-#[test]
-fn the_built_in_profiles_bring_their_limits() {
-    let supervisor = Profile::deep_research_supervisor().limits();
-    assert_eq!(supervisor.max_tool_calls, Some(50));
-    assert_eq!(
-        supervisor.deadline,
-        Some(std::time::Duration::from_secs(300))
-    );
-    assert_eq!(Profile::main_thread().limits().max_turns, None);
-    assert_eq!(Profile::researcher().limits().max_turns, Some(10));
 }

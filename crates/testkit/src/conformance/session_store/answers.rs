@@ -136,7 +136,8 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
     assert_eq!(remembered(&store, &busy.session).await.grants().len(), 1);
     let rest = [granting(&mut busy, rest.to_vec())];
     busy.commit(&store, &rest).await;
-    let mut expected = Remembered::from_parts(grants, 3);
+    let mut expected = Remembered::default();
+    grants.into_iter().for_each(|grant| expected.record(grant));
     assert_eq!(remembered(&store, &busy.session).await, expected);
     assert_eq!(store.revoke(&busy.session, 2).await, Ok(true));
     assert_eq!(store.revoke(&busy.session, 2).await, Ok(false));
