@@ -20,7 +20,7 @@ pub use taint::{Taint, TaintSource};
 pub use verdict::{AskCause, Remember, RuleRef, Verdict};
 
 use crate::ids::{AgentName, Channel, Mode, Role, ToolName};
-use crate::json::ContentHash;
+use crate::json::{ContentHash, is_default};
 use crate::limits::{AgentLimits, Limits};
 use crate::profile::DataPolicy;
 
@@ -55,7 +55,7 @@ pub struct Decision {
     /// What it may use.
     pub limits: Limits,
     /// How many sub-agents it may have.
-    #[serde(default, skip_serializing_if = "AgentLimits::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agent_limits: AgentLimits,
     /// The most tokens of one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,10 +134,6 @@ impl Decision {
     pub fn offers(&self, tool: &ToolName) -> bool {
         self.tools.contains(tool) || self.sub_agent_tools.contains(tool)
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 #[cfg(test)]

@@ -150,15 +150,6 @@ pub struct AgentId(pub u32);
 impl AgentId {
     /// The agent that answers the user.
     pub const ROOT: Self = Self(0);
-
-    /// Tells whether this is the agent that answers the user.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde hands the field over by reference"
-    )]
-    pub(crate) const fn is_root(&self) -> bool {
-        self.0 == Self::ROOT.0
-    }
 }
 
 impl fmt::Display for AgentId {

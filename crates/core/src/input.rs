@@ -199,11 +199,3 @@ pub struct ToolFinished {
     /// How long it took.
     pub duration: Duration,
 }
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands the field over by reference"
-)]
-pub(crate) const fn is_false(flag: &bool) -> bool {
-    !*flag
-}

@@ -183,6 +183,11 @@ pub(crate) mod optional_embedded {
     }
 }
 
+/// Tells whether a field has its default, so that it is left out of what is written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A SHA-256, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);

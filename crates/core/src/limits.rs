@@ -130,10 +130,6 @@ impl Default for AgentLimits {
 }
 
 impl AgentLimits {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the fewer agents, and the less deep ones, of both.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {

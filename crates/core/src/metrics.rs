@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::ids::ToolName;
-use crate::input::is_false;
+use crate::json::is_default;
 use crate::limits::MicroUsd;
 use crate::record::{Record, RecordBody, ToolResult, ToolStatus};
 use crate::spec::RunSpec;
@@ -94,7 +94,7 @@ pub struct SessionMetrics {
     pub tool_errors: u64,
     /// Tool calls with a result that count toward no limit: those that were not run, and those that deliver an answer. None if
     /// left out.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub uncounted_tool_calls: u64,
     /// Tokens, in all and per role that served; failed attempts included as far as known.
     pub usage: RunUsage,
@@ -103,7 +103,7 @@ pub struct SessionMetrics {
     pub cost: MicroUsd,
     /// How sure that is: unknown, and a lower bound then, if a call was made by a model without a price, or was stopped
     /// before anybody said what it used. Measured if left out.
-    #[serde(skip_serializing_if = "CountLabel::is_measured")]
+    #[serde(skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
     /// How long the runs were active, added up. What a run did while it was stopped at a limit counts; waiting for a person
     /// or a client does not, and calls beside each other count once.
@@ -220,7 +220,7 @@ pub struct RunMeter {
     #[serde(rename = "active_ms", with = "duration::millis")]
     active: Duration,
     /// That step was too old to count.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     before: bool,
 }
 
@@ -284,14 +284,6 @@ fn delivering_tools(spec: &RunSpec) -> Vec<ToolName> {
     tools.sort_unstable();
     tools.dedup();
     tools
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands the field over by reference"
-)]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]

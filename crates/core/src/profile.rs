@@ -13,6 +13,7 @@ pub use results::ResultRule;
 
 use crate::citations::Citations;
 use crate::ids::ToolName;
+use crate::json::is_default;
 
 /// How an agent behaves in the loop. It stands in the first record of its run, so a replay needs nothing else.
 ///
@@ -150,10 +151,6 @@ impl Profile {
     pub(crate) fn result_rule(&self, tool: &str) -> Option<&ResultRule> {
         self.results.iter().find(|rule| rule.tool.as_str() == tool)
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 #[expect(

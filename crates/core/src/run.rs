@@ -46,6 +46,7 @@ use crate::error::InputError;
 use crate::finish::{FinishReason, RunStatus};
 use crate::ids::{AgentId, CallIndex, InputId, Role, ToolCallId};
 use crate::input::{Input, Recheck, Stamp};
+use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use agent::{Agent, OfferedTools, PlannedCall};
@@ -99,16 +100,8 @@ struct RunState {
     log_bytes: u64,
     warned_of_log: bool,
     /// How often in a row it was taken up without anything coming of it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands the field over by reference"
-)]
-const fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// What follows for an agent from what just happened to it.

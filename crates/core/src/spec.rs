@@ -10,8 +10,7 @@ use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
 use crate::finish::FinishReason;
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
-use crate::input::is_false;
-use crate::json::{ContentHash, JsonText};
+use crate::json::{ContentHash, JsonText, is_default};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
 use crate::profile::{DataPolicy, Opening, Profile, TurnRoles};
@@ -38,7 +37,7 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<ToolName, AgentSpec>,
     /// How many sub-agents there may be.
-    #[serde(default, skip_serializing_if = "AgentLimits::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agent_limits: AgentLimits,
     /// What happens to calls that the caller has to run.
     #[serde(default)]
@@ -167,7 +166,7 @@ pub struct AgentSpec {
     pub fan_out: Option<String>,
     /// Whether what was said before is summed up before its first model call, although it would fit (loop rule 13). Without a
     /// usable summary it stays as it is.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub compact_first: bool,
 }
 

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::ids::ToolName;
-use crate::input::is_false;
-use crate::json::JsonText;
+use crate::json::{JsonText, is_default};
 
 /// The name of the tool by which a model delivers an answer that is to have a form. It is the engine's own.
 pub const FINAL_ANSWER: &str = "final_answer";
@@ -171,7 +170,7 @@ pub struct ToolAnnotations {
     pub destructive: bool,
     /// Its calls are confined to this machine, but for those whose argument `access` names `network`: of a tool that reaches
     /// outside this machine, only these bring text of strangers. Not for tools of other people's servers.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub confined: bool,
 }
 

@@ -24,12 +24,6 @@ pub enum CountLabel {
 }
 
 impl CountLabel {
-    /// Tells whether the provider said so.
-    #[must_use]
-    pub const fn is_measured(&self) -> bool {
-        matches!(self, Self::Measured)
-    }
-
     /// Returns the label's name in records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

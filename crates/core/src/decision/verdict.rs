@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::is_default;
+
 /// Whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
@@ -22,7 +24,7 @@ pub enum Verdict {
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
         /// How much of the answer may be remembered for the session.
-        #[serde(skip_serializing_if = "Remember::is_never")]
+        #[serde(skip_serializing_if = "is_default")]
         remember: Remember,
     },
     /// It may not, whatever a person says.
@@ -64,7 +66,7 @@ pub struct RuleRef {
     /// The file, or what else the rule was read from.
     pub source: Arc<str>,
     /// The line there, from 1; 0 where it is not known.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub line: u32,
 }
 
@@ -94,22 +96,4 @@ pub enum Remember {
     Arguments,
     /// All calls of the tool.
     Tool,
-}
-
-impl Remember {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde hands the field over by reference"
-    )]
-    pub(crate) const fn is_never(&self) -> bool {
-        matches!(self, Self::Never)
-    }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands the field over by reference"
-)]
-const fn is_zero(line: &u32) -> bool {
-    *line == 0
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, EffectId, InputId};
+use crate::json::is_default;
 use crate::limits::Limits;
 use crate::message::Message;
 
@@ -18,7 +19,7 @@ pub struct Steered {
     /// The message; a user message.
     pub message: Arc<Message>,
     /// The agent it is for.
-    #[serde(default, skip_serializing_if = "AgentId::is_root")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentId,
 }
 
@@ -43,7 +44,7 @@ pub struct Cancelled {
     /// Why, for the log.
     pub reason: String,
     /// The agent that is to end, with all below it; the root agent for the whole run.
-    #[serde(default, skip_serializing_if = "AgentId::is_root")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentId,
     /// The limit outside of the machine that makes the whole run end, if it is one: the run then ends as at any limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +113,7 @@ pub struct Resumed {
     /// Why it had stopped, for the log.
     pub reason: String,
     /// What is checked anew.
-    #[serde(default, skip_serializing_if = "Recheck::is_nothing")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: Recheck,
     /// What the run may use from here on, where that is less than is on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,16 +131,6 @@ pub enum Recheck {
     /// Every call before it starts or is made again: one that was found fit to run and waits for its turn, and one that
     /// had begun.
     Calls,
-}
-
-impl Recheck {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde hands the field over by reference"
-    )]
-    const fn is_nothing(&self) -> bool {
-        matches!(self, Self::Nothing)
-    }
 }
 
 impl Resumed {

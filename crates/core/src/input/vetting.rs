@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::is_false;
 use crate::advised_call::AdvisedCall;
 use crate::decision::{AskCause, Grant, GrantScope, Remember, RuleRef, Verdict};
 use crate::ids::EffectId;
+use crate::json::is_default;
 use crate::tool::ToolClass;
 
 /// A batch of calls was checked.
@@ -49,7 +49,7 @@ pub enum Vetting {
         /// What it may change, as far as its tool is trusted.
         class: ToolClass,
         /// Its result will be untrusted content.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "is_default")]
         untrusted: bool,
         /// Why; none where nothing governs the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub enum Vetting {
         /// What it may change, once approved.
         class: ToolClass,
         /// Its result will be untrusted content.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "is_default")]
         untrusted: bool,
         /// Why, for people.
         reason: String,
@@ -86,13 +86,13 @@ pub enum Vetting {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
         /// How much of the answer may be remembered for the session.
-        #[serde(default, skip_serializing_if = "Remember::is_never")]
+        #[serde(default, skip_serializing_if = "is_default")]
         remember: Remember,
         /// What the person may be offered to remember, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         choices: Vec<GrantScope>,
         /// The approval that is on record does not count: whoever checked cannot tell that it was given here.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "is_default")]
         again: bool,
     },
     /// Policy forbids it.

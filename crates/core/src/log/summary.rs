@@ -13,8 +13,8 @@ use crate::decision::Taint;
 use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, ToolCallId};
-use crate::input::{ApprovalDecision, NextAttempt, is_false};
-use crate::json::JsonText;
+use crate::input::{ApprovalDecision, NextAttempt};
+use crate::json::{JsonText, is_default};
 use crate::message::Message;
 use crate::metrics::{RunMeter, SessionMetrics};
 use crate::record::{Pending, PendingKind, Record, RecordBody};
@@ -63,7 +63,7 @@ pub struct LogSummary {
     #[serde(skip_serializing_if = "Tally::is_empty")]
     pub tally: Tally,
     /// Whether it waits, if anything is pending when a step ends.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     waits: bool,
     /// How many calls of its last reply have no result yet, for each agent that has such.
     #[serde(skip_serializing_if = "Vec::is_empty")]

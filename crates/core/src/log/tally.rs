@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::latencies::Latencies;
 use crate::finish::RunStatus;
 use crate::ids::AgentId;
+use crate::json::is_default;
 use crate::metrics::Cost;
 use crate::outcome::ToolFailure;
 use crate::record::{Record, RecordBody, RunStarted, ToolResult};
@@ -201,10 +202,6 @@ pub(super) fn entry<'a, T: Default>(named: &'a mut BTreeMap<String, T>, name: &s
     let has_room = named.len() < MAX_NAMES || named.contains_key(name);
     let name = if has_room { name } else { OTHERS };
     named.entry(name.to_owned()).or_default()
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 #[cfg(test)]

@@ -13,10 +13,8 @@ use crate::effect::{AskApproval, Purpose};
 use crate::error::LlmError;
 use crate::finish::RunOutcome;
 use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, RunId, SessionId, ToolCallId};
-use crate::input::{
-    Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted, is_false,
-};
-use crate::json::{ContentHash, JsonText, embedded, optional_embedded};
+use crate::input::{Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted};
+use crate::json::{ContentHash, JsonText, embedded, is_default, optional_embedded};
 use crate::limits::MicroUsd;
 use crate::message::{MediaPart, Message, ModelRef};
 use crate::outcome::{Keep, ToolFailure, ToolSignal};
@@ -173,7 +171,7 @@ pub struct LlmCall {
     )]
     pub cost: Option<MicroUsd>,
     /// How that amount came about; measured if left out.
-    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
@@ -222,7 +220,7 @@ pub struct LlmFailed {
     )]
     pub cost: Option<MicroUsd>,
     /// How that amount came about; measured if left out.
-    #[serde(default, skip_serializing_if = "CountLabel::is_measured")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
     /// The model that was asked, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,10 +349,10 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
     /// It is untrusted content: from now on the conversation may hold what strangers wrote.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub untrusted: bool,
     /// A hook of the program put it in place of what the tool returned, which is on record nowhere.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub rewritten: bool,
     /// How long it ran.
     #[serde(

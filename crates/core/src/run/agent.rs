@@ -9,7 +9,6 @@ use super::batch::{Batch, Call, CallState};
 use super::budget::Spent;
 use super::context::{Gauge, TrimPlan};
 use super::governed::GovernedRun;
-use super::is_zero;
 use super::last_answer::Limit;
 use super::repeats::Streak;
 use crate::citations::Source;
@@ -17,7 +16,8 @@ use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
-use crate::input::{CutReply, is_false};
+use crate::input::CutReply;
+use crate::json::is_default;
 use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
@@ -55,10 +55,10 @@ pub(super) struct Agent {
     /// How often it was reminded to call a tool.
     pub(super) reminders: u32,
     /// How often it was asked for another answer.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: u32,
     /// Whether a model was to be asked for it by now.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_asked: bool,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
@@ -67,7 +67,7 @@ pub(super) struct Agent {
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
     /// Whether the compaction that its spec orders was looked at.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_compacted: bool,
     /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer. While
     /// a hook is asked about a text: how it ends if that stands.

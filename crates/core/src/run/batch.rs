@@ -9,8 +9,7 @@ use crate::advised_call::AdvisedCall;
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
-use crate::input::is_false;
-use crate::json::{JsonText, without_fence};
+use crate::json::{JsonText, is_default, without_fence};
 use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::profile::{Arguments, Parallel};
@@ -23,7 +22,7 @@ pub(super) struct Batch {
     pub(super) content_index: ContentIndex,
     pub(super) calls: Vec<Call>,
     /// Whether the program's code wants another reply than this one: that none of its calls ran is no failure of theirs.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: bool,
 }
 

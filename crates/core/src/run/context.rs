@@ -16,8 +16,7 @@ use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
-use crate::input::is_false;
-use crate::json::JsonText;
+use crate::json::{JsonText, is_default};
 use crate::message::Message;
 use crate::profile::Compaction;
 use crate::record::{ContextTrimmed, RecordBody, Span};
@@ -45,7 +44,7 @@ pub(super) struct TrimPlan {
     #[serde(default)]
     to_save: u64,
     /// Whether all of it stays where no summary can take its place: somebody ordered the compaction of what fits.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) only_summed_up: bool,
 }
 
