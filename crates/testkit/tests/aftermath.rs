@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Attempt, CallIndex, ContentHash, EffectId, JsonText, Keep, Record, RecordBody, ToolCallId,
-    ToolCallStarted, ToolClass, ToolFailure, ToolKind, ToolResult, ToolStatus,
+    Attempt, CallIndex, ContentHash, EffectId, JsonText, Record, RecordBody, ToolCallId,
+    ToolCallStarted, ToolClass, ToolFailure, ToolKind, ToolOutcome, ToolOutput, ToolResult,
+    ToolStatus,
 };
 use neuraxis_testkit::{Aftermath, CountingIds, RunLog, reply};
 
@@ -44,24 +45,14 @@ fn call() -> RecordBody {
 }
 
 fn result(failure: Option<ToolFailure>) -> RecordBody {
+    let (call, index) = (ToolCallId::from_text("c1"), CallIndex::default());
+    let done = ToolOutcome::done(ToolOutput::new(JsonText::from_text("{}")));
     RecordBody::ToolResult(Box::new(ToolResult {
-        tool_call_id: ToolCallId::from_text("c1"),
-        name: "pay".into(),
-        index: CallIndex::default(),
         effect_id: Some(effect()),
         attempt: Some(Attempt(1)),
         status: ToolStatus::Error,
-        value: JsonText::from_text("{}"),
         failure,
-        summary: None,
-        keep: Keep::default(),
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
+        ..ToolResult::of(call, "pay", index, done)
     }))
 }
 

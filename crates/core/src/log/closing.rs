@@ -11,7 +11,7 @@ use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
 use crate::outcome::{ToolFailure, ToolOutcome};
-use crate::record::{Record, RecordBody, ToolCallStarted, ToolResult, ToolStatus};
+use crate::record::{Record, RecordBody, ToolResult};
 
 /// Where a log ends that is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,13 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
             ToolFailure::OutcomeUnknown,
             "the process that ran this call is gone; its outcome is unknown, it may have taken effect",
         );
-        let result = RecordBody::ToolResult(Box::new(result_of(open.call, unknown)));
+        let (call, name) = (open.call, open.call.name.clone());
+        let result = ToolResult {
+            effect_id: Some(call.effect_id),
+            attempt: Some(call.attempt),
+            ..ToolResult::of(call.tool_call_id.clone(), name, call.index, unknown)
+        };
+        let result = RecordBody::ToolResult(Box::new(result));
         closing.add(Some(open.record), result, None);
     }
     let outcome = RunOutcome {
@@ -81,27 +87,5 @@ impl Closing {
             active_ms,
             body,
         }));
-    }
-}
-
-fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
-    ToolResult {
-        tool_call_id: call.tool_call_id.clone(),
-        name: call.name.clone(),
-        index: call.index,
-        effect_id: Some(call.effect_id),
-        attempt: Some(call.attempt),
-        status: ToolStatus::of(&outcome),
-        value: outcome.output.value,
-        failure: outcome.failure,
-        summary: None,
-        keep: outcome.output.keep,
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
     }
 }

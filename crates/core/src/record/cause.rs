@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::Attempt;
+use crate::ids::{Attempt, CallIndex, ToolCallId};
 use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
 use crate::outcome::{ToolOutcome, ToolOutput};
 use crate::record::{
@@ -82,6 +82,36 @@ impl ToolCallFailed {
 }
 
 impl ToolResult {
+    /// Makes the result of a call that did not run; of one that ran, say who ran it and how long.
+    pub fn of(
+        call: ToolCallId,
+        name: impl Into<Arc<str>>,
+        index: CallIndex,
+        outcome: ToolOutcome,
+    ) -> Self {
+        let status = ToolStatus::of(&outcome);
+        let ToolOutcome { output, failure } = outcome;
+        Self {
+            tool_call_id: call,
+            name: name.into(),
+            index,
+            effect_id: None,
+            attempt: None,
+            status,
+            value: output.value,
+            failure,
+            summary: output.summary,
+            keep: output.keep,
+            media: output.media,
+            metadata: output.metadata,
+            signal: output.signal,
+            sources: output.sources,
+            untrusted: false,
+            rewritten: output.rewritten,
+            duration: None,
+        }
+    }
+
     /// Returns what came of the call.
     #[must_use]
     pub fn outcome(&self) -> ToolOutcome {

@@ -13,9 +13,7 @@ use crate::finish::FinishReason;
 use crate::ids::{Attempt, CallIndex, EffectId, ToolName};
 use crate::input::ToolFinished;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
-use crate::record::{
-    PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
-};
+use crate::record::{PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult};
 use crate::spec::AgentSpec;
 use crate::tool::{ToolClass, ToolKind};
 
@@ -256,25 +254,12 @@ impl Agent {
 
 impl Call {
     fn result(&self, ran: Ran, outcome: &ToolOutcome) -> ToolResult {
-        let output = outcome.output.clone();
+        let outcome = outcome.clone();
         ToolResult {
-            tool_call_id: self.id.clone(),
-            name: self.name.clone(),
-            index: self.index,
             effect_id: ran.map(|(effect, ..)| effect),
             attempt: ran.map(|(_, attempt, _)| attempt),
-            status: ToolStatus::of(outcome),
-            value: output.value,
-            failure: outcome.failure,
-            summary: output.summary,
-            keep: output.keep,
-            media: output.media,
-            metadata: output.metadata,
-            signal: output.signal,
-            sources: output.sources,
-            untrusted: false,
-            rewritten: output.rewritten,
             duration: ran.and_then(|(.., duration)| duration),
+            ..ToolResult::of(self.id.clone(), self.name.clone(), self.index, outcome)
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, ContentHash, EffectId, Grant,
-    GrantScope, InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus, Vetted,
+    GrantScope, InputId, JsonText, RecordBody, ToolCallId, ToolOutcome, ToolOutput, ToolResult,
+    Vetted,
 };
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::START;
@@ -146,24 +147,10 @@ fn allowed(number: u32) -> RecordBody {
 }
 
 fn untrusted() -> RecordBody {
+    let done = ToolOutcome::done(ToolOutput::new(JsonText::from_text("1")));
     RecordBody::ToolResult(Box::new(ToolResult {
-        tool_call_id: call(9),
-        name: "search_web".into(),
-        index: CallIndex(0),
-        effect_id: None,
-        attempt: None,
-        status: ToolStatus::Done,
-        value: JsonText::from_text("1"),
-        failure: None,
-        summary: None,
-        keep: Keep::Result,
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
         untrusted: true,
-        rewritten: false,
-        duration: None,
+        ..ToolResult::of(call(9), "search_web", CallIndex(0), done)
     }))
 }
 

@@ -5,9 +5,8 @@ use uuid::Uuid;
 use super::*;
 use crate::ids::{Role, ToolName};
 use crate::message::{ModelRef, TextPart};
-use crate::outcome::ToolFailure;
+use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::profile::ResultRule;
-use crate::record::ToolStatus;
 use crate::reply::ReplyFinish;
 use crate::usage::Usage;
 
@@ -93,30 +92,10 @@ fn call(name: &str) -> ReplyPart {
 }
 
 fn result(index: u32, value: &str) -> ToolResult {
-    ToolResult {
-        tool_call_id: ToolCallId::new(
-            SOURCE.run,
-            SOURCE.agent,
-            SOURCE.content_index,
-            CallIndex(index),
-        ),
-        name: "read_file".into(),
-        index: CallIndex(index),
-        effect_id: None,
-        attempt: None,
-        status: ToolStatus::Done,
-        value: JsonText::string(value),
-        failure: None,
-        summary: None,
-        keep: Keep::default(),
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
-    }
+    let index = CallIndex(index);
+    let call = ToolCallId::new(SOURCE.run, SOURCE.agent, SOURCE.content_index, index);
+    let output = ToolOutput::new(JsonText::string(value));
+    ToolResult::of(call, "read_file", index, ToolOutcome::done(output))
 }
 
 /// Says of each message who said it and what.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, JsonText, Keep, PlanChanged,
-    Record, RecordBody, Remembered, SessionId, ToolCallId, ToolResult, ToolStatus, Vetted,
+    Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, JsonText, PlanChanged, Record,
+    RecordBody, Remembered, SessionId, ToolCallId, ToolOutcome, ToolOutput, ToolResult, Vetted,
 };
 use neuraxis_ports::{RunStart, SessionStore, StoreError};
 
@@ -28,25 +28,12 @@ fn grant(number: u32, scope: GrantScope) -> Grant {
 }
 
 fn result(log: &mut RunLog, tool: &str, untrusted: bool) -> Arc<Record> {
-    log.record(RecordBody::ToolResult(Box::new(ToolResult {
-        tool_call_id: ToolCallId::from_text("call_1"),
-        name: tool.into(),
-        index: CallIndex(0),
-        effect_id: None,
-        attempt: None,
-        status: ToolStatus::Done,
-        value: JsonText::from_text("1"),
-        failure: None,
-        summary: None,
-        keep: Keep::Result,
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
+    let done = ToolOutcome::done(ToolOutput::new(JsonText::from_text("1")));
+    let result = ToolResult {
         untrusted,
-        rewritten: false,
-        duration: None,
-    })))
+        ..ToolResult::of(ToolCallId::from_text("call_1"), tool, CallIndex(0), done)
+    };
+    log.record(RecordBody::ToolResult(Box::new(result)))
 }
 
 /// The record of calls that were checked, with what people allowed for the session.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, CallIndex, Cancelled, ClientResult, ContentIndex, EffectId, InboxEntry, InboxInput,
-    InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus,
+    InputId, JsonText, RecordBody, ToolCallId, ToolOutcome, ToolOutput, ToolResult,
 };
 use neuraxis_ports::{MAX_INBOX_ENTRIES, MAX_INPUT_ID_BYTES, SessionStore, StoreError};
 
@@ -97,24 +97,12 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
     }));
     assert_eq!(store.post(run, &entry).await, Ok(()));
     let index = CallIndex(0);
+    let call = ToolCallId::new(run, Default::default(), ContentIndex(0), index);
+    let done = ToolOutcome::done(ToolOutput::new(value));
     let result = ToolResult {
-        tool_call_id: ToolCallId::new(run, Default::default(), ContentIndex(0), index),
-        name: "look".into(),
-        index,
         effect_id: Some(effect_id),
         attempt: Some(attempt),
-        status: ToolStatus::Done,
-        value,
-        failure: None,
-        summary: None,
-        keep: Keep::default(),
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
+        ..ToolResult::of(call, "look", index, done)
     };
     let result = RecordBody::ToolResult(Box::new(result));
     let records = [busy.log.started("Hello?"), busy.log.record(result)];

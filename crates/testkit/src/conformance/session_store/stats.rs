@@ -8,8 +8,8 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::jiff::tz::{TimeZone, offset};
 use neuraxis_core::log::{LogSummary, Stats, StatsRow};
 use neuraxis_core::{
-    CallIndex, CountLabel, Keep, MicroUsd, ModelRef, Record, RecordBody, SessionId, ToolCallId,
-    ToolFailure, ToolResult, ToolStatus,
+    CallIndex, CountLabel, MicroUsd, ModelRef, Record, RecordBody, SessionId, ToolCallId,
+    ToolFailure, ToolOutcome, ToolResult,
 };
 use neuraxis_ports::{SessionStore, StatsFilter};
 
@@ -60,25 +60,13 @@ fn priced(busy: &mut Busy, micro_usd: u64) -> Arc<Record> {
 }
 
 fn result() -> ToolResult {
-    ToolResult {
-        tool_call_id: ToolCallId::from_text("call_1"),
-        name: "search".into(),
-        index: CallIndex(0),
-        effect_id: None,
-        attempt: None,
-        status: ToolStatus::Error,
-        value: neuraxis_core::JsonText::from_text("null"),
-        failure: Some(ToolFailure::Denied),
-        summary: None,
-        keep: Keep::default(),
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
-    }
+    let denied = ToolOutcome::failed(ToolFailure::Denied, "denied");
+    ToolResult::of(
+        ToolCallId::from_text("call_1"),
+        "search",
+        CallIndex(0),
+        denied,
+    )
 }
 
 fn expected<'a>(runs: impl IntoIterator<Item = &'a Played>) -> Stats {

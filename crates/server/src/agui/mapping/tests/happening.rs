@@ -5,10 +5,9 @@ use std::sync::Arc;
 use neuraxis::Event;
 use neuraxis::core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, BlockIndex, CallIndex,
-    ContentIndex, EffectId, FinishReason, InputId, JsonText, Keep, LiveBody, LiveEvent, Origin,
-    Pending, PendingKind, PlanChanged, Purpose, Record, RecordBody, ReplyAdvice, RunOutcome,
-    RunUsage, Seq, ToolCallId, ToolCallStarted, ToolClass, ToolKind, ToolResult, ToolStatus,
-    Waiting,
+    ContentIndex, EffectId, FinishReason, InputId, JsonText, LiveBody, LiveEvent, Origin, Pending,
+    PendingKind, PlanChanged, Purpose, Record, RecordBody, ReplyAdvice, RunOutcome, RunUsage, Seq,
+    ToolCallId, ToolCallStarted, ToolClass, ToolKind, ToolOutcome, ToolOutput, ToolResult, Waiting,
 };
 use neuraxis_testkit::{RunLog, reply};
 use proptest::prelude::*;
@@ -159,25 +158,9 @@ fn called(log: &RunLog, agent: u8, call: u8, starts: Option<u8>) -> RecordBody {
 }
 
 fn answered(log: &RunLog, agent: u8, call: u8) -> RecordBody {
-    RecordBody::ToolResult(Box::new(ToolResult {
-        tool_call_id: id(log, agent, call),
-        name: "look".into(),
-        index: CallIndex(0),
-        effect_id: None,
-        attempt: None,
-        status: ToolStatus::Done,
-        value: JsonText::string("seen"),
-        failure: None,
-        summary: None,
-        keep: Keep::default(),
-        media: Vec::new(),
-        metadata: None,
-        signal: None,
-        sources: Vec::new(),
-        untrusted: false,
-        rewritten: false,
-        duration: None,
-    }))
+    let seen = ToolOutcome::done(ToolOutput::new(JsonText::string("seen")));
+    let result = ToolResult::of(id(log, agent, call), "look", CallIndex(0), seen);
+    RecordBody::ToolResult(Box::new(result))
 }
 
 fn decided(log: &RunLog, agent: u8, call: u8) -> ApprovalDecided {
