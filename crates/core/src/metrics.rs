@@ -278,7 +278,7 @@ impl RunMeter {
 }
 
 fn delivering_tools(spec: &RunSpec) -> Vec<ToolName> {
-    let agents = std::iter::once(&spec.root).chain(spec.agents.values());
+    let agents = spec.all_agents();
     let tools = agents.filter_map(|agent| agent.answer.as_ref()?.tool.clone());
     let mut tools: Vec<_> = tools.collect();
     tools.sort_unstable();

@@ -133,12 +133,8 @@ impl Repair {
             }
             self.note(format!("a call without its result was given one: {id}"));
             let lost = "the result of this call was lost; its outcome is unknown";
-            self.kept.push(Arc::new(Message::Tool(ToolMessage {
-                tool_call_id: id,
-                name,
-                content: JsonText::error(lost),
-                media: Vec::new(),
-            })));
+            let result = Message::tool_result(id, name, JsonText::error(lost));
+            self.kept.push(Arc::new(result));
         }
         self.results.clear();
         if in_between {

@@ -108,11 +108,21 @@ impl RunSpec {
         missing.map(|(_, what)| what)
     }
 
+    /// Returns all agents that the run may have, the one that answers the user first.
+    pub fn all_agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        std::iter::once(&self.root).chain(self.agents.values())
+    }
+
+    /// Returns what the calls of a tool start; without a tool, the agent that answers the user.
+    pub(crate) fn agent(&self, tool: Option<&ToolName>) -> &AgentSpec {
+        tool.and_then(|tool| self.agents.get(tool))
+            .unwrap_or(&self.root)
+    }
+
     /// Returns what may be stored of the run: what all of its agents let be stored.
     #[must_use]
     pub fn data_policy(&self) -> DataPolicy {
-        let agents = std::iter::once(&self.root).chain(self.agents.values());
-        let policies = agents.map(|agent| agent.profile.data);
+        let policies = self.all_agents().map(|agent| agent.profile.data);
         policies.fold(DataPolicy::ALL, DataPolicy::and)
     }
 }
@@ -210,7 +220,7 @@ impl AgentSpec {
     #[must_use]
     pub fn delivering_tool(&self) -> Option<&ToolSpec> {
         let name = self.answer.as_ref()?.tool.as_ref()?;
-        self.tools.iter().find(|tool| tool.name == *name)
+        self.tool(name.as_str())
     }
 
     /// Tells whether a tool of this name delivers the answer.

@@ -383,7 +383,8 @@ impl Conversation {
         for (place, message) in self.transcript.messages().iter().enumerate() {
             let was_recorded = place < self.recorded;
             let before = kept.len();
-            if place >= prompt && is_in(removed, place - prompt) {
+            let goes = |span: &Span| span.contains(place - prompt);
+            if place >= prompt && removed.iter().any(goes) {
                 // What stands in for messages is in the record of the trimming, wherever they were.
                 kept.extend(summary.take());
                 recorded += kept.len() - before;
@@ -415,12 +416,8 @@ impl Conversation {
             && is_one(&tool.tool_call_id)
             && let Some(summary) = self.summary_of(&tool.tool_call_id)
         {
-            return Arc::new(Message::Tool(ToolMessage {
-                tool_call_id: tool.tool_call_id.clone(),
-                name: Arc::clone(&tool.name),
-                content: JsonText::string(summary),
-                media: Vec::new(),
-            }));
+            let (call, name) = (tool.tool_call_id.clone(), Arc::clone(&tool.name));
+            return Arc::new(Message::tool_result(call, name, JsonText::string(summary)));
         }
         Arc::clone(message)
     }
@@ -470,10 +467,4 @@ impl Conversation {
             self.hashed = PrefixDigest::default();
         }
     }
-}
-
-fn is_in(spans: &[Span], place: usize) -> bool {
-    let place = u64::try_from(place).unwrap_or(u64::MAX);
-    let mut spans = spans.iter();
-    spans.any(|span| (span.start..span.end).contains(&place))
 }

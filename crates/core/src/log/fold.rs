@@ -197,9 +197,7 @@ impl RunView {
 
 impl AgentView {
     fn spec<'a>(&self, run: &'a RunSpec) -> &'a AgentSpec {
-        let tool = self.tool.as_ref();
-        tool.and_then(|tool| run.agents.get(tool))
-            .unwrap_or(&run.root)
+        run.agent(self.tool.as_ref())
     }
 
     /// What changes a sub-agent's first request stands in the record of its model call, with what it is to do.

@@ -557,6 +557,12 @@ pub struct Span {
     pub end: u64,
 }
 
+impl Span {
+    pub(crate) fn contains(&self, place: usize) -> bool {
+        u64::try_from(place).is_ok_and(|place| (self.start..self.end).contains(&place))
+    }
+}
+
 /// The history arrived broken and was repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

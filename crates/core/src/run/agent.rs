@@ -234,9 +234,7 @@ impl Agent {
 
     /// Returns how the agent behaves and what it may use.
     pub(super) fn spec<'a>(&self, run: &'a RunSpec) -> &'a AgentSpec {
-        let tool = self.parent.as_ref().map(|parent| &parent.tool);
-        tool.and_then(|tool| run.agents.get(tool))
-            .unwrap_or(&run.root)
+        run.agent(self.parent.as_ref().map(|parent| &parent.tool))
     }
 
     /// Returns the tools of its requests, in their order.

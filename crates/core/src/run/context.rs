@@ -11,7 +11,7 @@ use units::removable;
 
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
-use super::room::definition_bytes;
+use super::room::{FULL, definition_bytes};
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -23,9 +23,8 @@ use crate::record::{ContextTrimmed, RecordBody, Span};
 use crate::spec::AgentSpec;
 use crate::transcript::is_summary;
 
-/// The share of the room that the conversation may fill before something goes, and what it may fill afterwards, in
-/// percent: far enough apart that not every turn trims.
-const FULL: u64 = 85;
+/// The share of the room that the conversation may fill once something went, in percent: so much less than [`FULL`] that
+/// not every turn trims.
 const AFTER_TRIMMING: u64 = 60;
 
 /// Compactions that may fail to shrink the conversation before none is tried any more.
@@ -54,10 +53,7 @@ impl TrimPlan {
     }
 
     pub(super) fn removes(&self, place: usize) -> bool {
-        let place = u64::try_from(place).unwrap_or(u64::MAX);
-        self.removed
-            .iter()
-            .any(|span| (span.start..span.end).contains(&place))
+        self.removed.iter().any(|span| span.contains(place))
     }
 }
 
@@ -233,9 +229,7 @@ impl Agent {
 
     /// Returns what a context has room for beside the reply and the definitions of tools.
     fn room_in(&self, context: u64, spec: &AgentSpec) -> u64 {
-        let reply = spec.reply_tokens().min(context / 4);
-        let room = context.saturating_sub(reply);
-        room.saturating_sub(self.definitions(spec))
+        spec.room_in(context).saturating_sub(self.definitions(spec))
     }
 
     /// Estimates the tokens of its conversation.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::agent::{Agent, ModelCall, OfferedTools, Phase};
 use super::batch::{Batch, Call, shown};
+use super::schedule::NOT_IN_THIS_TURN;
 use super::turn::AgentTurn;
 use super::{Next, RunState};
 use crate::effect::Purpose;
@@ -126,9 +127,8 @@ impl AgentTurn<'_> {
             let is_offered = |call: &Call| names.iter().any(|name| name.as_str() == &*call.name);
             let spec = self.spec;
             let is_known = |call: &Call| spec.tool(&call.name).is_some();
-            let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";
             let refused = |call: &Call| is_known(call) && !is_offered(call);
-            self.refuse_each(refused, ToolFailure::NotEnabled, message)?;
+            self.refuse_each(refused, ToolFailure::NotEnabled, NOT_IN_THIS_TURN)?;
         }
         // Where every call was refused there is nothing to ask about: the turn is over.
         let is_over = self.batch()?.is_over();

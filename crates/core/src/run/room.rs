@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::context::Gauge;
 use crate::message::Message;
-use crate::profile::Opening;
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-/// The share of the room that a first request may fill with tools, in percent: results need some, too.
-const FULL: u64 = 85;
+/// The share of the room that a conversation may fill before something goes, and a first request with its tools, in percent:
+/// results need some, too.
+pub(super) const FULL: u64 = 85;
 
 /// What a tool's definition takes beside its texts, in bytes: braces and the names of fields.
 const TOOL_FRAME_BYTES: usize = 60;
@@ -65,6 +65,11 @@ impl fmt::Display for RequestSize {
 }
 
 impl AgentSpec {
+    /// Returns what a context has room for beside the reply.
+    pub(super) fn room_in(&self, context: u64) -> u64 {
+        context.saturating_sub(self.reply_tokens().min(context / 4))
+    }
+
     /// Estimates what the agent's first request takes, with these messages.
     #[must_use]
     pub fn request_size(&self, messages: &[Arc<Message>]) -> RequestSize {
@@ -88,16 +93,12 @@ impl AgentSpec {
             return;
         };
         let size = self.request_size(messages);
-        let room = context.saturating_sub(self.reply_tokens().min(context / 4));
-        let room = room.saturating_mul(FULL) / 100;
+        let room = self.room_in(context).saturating_mul(FULL) / 100;
         let taken = size.without_tools();
         if taken.saturating_add(size.tools) <= room || taken > room {
             return;
         }
-        let gathered = match &self.profile.opening {
-            Opening::Gather { tool, .. } => Some(tool.clone()),
-            Opening::Direct => None,
-        };
+        let gathered = self.gather_tool().cloned();
         let searches = self.search.as_ref().map(|search| search.tool.clone());
         let delivers = self.answer.as_ref().and_then(|rule| rule.tool.clone());
         let is_needed =
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
     use crate::ids::{Role, ToolName};
     use crate::json::JsonText;
-    use crate::profile::Profile;
+    use crate::profile::{Opening, Profile};
     use crate::tool::{ToolAnnotations, ToolClass, ToolKind};
 
     /// A tool whose definition takes so many tokens.

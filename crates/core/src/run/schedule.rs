@@ -14,7 +14,10 @@ use crate::record::RecordBody;
 use crate::spec::ClientTools;
 use crate::tool::{ToolClass, ToolKind, ToolSpec};
 
-const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
+/// What is said of calls of a tool that nobody runs in this run, or not in this turn.
+pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
+pub(super) const NOT_IN_THIS_TURN: &str =
+    "TOOL_NOT_ENABLED: this tool is not available in this turn";
 
 impl AgentTurn<'_> {
     /// Looks which calls may run now; once all have their results, the batch is over.

@@ -46,21 +46,16 @@ impl RunTree {
         root.sources.clone_from(&spec.sources);
         let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
         step.record(&root, None, RecordBody::RunStarted(Box::new(started)));
-        let mut first = Next::Begin;
-        let mut approval_expires = None;
+        let (mut at_once, mut approval_expires) = (None, None);
         if let Some(decision) = decision {
             root.taint = decision.taint.clone();
             root.governed = GovernedRun::of(&decision);
             approval_expires = decision.approval.expires_after;
-            let at_once = ReplyAtOnce::of(&decision);
+            at_once = ReplyAtOnce::of(&decision);
             step.record(&root, None, RecordBody::Decision(decision));
-            note_start(&mut step, &root, &spec, repairs);
-            if let Some(reply) = at_once {
-                first = reply.end(&mut root, &mut step);
-            }
-        } else {
-            note_start(&mut step, &root, &spec, repairs);
         }
+        note_start(&mut step, &root, &spec, repairs);
+        let first = at_once.map_or(Next::Begin, |reply| reply.end(&mut root, &mut step));
         let mut run = Self {
             schema_version: Self::SCHEMA_VERSION,
             spec,

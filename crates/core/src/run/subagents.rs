@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::agent::{Agent, Parent, Phase};
 use super::batch::CallState;
+use super::schedule::NOT_IN_THIS_RUN;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::error::InputError;
@@ -82,8 +83,7 @@ impl<'a> AgentTurn<'a> {
         let so_far = self.above.len() + self.below.len();
         let call = self.batch()?.call(call)?;
         let Some((tool, spec)) = agent_of(&run.agents, &call.name) else {
-            let message = "TOOL_NOT_ENABLED: this tool is not available in this run";
-            return refused(ToolFailure::NotEnabled, message);
+            return refused(ToolFailure::NotEnabled, NOT_IN_THIS_RUN);
         };
         if depth >= run.agent_limits.depth {
             let message = "TOOL_NOT_ENABLED: an agent this deep cannot start others";

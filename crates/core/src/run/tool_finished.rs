@@ -10,7 +10,7 @@ use crate::citations::MAX_SOURCES;
 use crate::decision::Taint;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::ids::{Attempt, CallIndex, EffectId, ToolName};
+use crate::ids::{AgentId, Attempt, CallIndex, EffectId, ToolCallId, ToolName};
 use crate::input::ToolFinished;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
 use crate::record::{PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult};
@@ -154,10 +154,7 @@ impl AgentTurn<'_> {
         let id = self.agent.id;
         let mut below = Taint::default();
         for agent in &*self.below {
-            let parent = agent.parent.as_ref();
-            let is_its =
-                parent.is_some_and(|its| its.agent == id && its.call == result.tool_call_id);
-            if is_its {
+            if agent.works_on(id, &result.tool_call_id) {
                 below.merge(&agent.taint);
             }
         }
@@ -172,12 +169,9 @@ impl AgentTurn<'_> {
 
     /// Notes the pages that were read for a result, by its tool or by the agents of its call.
     fn note_sources(&mut self, result: &ToolResult) {
-        let id = self.agent.id;
-        let of_call = |agent: &&Agent| {
-            let parent = agent.parent.as_ref();
-            parent.is_some_and(|its| its.agent == id && its.call == result.tool_call_id)
-        };
-        let below = self.below.iter().filter(of_call);
+        let (id, call) = (self.agent.id, &result.tool_call_id);
+        let below = self.below.iter();
+        let below = below.filter(|agent| agent.works_on(id, call));
         let own = result.sources.iter().filter(|_| result.failure.is_none());
         let read = below.flat_map(|agent| &agent.sources).chain(own);
         for source in read {
@@ -236,6 +230,12 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
+    /// Tells whether it was started for a call of another agent.
+    fn works_on(&self, of: AgentId, call: &ToolCallId) -> bool {
+        let parent = self.parent.as_ref();
+        parent.is_some_and(|its| its.agent == of && its.call == *call)
+    }
+
     /// Returns why a call failed that is made once more: the tool failed and might not again, twice is no more than once,
     /// the profile lets it, and no limit was reached.
     fn is_tried_again(

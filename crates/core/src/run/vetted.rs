@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::agent::Agent;
 use super::batch::{Batch, Before, Call, CallState};
+use super::schedule::NOT_IN_THIS_TURN;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::advised_call::{AdvisedCall, CallAdvice};
@@ -161,10 +162,7 @@ impl AgentTurn<'_> {
                 let message = self.batch()?.call(index)?.unknown(&offered, search);
                 self.refuse(index, ToolFailure::UnknownTool, &message)
             }
-            Vetting::Disabled => {
-                let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";
-                self.refuse(index, ToolFailure::NotEnabled, message)
-            }
+            Vetting::Disabled => self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_TURN),
             Vetting::Deny { reason, .. } => {
                 let message = format!("denied: {reason}");
                 self.refuse(index, ToolFailure::Denied, &message)

@@ -213,8 +213,7 @@ impl Runs {
 
     /// Tells whether a run offers tools that work on files here, whatever it says about them.
     fn offers_files(&self, spec: &RunSpec) -> bool {
-        let agents = std::iter::once(&spec.root).chain(spec.agents.values());
-        let mut offered = agents.flat_map(|agent| agent.tools.iter());
+        let mut offered = spec.all_agents().flat_map(|agent| agent.tools.iter());
         let catalog = self.parts.engine.catalog();
         offered.any(|offered| {
             let tool = catalog.tool(&offered.name);

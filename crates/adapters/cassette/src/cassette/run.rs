@@ -100,7 +100,7 @@ fn contexts(spec: &RunSpec) -> BTreeMap<Role, u64> {
     let mut known: Vec<(&Role, Option<u64>)> = besides
         .map(|role| (role, spec.root.context_tokens))
         .collect();
-    for agent in std::iter::once(&spec.root).chain(spec.agents.values()) {
+    for agent in spec.all_agents() {
         known.extend(agent.turn_roles().map(|role| (role, agent.context_tokens)));
         if let Compaction::Summarize { role } = &agent.profile.compaction {
             known.push((role, agent.summary_context_tokens));
