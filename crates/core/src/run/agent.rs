@@ -312,8 +312,8 @@ impl Agent {
     /// Tells whether this very attempt of a call is under way.
     pub(super) fn runs(&self, asked: &RunTool) -> bool {
         self.calls().iter().any(|call| {
-            matches!(call.state, CallState::Running { effect_id, attempt, .. }
-                if (effect_id, attempt) == (asked.effect_id, asked.attempt))
+            matches!(call.state, CallState::Running { begun, .. }
+                if (begun.effect_id, begun.attempt) == (asked.effect_id, asked.attempt))
         })
     }
 

@@ -51,24 +51,28 @@ pub(super) struct Call {
     pub(super) state: CallState,
 }
 
+/// A call that began: under which effect, its latest attempt, and what it may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) effect_id: EffectId,
+    pub(super) attempt: Attempt,
+    pub(super) class: ToolClass,
+}
+
 /// How far a call was that is checked anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Before {
     /// It was found fit to run, and had not begun.
     Ready { class: ToolClass },
     /// It had begun, and nobody knows what came of it.
-    Begun {
-        effect_id: EffectId,
-        attempt: Attempt,
-        class: ToolClass,
-    },
+    Begun(Begun),
 }
 
 impl Before {
     /// Returns what the call may change, as far as that is on record.
     pub(super) const fn class(self) -> ToolClass {
         match self {
-            Self::Ready { class } | Self::Begun { class, .. } => class,
+            Self::Ready { class } | Self::Begun(Begun { class, .. }) => class,
         }
     }
 }
@@ -89,16 +93,14 @@ pub(super) enum CallState {
     Ready { class: ToolClass },
     /// It runs; for a client's tool, the caller runs it.
     Running {
-        effect_id: EffectId,
-        attempt: Attempt,
-        class: ToolClass,
+        #[serde(flatten)]
+        begun: Begun,
         kind: ToolKind,
     },
     /// Its agents work on it.
     Delegated {
-        effect_id: EffectId,
-        attempt: Attempt,
-        class: ToolClass,
+        #[serde(flatten)]
+        begun: Begun,
         agents: Vec<AgentId>,
         /// The active time at which they were started.
         started: Duration,
@@ -124,37 +126,20 @@ impl Call {
 
     /// Returns the journal entry of a call that runs.
     pub(super) fn started(&self) -> Option<ToolCallStarted> {
-        let (effect_id, attempt, class, kind, agents) = match &self.state {
-            CallState::Running {
-                effect_id,
-                attempt,
-                class,
-                kind,
-            } => (*effect_id, *attempt, *class, *kind, Vec::new()),
-            CallState::Delegated {
-                effect_id,
-                attempt,
-                class,
-                agents,
-                ..
-            } => (
-                *effect_id,
-                *attempt,
-                *class,
-                ToolKind::Agent,
-                agents.clone(),
-            ),
+        let (begun, kind, agents) = match &self.state {
+            CallState::Running { begun, kind } => (begun, *kind, Vec::new()),
+            CallState::Delegated { begun, agents, .. } => (begun, ToolKind::Agent, agents.clone()),
             _ => return None,
         };
         Some(ToolCallStarted {
             tool_call_id: self.id.clone(),
             name: self.name.clone(),
             index: self.index,
-            effect_id,
-            attempt,
+            effect_id: begun.effect_id,
+            attempt: begun.attempt,
             arguments: self.arguments.clone(),
             arguments_hash: self.arguments.hash(),
-            class,
+            class: begun.class,
             kind,
             origin: self.origin,
             agents,
@@ -187,9 +172,10 @@ impl Call {
     pub(super) fn effect(&self) -> Option<EffectId> {
         match &self.state {
             CallState::Asking { asked, .. } => Some(asked.effect_id),
-            CallState::Vetting { effect_id }
-            | CallState::Running { effect_id, .. }
-            | CallState::Delegated { effect_id, .. } => Some(*effect_id),
+            CallState::Vetting { effect_id } => Some(*effect_id),
+            CallState::Running { begun, .. } | CallState::Delegated { begun, .. } => {
+                Some(begun.effect_id)
+            }
             CallState::New
             | CallState::Ready { .. }
             | CallState::HandedOver
@@ -305,18 +291,12 @@ impl Batch {
 
 impl CallState {
     const fn is_read_only(&self) -> bool {
-        matches!(
-            self,
-            Self::Ready {
-                class: ToolClass::ReadOnly
-            } | Self::Running {
-                class: ToolClass::ReadOnly,
-                ..
-            } | Self::Delegated {
-                class: ToolClass::ReadOnly,
-                ..
-            }
-        )
+        let class = match self {
+            Self::Ready { class } => *class,
+            Self::Running { begun, .. } | Self::Delegated { begun, .. } => begun.class,
+            _ => return false,
+        };
+        matches!(class, ToolClass::ReadOnly)
     }
 }
 

@@ -2,8 +2,7 @@
 //! given up, because the run ends, its time is up, or somebody wants it to.
 
 use super::agent::{Agent, Phase};
-use super::batch::{Call, CallState};
-use super::tool_finished::Ran;
+use super::batch::{Begun, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::citations::{Source, cite};
@@ -142,26 +141,18 @@ impl AgentTurn<'_> {
         {
             let call = self.batch()?.call(index)?;
             match call.state.clone() {
-                CallState::Running {
-                    effect_id,
-                    attempt,
-                    class,
-                    kind,
-                } => {
+                CallState::Running { begun, kind } => {
                     if kind == ToolKind::Server {
+                        let effect_id = begun.effect_id;
                         let cancel = Effect::CancelTool(CancelTool { effect_id });
                         self.step.effects.push(cancel);
                     }
                     let printed = self.batch()?.call(index)?.printed.take();
-                    let outcome = abandoned(class, failure, why).with_what_it_printed(printed);
-                    self.settle(index, Some((effect_id, attempt, None)), &outcome)?;
+                    let outcome =
+                        abandoned(begun.class, failure, why).with_what_it_printed(printed);
+                    self.settle(index, Some(begun.ran(None)), &outcome)?;
                 }
-                CallState::Delegated {
-                    effect_id,
-                    attempt,
-                    agents,
-                    ..
-                } => {
+                CallState::Delegated { begun, agents, .. } => {
                     let at_work = |id: &&AgentId| {
                         let agent = self.started_since(**id);
                         agent.is_some_and(|agent| !agent.has_ended())
@@ -169,8 +160,7 @@ impl AgentTurn<'_> {
                     if let Some(child) = agents.iter().find(at_work) {
                         return Ok(Some(*child));
                     }
-                    let ran = Some((effect_id, attempt, None));
-                    self.abandon_delegated(index, ran, &agents, failure, why)?;
+                    self.abandon_delegated(index, begun, &agents, failure, why)?;
                 }
                 _ => self.refuse(index, failure, &format!("not run: {why}"))?,
             }
@@ -183,7 +173,7 @@ impl AgentTurn<'_> {
     fn abandon_delegated(
         &mut self,
         index: CallIndex,
-        ran: Ran,
+        begun: Begun,
         agents: &[AgentId],
         failure: ToolFailure,
         why: &str,
@@ -193,7 +183,7 @@ impl AgentTurn<'_> {
         } else {
             ToolOutcome::failed(failure, &format!("stopped: {why}"))
         };
-        self.settle(index, ran, &outcome)?;
+        self.settle(index, Some(begun.ran(None)), &outcome)?;
         self.note_result(index, &outcome)
     }
 

@@ -140,7 +140,7 @@ impl RunTree {
     fn note_printed(&mut self, output: CutOutput) {
         let batches = self.agents.iter_mut().filter_map(Agent::batch_mut);
         let mut calls = batches.flat_map(|batch| &mut batch.calls);
-        let runs = |call: &&mut Call| matches!(call.state, CallState::Running { effect_id, .. } if effect_id == output.effect_id);
+        let runs = |call: &&mut Call| matches!(call.state, CallState::Running { begun, .. } if begun.effect_id == output.effect_id);
         if let Some(call) = calls.find(runs) {
             call.printed = Some(output.text);
         }

@@ -276,10 +276,9 @@ impl Call {
                 (asked.effect_id, PendingKind::Approval, asked.expires_at)
             }
             CallState::Running {
-                effect_id,
+                begun,
                 kind: ToolKind::Client,
-                ..
-            } => (*effect_id, PendingKind::ClientTool, None),
+            } => (begun.effect_id, PendingKind::ClientTool, None),
             _ => return None,
         };
         Some(Pending {
@@ -301,7 +300,7 @@ impl Call {
     }
 
     const fn has_begun(&self) -> bool {
-        matches!(self.before, Some(Before::Begun { .. }))
+        matches!(self.before, Some(Before::Begun(_)))
             || matches!(
                 self.state,
                 CallState::Running { .. } | CallState::Delegated { .. }

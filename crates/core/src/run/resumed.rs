@@ -87,13 +87,11 @@ impl AgentTurn<'_> {
                     self.step.effects.push(effect);
                 }
                 CallState::Running {
-                    effect_id,
-                    attempt,
-                    class,
+                    begun,
                     kind: ToolKind::Server,
-                } if recheck == Recheck::Nothing || !class.may_rerun() => {
-                    let (ran, class, untrusted) = ((*effect_id, *attempt), *class, call.untrusted);
-                    self.run_again_or_give_up(index, ran, class, untrusted)?;
+                } if recheck == Recheck::Nothing || !begun.class.may_rerun() => {
+                    let (begun, untrusted) = (*begun, call.untrusted);
+                    self.run_again_or_give_up(index, begun, untrusted)?;
                 }
                 _ => {}
             }
@@ -130,15 +128,9 @@ impl Call {
         match self.state {
             CallState::Ready { class } => Some(Before::Ready { class }),
             CallState::Running {
-                effect_id,
-                attempt,
-                class,
+                begun,
                 kind: ToolKind::Server,
-            } => Some(Before::Begun {
-                effect_id,
-                attempt,
-                class,
-            }),
+            } => Some(Before::Begun(begun)),
             _ => None,
         }
     }

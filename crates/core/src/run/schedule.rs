@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::Next;
-use super::batch::{Call, CallState};
+use super::batch::{Begun, Call, CallState};
 use super::turn::AgentTurn;
 use crate::effect::{Effect, RunTool};
 use crate::error::InputError;
-use crate::ids::{AgentId, Attempt, CallIndex, EffectId};
+use crate::ids::{AgentId, Attempt, CallIndex};
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::ToolErrors;
 use crate::record::RecordBody;
 use crate::spec::ClientTools;
-use crate::tool::{ToolClass, ToolKind, ToolSpec};
+use crate::tool::{ToolKind, ToolSpec};
 
 /// What is said of calls of a tool that nobody runs in this run, or not in this turn.
 pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
@@ -87,8 +87,12 @@ impl AgentTurn<'_> {
                 self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
             }
             kind @ (ToolKind::Server | ToolKind::Client) => {
-                let effect_id = self.step.new_effect();
-                self.run_call(index, tool, (effect_id, Attempt(1)), class, kind)?;
+                let begun = Begun {
+                    effect_id: self.step.new_effect(),
+                    attempt: Attempt(1),
+                    class,
+                };
+                self.run_call(index, tool, begun, kind)?;
             }
         }
         Ok(Starts::Here)
@@ -99,8 +103,7 @@ impl AgentTurn<'_> {
         &mut self,
         index: CallIndex,
         tool: &ToolSpec,
-        (effect_id, attempt): (EffectId, Attempt),
-        class: ToolClass,
+        begun: Begun,
         kind: ToolKind,
     ) -> Result<(), InputError> {
         let (agent, turn) = (self.agent.id, self.agent.turn);
@@ -108,16 +111,11 @@ impl AgentTurn<'_> {
         let batch = self.batch()?;
         let content_index = batch.content_index;
         let call = batch.call(index)?;
-        call.state = CallState::Running {
-            effect_id,
-            attempt,
-            class,
-            kind,
-        };
+        call.state = CallState::Running { begun, kind };
         if kind == ToolKind::Server {
             let run = RunTool {
-                effect_id,
-                attempt,
+                effect_id: begun.effect_id,
+                attempt: begun.attempt,
                 agent,
                 turn,
                 content_index,
@@ -125,7 +123,7 @@ impl AgentTurn<'_> {
                 name: tool.name.clone(),
                 index,
                 arguments: call.arguments.clone(),
-                class,
+                class: begun.class,
                 timeout,
             };
             self.step.effects.push(Effect::RunTool(run));
@@ -146,35 +144,36 @@ impl AgentTurn<'_> {
     pub(super) fn run_again_or_give_up(
         &mut self,
         index: CallIndex,
-        (effect_id, attempt): (EffectId, Attempt),
-        class: ToolClass,
+        begun: Begun,
         untrusted: bool,
     ) -> Result<(), InputError> {
         let call = self.batch()?.call(index)?;
         call.before = None;
         call.untrusted |= untrusted;
-        if class.may_rerun() {
-            return self.run_once_more(index, (effect_id, attempt), class);
+        if begun.class.may_rerun() {
+            return self.run_once_more(index, begun);
         }
         let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
-        self.settle(index, Some((effect_id, attempt, None)), &outcome)
+        self.settle(index, Some(begun.ran(None)), &outcome)
     }
 
     /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.
     pub(super) fn run_once_more(
         &mut self,
         index: CallIndex,
-        (effect_id, attempt): (EffectId, Attempt),
-        class: ToolClass,
+        begun: Begun,
     ) -> Result<(), InputError> {
         let name = Arc::clone(&self.batch()?.call(index)?.name);
         let tool = self.spec.tool(&name);
         let tool = tool.ok_or(InputError::Inconsistent(
             "a call ran whose tool there is not",
         ))?;
-        let ran = (effect_id, attempt.next());
-        self.run_call(index, tool, ran, class, ToolKind::Server)
+        let begun = Begun {
+            attempt: begun.attempt.next(),
+            ..begun
+        };
+        self.run_call(index, tool, begun, ToolKind::Server)
     }
 }
 

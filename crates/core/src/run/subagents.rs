@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::agent::{Agent, Parent, Phase};
-use super::batch::CallState;
+use super::batch::{Begun, CallState};
 use super::schedule::NOT_IN_THIS_RUN;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
@@ -119,9 +119,11 @@ impl<'a> AgentTurn<'a> {
             ));
         };
         call.state = CallState::Delegated {
-            effect_id,
-            attempt: Attempt(1),
-            class,
+            begun: Begun {
+                effect_id,
+                attempt: Attempt(1),
+                class,
+            },
             agents,
             started,
         };
@@ -165,11 +167,9 @@ impl<'a> AgentTurn<'a> {
         let Some((
             index,
             CallState::Delegated {
-                effect_id,
-                attempt,
+                begun,
                 agents,
                 started,
-                ..
             },
         )) = its.map(|its| (its.index, &its.state))
         else {
@@ -180,7 +180,7 @@ impl<'a> AgentTurn<'a> {
             return Ok(Next::Wait);
         }
         let took = self.step.stamp.active_elapsed.saturating_sub(*started);
-        let ran = Some((*effect_id, *attempt, Some(took)));
+        let ran = Some(begun.ran(Some(took)));
         let agents = agents.clone();
         let outcome = self.collected(index, &agents)?;
         self.settle(index, ran, &outcome)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Next;
 use super::agent::Agent;
-use super::batch::{Before, Call, CallState};
+use super::batch::{Before, Begun, Call, CallState};
 use super::turn::AgentTurn;
 use crate::citations::MAX_SOURCES;
 use crate::decision::Taint;
@@ -15,42 +15,42 @@ use crate::input::ToolFinished;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
 use crate::record::{PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult};
 use crate::spec::AgentSpec;
-use crate::tool::{ToolClass, ToolKind};
+use crate::tool::ToolKind;
 
-/// Who ran a call that has its result: the effect, the attempt and, unless it was cut short, how long it took.
-pub(super) type Ran = Option<(EffectId, Attempt, Option<Duration>)>;
+/// Who ran a call that has its result.
+#[derive(Clone, Copy)]
+pub(super) struct Ran {
+    effect_id: EffectId,
+    attempt: Attempt,
+    /// How long it took, unless it was cut short.
+    took: Option<Duration>,
+}
 
 impl AgentTurn<'_> {
     pub(super) fn tool_finished(&mut self, mut finished: ToolFinished) -> Result<Next, InputError> {
         let effect = finished.effect_id;
         let call = self.agent.batch().and_then(|batch| batch.of_effect(effect));
-        let Some((
-            index,
-            CallState::Running {
-                attempt,
-                class,
-                kind,
-                ..
-            },
-        )) = call.map(|call| (call.index, &call.state))
+        let Some((index, CallState::Running { begun, kind })) =
+            call.map(|call| (call.index, &call.state))
         else {
             return Err(InputError::WrongAnswer {
                 effect,
                 input: "tool_result",
             });
         };
-        let (attempt, class, kind) = (*attempt, *class, *kind);
-        if finished.attempt < attempt {
+        let (mut begun, kind) = (*begun, *kind);
+        if finished.attempt < begun.attempt {
             return Ok(Next::Wait);
         }
+        begun.attempt = finished.attempt;
         finished.outcome.output = finished.outcome.output.normalized();
         if kind == ToolKind::Server
-            && let Some(failure) = self.agent.is_tried_again(self.spec, class, &finished)
+            && let Some(failure) = self.agent.is_tried_again(self.spec, begun, &finished)
         {
-            self.try_again(index, class, failure, &finished)?;
+            self.try_again(index, begun, failure, &finished)?;
             return Ok(Next::Wait);
         }
-        let ran = Some((effect, finished.attempt, Some(finished.duration)));
+        let ran = Some(begun.ran(Some(finished.duration)));
         self.settle(index, ran, &finished.outcome)?;
         self.note_result(index, &finished.outcome)?;
         Ok(Next::Schedule)
@@ -59,7 +59,7 @@ impl AgentTurn<'_> {
     fn try_again(
         &mut self,
         index: CallIndex,
-        class: ToolClass,
+        begun: Begun,
         failure: ToolFailure,
         finished: &ToolFinished,
     ) -> Result<(), InputError> {
@@ -68,14 +68,14 @@ impl AgentTurn<'_> {
             tool_call_id: call.id.clone(),
             name: call.name.clone(),
             index,
-            effect_id: finished.effect_id,
-            attempt: finished.attempt,
+            effect_id: begun.effect_id,
+            attempt: begun.attempt,
             failure,
             value: finished.outcome.output.value.clone(),
             duration: finished.duration,
         };
         self.record_in_batch(RecordBody::ToolFailed(Box::new(failed)));
-        self.run_once_more(index, (finished.effect_id, finished.attempt), class)
+        self.run_once_more(index, begun)
     }
 
     /// What a result means beyond its value: to the plan, and to how the loop goes on.
@@ -120,7 +120,7 @@ impl AgentTurn<'_> {
     pub(super) fn settle(
         &mut self,
         index: CallIndex,
-        ran: Ran,
+        ran: Option<Ran>,
         outcome: &ToolOutcome,
     ) -> Result<(), InputError> {
         let call = self.batch()?.call(index)?;
@@ -189,10 +189,7 @@ impl AgentTurn<'_> {
         failure: ToolFailure,
         message: &str,
     ) -> Result<(), InputError> {
-        let Some(Before::Begun {
-            effect_id, attempt, ..
-        }) = self.batch()?.call(index)?.before
-        else {
+        let Some(Before::Begun(begun)) = self.batch()?.call(index)?.before else {
             let outcome = ToolOutcome::failed(failure, message);
             return self.settle(index, None, &outcome);
         };
@@ -200,7 +197,7 @@ impl AgentTurn<'_> {
         let message =
             format!("interrupted: its outcome is unknown; it is not made again: {message}");
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message);
-        self.settle(index, Some((effect_id, attempt, None)), &outcome)
+        self.settle(index, Some(begun.ran(None)), &outcome)
     }
 
     /// Refuses every call of the batch for which something holds.
@@ -241,24 +238,35 @@ impl Agent {
     fn is_tried_again(
         &self,
         spec: &AgentSpec,
-        class: ToolClass,
+        begun: Begun,
         finished: &ToolFinished,
     ) -> Option<ToolFailure> {
         let may = self.closing.is_none()
-            && class.may_rerun()
-            && finished.attempt.0 <= spec.profile.tool_retries;
+            && begun.class.may_rerun()
+            && begun.attempt.0 <= spec.profile.tool_retries;
         let failure = finished.outcome.failure;
         failure.filter(|failure| may && failure.is_retryable())
     }
 }
 
+impl Begun {
+    /// Says that the call has its result, and how long it ran if it was not cut short.
+    pub(super) const fn ran(self, took: Option<Duration>) -> Ran {
+        Ran {
+            effect_id: self.effect_id,
+            attempt: self.attempt,
+            took,
+        }
+    }
+}
+
 impl Call {
-    fn result(&self, ran: Ran, outcome: &ToolOutcome) -> ToolResult {
+    fn result(&self, ran: Option<Ran>, outcome: &ToolOutcome) -> ToolResult {
         let outcome = outcome.clone();
         ToolResult {
-            effect_id: ran.map(|(effect, ..)| effect),
-            attempt: ran.map(|(_, attempt, _)| attempt),
-            duration: ran.and_then(|(.., duration)| duration),
+            effect_id: ran.map(|ran| ran.effect_id),
+            attempt: ran.map(|ran| ran.attempt),
+            duration: ran.and_then(|ran| ran.took),
             ..ToolResult::of(self.id.clone(), self.name.clone(), self.index, outcome)
         }
     }

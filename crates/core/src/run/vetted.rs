@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::agent::Agent;
-use super::batch::{Batch, Before, Call, CallState};
+use super::batch::{Batch, Before, Begun, Call, CallState};
 use super::schedule::NOT_IN_THIS_TURN;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
@@ -181,12 +181,9 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let before = self.batch()?.call(index)?.before;
         let class = before.map_or(class, |before| class.max(before.class()));
-        if let Some(Before::Begun {
-            effect_id, attempt, ..
-        }) = before
-        {
-            let ran = (effect_id, attempt);
-            return self.run_again_or_give_up(index, ran, class, untrusted);
+        if let Some(Before::Begun(begun)) = before {
+            let begun = Begun { class, ..begun };
+            return self.run_again_or_give_up(index, begun, untrusted);
         }
         let spec = self.spec;
         let delivers = spec.is_delivered_by(&self.batch()?.call(index)?.name);
