@@ -232,10 +232,10 @@ impl Batch {
         calls.find(|call| call.effect() == Some(effect))
     }
 
-    /// Returns the first call from a place on for which something holds.
-    pub(super) fn next(&self, from: CallIndex, holds: impl Fn(&Call) -> bool) -> Option<CallIndex> {
-        let mut calls = self.calls.iter().skip(place(from));
-        calls.find(|call| holds(call)).map(|call| call.index)
+    /// Returns the places of the calls for which something holds.
+    pub(super) fn places(&self, holds: impl Fn(&Call) -> bool) -> Vec<CallIndex> {
+        let calls = self.calls.iter().filter(|call| holds(call));
+        calls.map(|call| call.index).collect()
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -2,7 +2,7 @@
 //! given up, because the run ends, its time is up, or somebody wants it to.
 
 use super::agent::{Agent, Phase};
-use super::batch::{Begun, Call, CallState};
+use super::batch::{Begun, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::citations::{Source, cite};
@@ -132,13 +132,9 @@ impl AgentTurn<'_> {
         failure: ToolFailure,
         why: &str,
     ) -> Result<Option<AgentId>, InputError> {
-        let mut from = CallIndex(0);
-        let is_open = |call: &Call| !call.is_settled();
-        while let Some(index) = self
-            .agent
-            .batch()
-            .and_then(|batch| batch.next(from, is_open))
-        {
+        let batch = self.agent.batch();
+        let open = batch.map(|batch| batch.places(|call| !call.is_settled()));
+        for index in open.unwrap_or_default() {
             let call = self.batch()?.call(index)?;
             match call.state.clone() {
                 CallState::Running { begun, kind } => {
@@ -164,7 +160,6 @@ impl AgentTurn<'_> {
                 }
                 _ => self.refuse(index, failure, &format!("not run: {why}"))?,
             }
-            from = index.next();
         }
         Ok(None)
     }

@@ -9,7 +9,7 @@ use super::{Next, RunTree};
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, CallIndex, EffectId};
+use crate::ids::{AgentId, EffectId};
 use crate::input::{Recheck, Resumed};
 use crate::metrics::Cost;
 use crate::record::RecordBody;
@@ -71,9 +71,7 @@ impl AgentTurn<'_> {
 
     fn resume_calls(&mut self, recheck: Recheck) -> Result<(), InputError> {
         let mut vetting: Vec<EffectId> = Vec::new();
-        let mut from = CallIndex(0);
-        while let Some(index) = self.batch()?.next(from, |call| !call.is_over()) {
-            from = index.next();
+        for index in self.batch()?.places(|call| !call.is_over()) {
             let agent = self.agent.id;
             let call = self.batch()?.call(index)?;
             match &call.state {

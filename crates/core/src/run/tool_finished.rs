@@ -207,20 +207,16 @@ impl AgentTurn<'_> {
         failure: ToolFailure,
         message: &str,
     ) -> Result<(), InputError> {
-        let mut from = CallIndex(0);
-        while let Some(index) = self.batch()?.next(from, &holds) {
+        for index in self.batch()?.places(holds) {
             self.refuse(index, failure, message)?;
-            from = index.next();
         }
         Ok(())
     }
 
     /// Gives every call of the batch that has no result yet the same one, none of them having run.
     pub(super) fn settle_all(&mut self, outcome: &ToolOutcome) -> Result<(), InputError> {
-        let mut from = CallIndex(0);
-        while let Some(index) = self.batch()?.next(from, |call| !call.is_settled()) {
+        for index in self.batch()?.places(|call| !call.is_settled()) {
             self.settle(index, None, outcome)?;
-            from = index.next();
         }
         Ok(())
     }

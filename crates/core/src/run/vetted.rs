@@ -57,12 +57,10 @@ impl RunTree {
             let text = self.turn(id, step)?.agent.text();
             return Ok(Next::Finish(FinishReason::Stop, text));
         }
-        let mut from = CallIndex(0);
-        for verdict in verdicts {
-            let call = turn.batch()?.next(from, is_vetted);
-            let call = call.ok_or(VERDICT_OF_NO_CALL)?;
+        // There are as many of both: that was checked above.
+        let calls = turn.batch()?.places(is_vetted);
+        for (call, verdict) in calls.into_iter().zip(verdicts) {
             turn.apply_verdict(call, verdict)?;
-            from = call.next();
         }
         Ok(Next::Schedule)
     }
