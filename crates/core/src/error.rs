@@ -149,6 +149,14 @@ impl LlmError {
         self
     }
 
+    /// Returns the tokens used up to then: unknown where the provider may have used some and nobody says how many, none where
+    /// it used none.
+    pub(crate) fn used(&self) -> Option<Usage> {
+        let unknown = self.kind.may_have_used_tokens();
+        let said = self.usage.as_deref().copied();
+        said.or(unknown.then_some(Usage::UNKNOWN))
+    }
+
     /// Returns how long the server asks to wait before the next attempt.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {

@@ -50,9 +50,7 @@ impl Cost {
             }
             RecordBody::LlmCall(call) => Some(Self::said(call.cost, call.cost_label)),
             RecordBody::LlmFailed(failed) => {
-                let may_cost = failed.cost.is_some()
-                    || failed.error.usage.is_some()
-                    || failed.error.kind.may_have_used_tokens();
+                let may_cost = failed.cost.is_some() || failed.error.used().is_some();
                 may_cost.then(|| Self::said(failed.cost, failed.cost_label))
             }
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
@@ -155,9 +153,7 @@ impl SessionMetrics {
             }
             RecordBody::LlmFailed(failed) => {
                 self.llm_failures += 1;
-                let usage = failed.error.usage.as_deref().copied();
-                let unknown = failed.error.kind.may_have_used_tokens();
-                if let Some(usage) = usage.or(unknown.then_some(Usage::UNKNOWN)) {
+                if let Some(usage) = failed.error.used() {
                     self.usage.add(&failed.served_by, usage);
                 }
             }

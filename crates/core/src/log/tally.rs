@@ -112,10 +112,7 @@ impl Tally {
             }
             RecordBody::LlmFailed(failed) => {
                 let cost = Cost::of(&record.body).unwrap_or_default();
-                let said = failed.error.usage.as_deref().copied();
-                let unknown = failed.error.kind.may_have_used_tokens();
-                let usage = said.or(unknown.then_some(Usage::UNKNOWN));
-                let usage = usage.unwrap_or_default();
+                let usage = failed.error.used().unwrap_or_default();
                 let model = failed.model.as_ref().map(ToString::to_string);
                 let model = model.map(|model| entry(&mut self.models, &model));
                 let role = entry(&mut self.roles, failed.served_by.as_str());

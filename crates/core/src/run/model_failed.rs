@@ -10,7 +10,6 @@ use crate::finish::FinishReason;
 use crate::input::{ModelFailed, NextAttempt};
 use crate::metrics::Cost;
 use crate::record::{LlmFailed, RecordBody};
-use crate::usage::Usage;
 
 impl AgentTurn<'_> {
     pub(super) fn model_failed(&mut self, failed: ModelFailed) -> Result<Next, InputError> {
@@ -18,12 +17,10 @@ impl AgentTurn<'_> {
         let Some(mut call) = self.answered_call(effect, attempt, "llm_failed")? else {
             return Ok(Next::Wait);
         };
-        if let Some(usage) = &failed.error.usage {
+        if let Some(usage) = failed.error.used() {
+            // Where nobody says what it used, the sum is a lower bound from now on (loop rule 12).
             let cost = Cost::said(failed.cost, failed.cost_label);
-            self.charge(&failed.served_by, **usage, cost);
-        } else if failed.error.kind.may_have_used_tokens() {
-            // Nobody says what it used: the sum is a lower bound from now on (loop rule 12).
-            self.charge(&failed.served_by, Usage::UNKNOWN, Cost::UNKNOWN);
+            self.charge(&failed.served_by, usage, cost);
         }
         let (next, error) = (failed.next, failed.error.clone());
         self.note_failure(&call, failed);
