@@ -224,6 +224,8 @@ macro_rules! serialize_as_text {
     )*};
 }
 
+pub(crate) use serialize_as_text;
+
 serialize_as_text!(AgentId, EffectId, ToolName, SessionId);
 
 /// A tool call's id, made by the loop of run, agent, model call and index, so that it is the same on every replay.

@@ -2,15 +2,16 @@
 //!
 //! The exact bytes matter (they are hashed, shown for approval and sent again), so they are never re-encoded.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::ids::InvalidId;
+use crate::ids::{InvalidId, serialize_as_text};
 
 /// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
 ///
@@ -254,17 +255,4 @@ impl FromStr for ContentHash {
     }
 }
 
-impl Serialize for ContentHash {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ContentHash {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        let mut bytes = [0; 32];
-        hex::decode_to_slice(text.as_bytes(), &mut bytes).map_err(serde::de::Error::custom)?;
-        Ok(Self(bytes))
-    }
-}
+serialize_as_text!(ContentHash);

@@ -28,7 +28,8 @@ pub trait RunDispatcher: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Why a run was not dispatched.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct DispatchError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -48,18 +49,5 @@ impl DispatchError {
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
-    }
-}
-
-impl fmt::Display for DispatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for DispatchError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let source = self.source.as_deref()?;
-        Some(source)
     }
 }

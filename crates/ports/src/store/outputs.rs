@@ -106,13 +106,8 @@ impl LongOutput {
         let rest = usize::try_from(chunk.start)
             .ok()
             .and_then(|start| self.text.get(start..));
-        OutputPage::cut(
-            self.head(),
-            (chunk.start, chunk.first_line),
-            rest.unwrap_or_default(),
-            from,
-            most,
-        )
+        chunk.text = rest.unwrap_or_default();
+        OutputPage::cut(self.head(), chunk, from, most)
     }
 }
 
@@ -183,31 +178,30 @@ pub struct OutputPage {
 }
 
 impl OutputPage {
-    /// Cuts a page out of a piece of an output, of which is known at which byte and in which line it begins; for
-    /// implementations of [`RunOutputs::output_page`].
+    /// Cuts a page out of a piece of an output, which may go on behind what one chunk holds; for implementations of
+    /// [`RunOutputs::output_page`].
     #[must_use]
-    pub fn cut(
-        head: OutputHead,
-        (start, first_line): (u64, u64),
-        piece: &str,
-        from: OutputPlace,
-        most: usize,
-    ) -> Self {
+    pub fn cut(head: OutputHead, piece: OutputChunk<'_>, from: OutputPlace, most: usize) -> Self {
+        let OutputChunk {
+            start,
+            first_line,
+            text,
+        } = piece;
         let skipped = match from {
             OutputPlace::Byte(byte) => {
                 let wanted = usize::try_from(byte.saturating_sub(start)).unwrap_or(usize::MAX);
-                piece.floor_char_boundary(wanted)
+                text.floor_char_boundary(wanted)
             }
             OutputPlace::Line(line) => {
                 let breaks = usize::try_from(line.saturating_sub(first_line)).unwrap_or(usize::MAX);
-                let mut ends = piece.match_indices('\n').map(|(at, _)| at + 1);
+                let mut ends = text.match_indices('\n').map(|(at, _)| at + 1);
                 match breaks.checked_sub(1) {
                     None => 0,
-                    Some(before) => ends.nth(before).unwrap_or(piece.len()),
+                    Some(before) => ends.nth(before).unwrap_or(text.len()),
                 }
             }
         };
-        let (before, rest) = piece.split_at(skipped);
+        let (before, rest) = text.split_at(skipped);
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let end = rest.floor_char_boundary(most).max(first);
         Self {

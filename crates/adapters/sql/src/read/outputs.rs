@@ -1,7 +1,7 @@
 //! The long outputs of calls that are kept beside a run.
 
 use neuraxis_core::{RunId, ToolCallId};
-use neuraxis_ports::{OutputHead, OutputPage, OutputPlace, StoreError};
+use neuraxis_ports::{OutputChunk, OutputHead, OutputPage, OutputPlace, StoreError};
 
 use super::records;
 use crate::error::Failure;
@@ -66,10 +66,13 @@ pub(crate) async fn page(
     let rows = link
         .rows(sql, values![key, call.as_str(), first, pieces])
         .await?;
-    let mut at = None;
+    let mut piece = OutputChunk::default();
+    if let Some(first) = rows.first() {
+        piece.start = first.int(0)?.cast_unsigned();
+        piece.first_line = first.int(1)?.cast_unsigned();
+    }
     let mut bytes = Vec::new();
     for row in &rows {
-        at.get_or_insert((row.int(0)?.cast_unsigned(), row.int(1)?.cast_unsigned()));
         bytes.extend(row.bytes(2)?);
     }
     let text = String::from_utf8(bytes).map_err(|_| {
@@ -77,11 +80,6 @@ pub(crate) async fn page(
             "the output of call {call} of run {run} is not text"
         ))
     })?;
-    Ok(OutputPage::cut(
-        head,
-        at.unwrap_or((0, 1)),
-        &text,
-        from,
-        most,
-    ))
+    piece.text = &text;
+    Ok(OutputPage::cut(head, piece, from, most))
 }
