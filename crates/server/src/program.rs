@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
+use neuraxis::ports::StoreError;
 use neuraxis_app::{
-    BuildError, Config, ConfigError, Environment, Origin, ServerConfig, ServerKeyFile,
+    BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
     ServerKeysError, ServerToken, Sources, Telemetry,
 };
 
@@ -343,7 +344,11 @@ impl Failure {
 pub(crate) fn of_build(error: &BuildError) -> ExitCode {
     match error {
         // What is configured is right, and can be used another time.
-        BuildError::DatabaseBusy { .. } => ExitCode::FAILURE,
+        BuildError::DatabaseBusy { .. }
+        | BuildError::Database {
+            source: OpenError::Store(StoreError::Unavailable(_)),
+            ..
+        } => ExitCode::FAILURE,
         _ => ExitCode::from(USAGE),
     }
 }

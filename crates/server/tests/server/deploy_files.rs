@@ -150,6 +150,46 @@ fn the_variables_of_the_compose_file_are_a_configuration() {
     config.driver().restate.check().unwrap();
 }
 
+/// The program refuses a key that is neither its user's nor root's, whatever mounts it.
+#[test]
+fn the_approval_key_belongs_to_the_user_of_the_container() {
+    let image = fs::read_to_string(deploy("Containerfile")).unwrap();
+    let (_, user) = image.split_once("\nUSER ").unwrap();
+    let (user, _) = user.split_once(':').unwrap();
+    let compose = fs::read_to_string(deploy("restate.compose.yaml")).unwrap();
+    let mut lines = compose.lines();
+    let given = format!("#   sudo chown {user} approval.key ");
+    assert!(lines.any(|line| line.starts_with(&given)), "{given}");
+    let guide = fs::read_to_string(deploy("../docs/deploy.md")).unwrap();
+    assert!(guide.contains(&format!("`chown {user} approval.key`")));
+}
+
+/// No file can be made beforehand for a user that exists only while the unit runs.
+#[test]
+fn the_unit_gets_the_approval_key_from_systemd_and_is_not_started_again_in_vain() {
+    let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
+    assert!(unit.contains("\nDynamicUser=yes\n"), "{unit}");
+    assert!(unit.contains("\nRestartPreventExitStatus=2\n"), "{unit}");
+    let guide = fs::read_to_string(deploy("../docs/deploy.md")).unwrap();
+    let (_, lines) = guide.split_once("```ini\n[Service]\n").unwrap();
+    let (lines, _) = lines.split_once("```").unwrap();
+    let (credential, variable) = lines.trim_end().split_once('\n').unwrap();
+    for line in [credential, variable] {
+        assert!(unit.contains(&format!("\n#{line}\n")), "{line}");
+    }
+    let credential = credential.strip_prefix("LoadCredential=").unwrap();
+    let (name, _) = credential.split_once(':').unwrap();
+    let variable = variable.strip_prefix("Environment=").unwrap();
+    let (variable, file) = variable.split_once('=').unwrap();
+    assert_eq!(file, format!("%d/{name}"));
+    let file = format!("/run/credentials/neuraxis-server.service/{name}");
+    let config = loaded("", &[(variable, file.as_str())]);
+    assert_eq!(
+        config.store().approval_key_file.as_deref(),
+        Some(Path::new(&file))
+    );
+}
+
 fn loaded(text: &str, variables: &[(&str, &str)]) -> Config {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");

@@ -145,6 +145,15 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
     }
 }
 
+/// What starts it again need not do so after a 2.
+#[tokio::test]
+async fn a_database_that_is_away_is_no_fault_of_the_configuration() {
+    let away = [("NEURAXIS_STORE__URL", "postgres://me@127.0.0.1:1/x")];
+    let (code, said) = refusal(folder().path(), &[], &away).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("the store is unavailable"), "{said}");
+}
+
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
