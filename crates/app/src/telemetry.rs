@@ -6,6 +6,7 @@ mod otlp;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use futures_util::future::join;
 use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_otel::{
     Delivery, Endpoints, JsonLines, Otel, OtlpConfig, Redact, Rotation, TraceLayer,
@@ -169,18 +170,30 @@ impl Telemetry {
 
     /// Delivers what is left, for two seconds at the most. Returns what a user should know of what was lost, a sentence each.
     pub async fn close(&self) -> Vec<String> {
-        let mut notices = Vec::new();
-        if let Some((otel, place)) = &self.otlp {
-            let (spans, metrics) = otel.close(LAST_SPANS).await;
-            notices.extend(lost("spans", place, spans));
-            notices.extend(lost("batches of metrics", place, metrics));
-        }
-        if let Some(lines) = self.lines.clone() {
+        self.close_within(LAST_SPANS).await
+    }
+
+    /// As [`close`](Self::close), but takes no longer than that.
+    pub async fn close_within(&self, within: Duration) -> Vec<String> {
+        let within = within.min(LAST_SPANS);
+        let sent = async {
+            let (otel, place) = self.otlp.as_ref()?;
+            let (spans, metrics) = otel.close(within).await;
+            let metrics = lost("batches of metrics", place, metrics);
+            Some([lost("spans", place, spans), metrics])
+        };
+        let written = async {
+            let lines = self.lines.clone()?;
             let place = lines.path().display().to_string();
-            let flushed = tokio::task::spawn_blocking(move || lines.flush(LAST_SPANS)).await;
-            notices.extend(lost("traces", &place, flushed.unwrap_or_default()));
-        }
-        notices
+            let flushed = tokio::task::spawn_blocking(move || lines.flush(within)).await;
+            lost("traces", &place, flushed.unwrap_or_default())
+        };
+        let (sent, written) = join(sent, written).await;
+        sent.into_iter()
+            .flatten()
+            .flatten()
+            .chain(written)
+            .collect()
     }
 
     /// Returns the endpoint that spans go to, without what may be secret; `None` if they go to none.

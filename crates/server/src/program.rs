@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
@@ -13,6 +13,7 @@ use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
     ServerKeysError, ServerToken, Sources, Telemetry,
 };
+use tokio::time::Instant;
 
 use crate::address::{ListenAddress, ListenAddressError, Protection};
 use crate::key_command::{self, KeyCommand, KeyCommandError};
@@ -144,8 +145,10 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
     let reloading = tokio::spawn(reloading);
-    let stop = async move {
+    let asked = OnceLock::new();
+    let stop = async {
         let told = told.await;
+        asked.get_or_init(Instant::now);
         reloading.abort();
         match told {
             // Nobody could ever go on with what is in memory alone.
@@ -154,11 +157,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let served = server.serve(stop).await;
-    let app = reload::locked(&app);
-    app.stop_servers().await;
-    for notice in app.telemetry().close().await {
-        tracing::warn!("{notice}");
-    }
+    stop::close(&reload::locked(&app), &asked).await;
     served?;
     tracing::info!("stopped");
     Ok(())

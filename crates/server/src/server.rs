@@ -31,8 +31,8 @@ const MAX_CONNECTIONS: usize = 8_192;
 /// How long runs may take to end when they are cancelled. They only have to record that they ended.
 const RECORDING: Duration = Duration::from_secs(5);
 
-/// How long runs may go on when the server is asked to stop. With all that follows it is less than the 10 seconds that
-/// Docker waits before it kills.
+/// How long runs may go on when the server is asked to stop. With what follows here it is eight seconds, and what the program does
+/// after that takes no more than is left of ten.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long it may take after that to leave those that did not end.

@@ -2,6 +2,15 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use neuraxis_app::App;
+use tokio::time::{Instant, timeout};
+
+/// How long it takes at the most from the signal until all is over: less than the 10 seconds that Docker waits before it kills.
+/// Runs and connections take eight of them at the most.
+const STOPPING: Duration = Duration::from_millis(9_500);
 
 /// How a server stops. Either way it takes no new connections and no new turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +53,25 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
         tracing::info!("Ctrl-C: stopping");
         Stop::Cancel
     })
+}
+
+/// Ends the MCP servers and delivers what is left of traces, both at once, in what is left of the time since the program was asked
+/// to stop. A server that does not end in it ends with this process.
+pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
+    let left = STOPPING.saturating_sub(asked.get_or_init(Instant::now).elapsed());
+    let telemetry = app.telemetry();
+    let (ended, notices) = tokio::join!(
+        timeout(left, app.stop_servers()),
+        telemetry.close_within(left)
+    );
+    if ended.is_err() {
+        tracing::warn!(
+            "some MCP servers did not end in time: they are left to end with this process"
+        );
+    }
+    for notice in notices {
+        tracing::warn!("{notice}");
+    }
 }
 
 /// Is told when the configuration is to be read again.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use neuraxis::core::Limits;
@@ -9,6 +10,7 @@ use neuraxis_app::{
     App, BuildError, Config, DriverKind, Environment, Origin, Sources, Telemetry, Worker,
     WorkerError,
 };
+use tokio::time::Instant;
 
 use crate::keys::Keys;
 use crate::metrics::Metrics;
@@ -97,7 +99,7 @@ pub(crate) async fn run(
         is_loopback: true,
         duty: Duty::Work,
         tls: None,
-        telemetry: telemetry.clone(),
+        telemetry,
     };
     let app = wiring.build(config, None).await?;
     let told = stop::signal()?;
@@ -124,16 +126,15 @@ pub(crate) async fn run(
     // Nobody has to read it.
     let mut stdout = io::stdout();
     let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
+    let asked = OnceLock::new();
     let until = async {
         // Whichever signal it is: other workers go on with the runs.
         told.await;
+        asked.get_or_init(Instant::now);
     };
     worker.serve(until).await;
     app.orchestrator.suspend(Duration::ZERO).await;
-    app.stop_servers().await;
-    for notice in telemetry.close().await {
-        tracing::warn!("{notice}");
-    }
+    stop::close(&app, &asked).await;
     tracing::info!("stopped");
     Ok(())
 }

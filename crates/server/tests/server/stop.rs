@@ -1,16 +1,23 @@
 //! How the program stops.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
+use neuraxis_testkit::mcp_script;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
 
 use crate::support::Program;
+use crate::support::client::answer;
 use crate::support::raw::read;
 
 const SOON: Duration = Duration::from_secs(2);
+
+/// The pause between two looks at what is waited for.
+const PAUSE: Duration = Duration::from_millis(5);
 
 #[tokio::test]
 async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
@@ -93,6 +100,44 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
         ("final", &json!("stop"))
     );
     assert_eq!(program.exit().await.code(), Some(0));
+}
+
+/// An MCP server that never answers a call, and does not care how it is asked to end.
+const STUBBORN: &str = "call() { trap '' TERM HUP INT; : > called; while :; do sleep 1; done; }";
+
+/// Docker kills after 10 seconds.
+#[tokio::test]
+async fn the_server_stops_in_less_than_ten_seconds_whatever_it_has_to_do_with() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("shop.sh"), mcp_script(STUBBORN)).unwrap();
+    let config = format!(
+        "[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
+         [trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\ndestructive = false\n\
+         [telemetry.otlp]\nendpoint = 'http://{}'\n",
+        silent.local_addr().unwrap()
+    );
+    fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let mut program = Program::start_in(folder, |_| {}).await;
+    let client = program.client();
+    let is_offered = async || {
+        let (_, tools) = answer(client.get("/api/v1/tools")).await;
+        tools.to_string().contains("shop__look")
+    };
+    while !is_offered().await {
+        sleep(PAUSE).await;
+    }
+    let _frames = client
+        .listen("s", &json!({"message": "shop__look {}"}))
+        .await;
+    while !program.folder().join("called").exists() {
+        sleep(PAUSE).await;
+    }
+    let began = Instant::now();
+    program.signal(Signal::TERM);
+    assert_eq!(program.exit().await.code(), Some(0));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test]
