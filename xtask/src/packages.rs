@@ -1,6 +1,8 @@
 //! `cargo xtask packages`: checks that each crate could be published as it is, without publishing anything: what a registry
 //! asks for is said, and what a user has to find in a package is in it.
 
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
@@ -14,6 +16,9 @@ const KEYWORD_CHARS: usize = 20;
 
 /// What every package holds.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// What reads a file while a crate is compiled.
+const INCLUDES: [&str; 3] = ["include!(", "include_bytes!(", "include_str!("];
 
 /// Runs the subcommand.
 pub(crate) fn run() -> ExitCode {
@@ -68,7 +73,63 @@ fn publishable(package: &Package) -> anyhow::Result<()> {
             "no {file} in its package"
         );
     }
+    let root = package.manifest_path.with_file_name("");
+    let is_source = |file: &&str| file.starts_with("src/") && file.ends_with(".rs");
+    for file in files.lines().filter(is_source) {
+        let text = fs::read_to_string(root.join(file)).with_context(|| file.to_owned())?;
+        holds_what_it_includes(file, &text, &files)?;
+    }
     Ok(())
+}
+
+/// Checks that what a source file includes from other folders is among the files of its package, where whoever installs it
+/// compiles it. What tests include is theirs alone.
+fn holds_what_it_includes(file: &str, text: &str, files: &str) -> anyhow::Result<()> {
+    let text = without_tests(text);
+    let included = INCLUDES
+        .into_iter()
+        .flat_map(|name| text.split(name).skip(1));
+    // The first literal leads to the folder; what stands behind it may be the parameter of a macro.
+    let paths = included.filter_map(|behind| behind.split('"').nth(1));
+    for path in paths.filter(|path| path.starts_with("..")) {
+        let is_there = resolved(file, path).is_some_and(|place| {
+            let mut files = files.lines();
+            files.any(|it| Path::new(it).starts_with(&place))
+        });
+        ensure!(
+            is_there,
+            "{file} includes {path}, which is not in its package: link it into the folder of the crate"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the lines of a source file, without the modules that are for tests alone.
+fn without_tests(text: &str) -> String {
+    let mut lines = Vec::new();
+    let mut is_of_tests = false;
+    for line in text.lines() {
+        is_of_tests |= line.starts_with("#[cfg(") && line.contains("test");
+        if !is_of_tests {
+            lines.push(line);
+        }
+        // A module, or one that is a file of its own.
+        is_of_tests &= line != "}" && !(line.starts_with("mod ") && line.ends_with(';'));
+    }
+    lines.join("\n")
+}
+
+/// Returns where a path in a file of the package leads, from the package's folder; nothing if it leads out of it.
+fn resolved(file: &str, path: &str) -> Option<PathBuf> {
+    let mut place = Path::new(file).parent()?.to_owned();
+    for part in Path::new(path).components() {
+        match part {
+            Component::ParentDir if !place.pop() => return None,
+            Component::Normal(part) => place.push(part),
+            _ => {}
+        }
+    }
+    Some(place)
 }
 
 fn described(package: &Package) -> anyhow::Result<()> {
@@ -101,6 +162,23 @@ mod tests {
     #[test]
     fn every_crate_could_be_published_as_it_is() {
         check().unwrap();
+    }
+
+    #[test]
+    fn a_crate_that_includes_what_is_not_in_its_package_could_not_be_published() {
+        let files = "docs/chat.md\nsrc/help/topics.rs";
+        let check = |text: &str| holds_what_it_includes("src/help/topics.rs", text, files);
+        let including = |path: &str| {
+            format!("macro_rules! topic {{\n    include_str!(concat!(\"{path}\", $file))\n}}\n")
+        };
+        check(&including("../../docs/")).unwrap();
+        let fault = check(&including("../../../docs/")).unwrap_err().to_string();
+        let expected = "src/help/topics.rs includes ../../../docs/, which is not in its package";
+        assert!(fault.starts_with(expected), "{fault}");
+        check(&including("../../page/")).unwrap_err();
+        let tests = "#[cfg(test)]\nmod tests {\n    include_str!(\"../../../docs/chat.md\");\n}\n";
+        check(tests).unwrap();
+        check(&(tests.to_owned() + &including("../../../docs/"))).unwrap_err();
     }
 
     #[test]

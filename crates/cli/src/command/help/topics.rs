@@ -15,13 +15,14 @@ pub(super) struct Topic {
     pub(super) text: &'static str,
 }
 
+// They are linked into the folder of this crate, since a package holds nothing that lies beside it.
 macro_rules! topic {
     ($name:literal, $about:literal, $file:literal) => {
         Topic {
             name: $name,
             about: $about,
             file: $file,
-            text: include_str!(concat!("../../../../../docs/", $file)),
+            text: include_str!(concat!("../../../docs/", $file)),
         }
     };
 }
@@ -32,7 +33,7 @@ macro_rules! page {
             name: concat!($folder, "/", $name),
             about: "",
             file: concat!($folder, "/", $name, ".md"),
-            text: include_str!(concat!("../../../../../docs/", $folder, "/", $name, ".md")),
+            text: include_str!(concat!("../../../docs/", $folder, "/", $name, ".md")),
         }
     };
 }
