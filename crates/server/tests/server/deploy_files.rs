@@ -150,6 +150,44 @@ fn the_variables_of_the_compose_file_are_a_configuration() {
     config.driver().restate.check().unwrap();
 }
 
+/// A run goes on at any worker, and finds there what it wrote at another.
+#[test]
+fn all_pods_work_in_the_same_folder() {
+    let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
+    let (_, root) = text.split_once("    [tools]\n    root = \"").unwrap();
+    let (root, _) = root.split_once('"').unwrap();
+    let mount = format!("\n            - {{ name: work, mountPath: {root} }}\n");
+    let volume =
+        "\n        - name: work\n          persistentVolumeClaim: { claimName: neuraxis-work }\n";
+    assert_eq!(
+        (text.matches(&mount).count(), text.matches(volume).count()),
+        (2, 2)
+    );
+    let claim = "\n  name: neuraxis-work\nspec:\n  accessModes: [ReadWriteMany]\n";
+    assert!(text.contains(claim), "{text}");
+}
+
+/// A new volume is owned as the folder of the image is, and root's where there is none.
+#[test]
+fn each_volume_of_the_compose_file_is_a_folder_of_the_user_of_the_container() {
+    let image = fs::read_to_string(deploy("Containerfile")).unwrap();
+    let (_, user) = image.split_once("\nUSER ").unwrap();
+    let (user, _) = user.split_once(':').unwrap();
+    let compose = fs::read_to_string(deploy("restate.compose.yaml")).unwrap();
+    let mut lines = compose.lines();
+    let volumes = lines.find_map(|line| line.strip_prefix("  volumes: "));
+    let volumes: Vec<String> = serde_json::from_str(volumes.unwrap()).unwrap();
+    assert_eq!(volumes.len(), 2);
+    for volume in volumes {
+        let (_, folder) = volume.split_once(':').unwrap();
+        let made = [
+            format!("useradd --uid {user} --home-dir {folder} --create-home "),
+            format!("install --directory --owner {user} --group {user} {folder}\n"),
+        ];
+        assert!(made.iter().any(|made| image.contains(made)), "{folder}");
+    }
+}
+
 /// The program refuses a key that is neither its user's nor root's, whatever mounts it.
 #[test]
 fn the_approval_key_belongs_to_the_user_of_the_container() {
