@@ -92,8 +92,9 @@ fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
 /// The variable that asks for the tests of real providers.
 const REAL_PROVIDERS: &str = "NEURAXIS_TEST_REAL_PROVIDERS";
 
-/// The name of tests that only measure something and print it: whoever wants the figures asks for them by this name.
-const MEASURING: &str = "figures";
+/// The tests that only measure something and print it: whoever wants the figures asks for them by name. With their modules, since
+/// cargo's own runner leaves out each test whose name holds one of these.
+const MEASURING: [&str; 2] = ["finding::figures", "fleet_figures::figures"];
 
 fn nextest(extent: &Extent) -> Command {
     let mut command = cargo("nextest run --workspace --no-fail-fast");
@@ -106,7 +107,7 @@ fn nextest(extent: &Extent) -> Command {
         if std::env::var_os(REAL_PROVIDERS).is_none() {
             left_out.push("binary(real_provider)".to_owned());
         }
-        left_out.push(format!("test(/::{MEASURING}$/)"));
+        left_out.extend(MEASURING.iter().map(|it| format!("test(={it})")));
         command.args(["--filterset", &format!("not ({})", left_out.join(" or "))]);
     }
     command
@@ -116,8 +117,13 @@ fn cargo_test(extent: &Extent) -> Command {
     let mut command = cargo("test --workspace --lib --bins --tests --examples --no-fail-fast");
     if let Extent::AllBut(left_out) = extent {
         command
-            .args(["--", "--include-ignored", "--skip", MEASURING])
-            .args(left_out.iter().flat_map(|it| ["--skip", it]))
+            .args(["--", "--include-ignored"])
+            .args(
+                MEASURING
+                    .iter()
+                    .chain(left_out)
+                    .flat_map(|it| ["--skip", it]),
+            )
             .envs(provision::variables());
     }
     command
@@ -150,6 +156,27 @@ mod tests {
         assert_eq!(Extent::without(&one), Extent::AllBut(vec!["its"]));
         let both = [missing(Some("its")), missing(None)];
         assert_eq!(Extent::without(&both), Extent::NothingIgnored);
+    }
+
+    #[test]
+    fn cargos_own_runner_leaves_out_what_only_measures_and_no_other_test_of_figures() {
+        let command = cargo_test(&Extent::AllBut(Vec::new()));
+        let arguments = command.get_args().map(|it| it.to_str().unwrap());
+        let arguments: Vec<_> = arguments.collect();
+        let is_left_out = |test: &str| {
+            let mut pairs = arguments.windows(2);
+            pairs.any(|pair| pair[0] == "--skip" && test.contains(pair[1]))
+        };
+        assert!(is_left_out("finding::figures"));
+        assert!(is_left_out("fleet_figures::figures"));
+        for test in [
+            "metrics::tests::the_figures_are_for_programs_on_this_machine",
+            "operations::the_figures_count_requests_problems_runs_and_tokens",
+            "command::stats::tests::figures_fit_into_sixty_columns",
+            "stats::figures_are_those_of_the_runs_that_are_listed",
+        ] {
+            assert!(!is_left_out(test), "{test}");
+        }
     }
 
     #[test]
