@@ -179,6 +179,16 @@ mod tests {
         }
     }
 
+    /// What the default profile says of some tests counts for more than what another says of all, unless that is an override, too.
+    #[test]
+    fn the_profile_of_many_rounds_gives_hours_to_each_test() {
+        let file = crate::cargo::workspace_root().join(".config/nextest.toml");
+        let config = std::fs::read_to_string(file).unwrap();
+        let rounds = "[[profile.rounds.overrides]]\nfilter = \"all()\"\n\
+                      slow-timeout = { period = \"60s\", terminate-after = 600 }\n";
+        assert!(config.contains(rounds), "{config}");
+    }
+
     #[test]
     fn ignored_tests_run_only_with_the_variables_they_need_and_not_where_these_are_missing() {
         for runner in [nextest, cargo_test] {
