@@ -5,16 +5,14 @@
     reason = "a check tells what is wrong by a panic"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use neuraxis_core::{
-    EffectId, Record, RecordBody, Seq, ToolCallId, ToolClass, ToolFailure, run_messages,
-};
+use neuraxis_core::{EffectId, Record, RecordBody, Seq, ToolCallId, ToolFailure, run_messages};
 
 /// How long what a server started may take to be gone after it.
 const DYING: Duration = Duration::from_secs(2);
@@ -61,7 +59,8 @@ impl<'a> Aftermath<'a> {
         self
     }
 
-    /// What tools did: the effect of each time that one began.
+    /// What tools did that cannot be undone: the effect of each time that one began, in this run or in others. Not what only reads,
+    /// which may begin before its record is on disk.
     pub const fn effects(mut self, effects: &'a [EffectId]) -> Self {
         self.effects = effects;
         self
@@ -142,18 +141,18 @@ impl<'a> Aftermath<'a> {
         assert!(open.is_empty(), "I2: calls without results: {open:?}");
     }
 
-    /// I3: what cannot be undone was begun once at the most, and only what is in the journal was begun at all. A call whose
-    /// result was lost is told as unknown.
+    /// I3: what cannot be undone was begun once at the most, and only if it is in the journal. A call whose result was lost is told
+    /// as unknown.
     fn what_cannot_be_undone_was_done_once(&self) {
         let mut begun: BTreeMap<EffectId, usize> = BTreeMap::new();
         for effect in self.effects {
             *begun.entry(*effect).or_default() += 1;
         }
-        let mut journal = BTreeMap::new();
+        let mut journal = BTreeSet::new();
         for record in self.records {
             match &record.body {
                 RecordBody::ToolCall(call) => {
-                    journal.insert(call.effect_id, call.class);
+                    journal.insert(call.effect_id);
                 }
                 RecordBody::ToolResult(result)
                     if result.failure == Some(ToolFailure::OutcomeUnknown) =>
@@ -161,17 +160,23 @@ impl<'a> Aftermath<'a> {
                     let effect = result
                         .effect_id
                         .expect("I3: an unknown outcome is that of an effect");
-                    let class = journal.get(&effect);
-                    assert!(class.is_some(), "I3: {effect} is not in the journal");
+                    assert!(
+                        journal.contains(&effect),
+                        "I3: {effect} is not in the journal"
+                    );
                 }
                 _ => {}
             }
         }
-        // What only reads may begin before its record is on disk.
+        let run = self.records.first().map(|record| record.run_id);
+        // What others did is in journals of their own.
+        begun.retain(|effect, _| Some(effect.run) == run);
         for (effect, times) in begun {
-            if journal.get(&effect) == Some(&ToolClass::Irreversible) {
-                assert_eq!(times, 1, "I3: {effect} was begun {times} times");
-            }
+            assert!(
+                journal.contains(&effect),
+                "I3: {effect} was begun and is not in the journal"
+            );
+            assert_eq!(times, 1, "I3: {effect} was begun {times} times");
         }
     }
 

@@ -100,6 +100,22 @@ fn what_was_done_twice_is_found() {
 }
 
 #[test]
+#[should_panic(expected = "was begun and is not in the journal")]
+fn what_was_begun_without_a_record_is_found() {
+    let effects = [effect()];
+    Aftermath::of(&whole()).effects(&effects).assert_whole();
+}
+
+#[test]
+fn what_another_run_did_is_not_looked_for_in_the_journal_of_this_one() {
+    let mut other = effect();
+    other.run = CountingIds::nth_run(2);
+    Aftermath::of(&with_a_call())
+        .effects(&[effect(), other])
+        .assert_whole();
+}
+
+#[test]
 #[should_panic(expected = "I4")]
 fn a_gap_is_found() {
     Aftermath::of(&whole()[1..]).assert_whole();

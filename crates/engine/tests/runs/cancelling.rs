@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{EffectId, Mode, Seq, Transcript};
 use neuraxis_engine::{Event, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, Tool as _};
 use neuraxis_testkit::{
     Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
 };
@@ -68,8 +68,8 @@ async fn cancelled_after(records: usize) -> usize {
         }
     }
     let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
-    let begun: Vec<EffectId> = tools
-        .iter()
+    let irreversible = tools.iter().filter(|tool| !tool.spec().class.may_rerun());
+    let begun: Vec<EffectId> = irreversible
         .flat_map(|tool| tool.calls())
         .map(|call| call.context.effect_id)
         .collect();

@@ -346,7 +346,9 @@ impl World {
     /// Checks what must hold of each run that has ended, however it did.
     pub(crate) async fn check_end(&self, run: RunId, told: &[String]) {
         let records = self.records(run).await;
-        let effects = self.effects("begun", "");
+        let irreversible = ["pay", "pay_asked"];
+        let effects = irreversible.map(|name| self.effects("begun", name));
+        let effects = effects.concat();
         Aftermath::of(&records)
             .told(told)
             .effects(&effects)
