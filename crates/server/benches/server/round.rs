@@ -13,9 +13,6 @@ use crate::process::{Measured, Used};
 /// How much longer than it should a round may take, for what is behind to come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a server is asked for one stream before it is measured.
-const WARM_UP: Duration = Duration::from_secs(3);
-
 /// One round.
 #[derive(Debug)]
 pub(crate) struct Round {
@@ -41,7 +38,7 @@ impl Round {
     pub(crate) async fn run(&self, server: &Measured, api: Api) -> Outcome {
         let address = server.url.strip_prefix("http://").unwrap().to_owned();
         // What is needed once is there before anything is measured.
-        warm_up(&address, api).await;
+        self.warm_up(&address, api).await;
         let heard = Arc::new(AtomicU64::new(0));
         let idle = server.used();
         let listening: Vec<_> = (0..self.streams)
@@ -76,14 +73,12 @@ impl Round {
         sleep(self.duration * 5 / 10).await;
         (begin, now())
     }
-}
 
-/// Listens to one stream for a few seconds, and leaves.
-async fn warm_up(address: &str, api: Api) {
-    let heard = AtomicU64::new(0);
-    let one = listen(address, api, usize::MAX, &heard);
-    // Whether it ends by itself does not matter.
-    let _ = timeout(WARM_UP, one).await;
-    let heard = heard.load(Ordering::Relaxed);
-    assert!(heard > 0, "no delta was heard of {address}");
+    /// Listens to one stream to its end: one that is left may go on without its listener, and would be measured along.
+    async fn warm_up(&self, address: &str, api: Api) {
+        let heard = AtomicU64::new(0);
+        let one = listen(address, api, usize::MAX, &heard);
+        let all = timeout(self.duration + PATIENCE, one).await.unwrap();
+        assert!(!all.is_empty(), "no delta was heard of {address}");
+    }
 }
