@@ -36,8 +36,9 @@ pub(crate) struct Options {
     /// Measure how the cost of a Postgres store grows with the sessions in it, up to a million (fleet).
     #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns", "kills"])]
     sessions: bool,
-    /// Put load on a server for so many minutes instead, and look whether memory and descriptors come back (server).
-    #[arg(long, requires = "what", value_name = "MINUTES", conflicts_with_all = ["streams", "turns"])]
+    /// Put load on a server for so many minutes instead, two or more, and look whether memory and descriptors come back (server).
+    #[arg(long, requires = "what", value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(2..),
+          conflicts_with_all = ["streams", "turns"])]
     soak: Option<u32>,
     /// Which APIs are measured (server; own,chat,responses,agui if left out).
     #[arg(long, requires = "what", conflicts_with_all = ["turns", "soak"])]

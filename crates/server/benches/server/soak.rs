@@ -1,13 +1,14 @@
 //! Load for some minutes, of which nothing may be left: turns, streams that are read and streams that are left, on SQLite. Once
 //! nobody asks any more, memory and descriptors have to be what they were after the first minute.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::RATE;
 use crate::listen::{Api, ask, listen};
 use crate::process::{Measured, Used};
 use crate::turns::Client;
@@ -38,8 +39,12 @@ const MOST_DESCRIPTORS: usize = 6;
 ///
 /// # Panics
 ///
-/// If memory or descriptors do not come back.
+/// If memory or descriptors do not come back, something was refused or lost, or there are too few minutes to compare.
 pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
+    assert!(
+        minutes >= 2,
+        "the last minute is compared with the first: ask for 2 at least"
+    );
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}", folder.path().join("soak.db").display());
     let client = Client::of(Measured::server(&upstream.url, &store).await);
@@ -72,6 +77,8 @@ pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
         first.descriptors,
         last.descriptors
     );
+    let refused = client.refused.load(Ordering::Relaxed);
+    assert_eq!(refused, 0, "turns were refused");
     rows
 }
 
@@ -85,7 +92,9 @@ async fn wave(client: &Client, begun: usize) -> usize {
         // Beside those of the turns, which count from 0.
         let session = 1_000_000 + begun + number;
         asking.spawn(async move {
-            listen(&address, api, session, &AtomicU64::new(0)).await;
+            let heard = listen(&address, api, session, &AtomicU64::new(0)).await;
+            let heard = u64::try_from(heard.len()).unwrap();
+            assert_eq!(heard, SECONDS * RATE, "deltas by {api:?}");
         });
         let address = client
             .server
@@ -96,8 +105,9 @@ async fn wave(client: &Client, begun: usize) -> usize {
         asking.spawn(async move {
             let mut stream = ask(&address, api, 2_000_000 + session).await;
             let mut some = [0; 256];
+            let size = stream.read(&mut some).await.unwrap();
             // It has begun, and is left.
-            assert!(stream.read(&mut some).await.unwrap() > 0);
+            assert!(some[..size].starts_with(b"HTTP/1.1 200 "), "{api:?}");
         });
     }
     let turns = client.clone();

@@ -67,7 +67,7 @@ pub(crate) struct Client {
     pub(crate) server: Arc<Measured>,
     sessions: Arc<AtomicUsize>,
     /// How many turns were refused, since more came than can be done.
-    refused: Arc<AtomicUsize>,
+    pub(crate) refused: Arc<AtomicUsize>,
 }
 
 impl Client {
