@@ -48,7 +48,7 @@ fn main() {
 
 async fn measure() {
     println!(
-        "| driver | store | runs at once | p50 of a step | p99 of a step | CPU of a step | of that ours | steps/s |"
+        "| driver | store | runs at once | mean step of a run, p50 of runs | mean step of a run, p99 of runs | CPU of a step | of that ours | steps/s |"
     );
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     let restate = Restate::start();
@@ -211,6 +211,7 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
         processor_time(Whose::All) - all,
     );
     took.sort_unstable();
+    // Of runs, each by the mean of its steps: what each step took is not measured.
     let at = |part: usize| {
         let place = took.len() * part / 100;
         let run = took.get(place).copied().unwrap_or_default();
