@@ -8,6 +8,7 @@ mod decide;
 mod later;
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
@@ -119,25 +120,25 @@ impl Approvals {
     }
 
     /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
-    /// the oldest run first. What another process asks about while its run is at work, that process lists.
+    /// the oldest run first. What another process asks about while its run is at work, that process lists. A run whose log is
+    /// damaged is left out, with a warning.
     ///
     /// # Errors
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
-        let mut waiting = Vec::new();
         let runs = self.runs();
+        let mut seen = Vec::new();
         for run in self.unended(self.store()).await? {
-            if !runs.may_see(&run.session).await? {
-                continue;
+            if runs.may_see(&run.session).await? {
+                seen.push(run);
             }
-            waiting.extend(self.of_run(&run).await?);
         }
-        Ok(waiting)
+        self.of_runs(seen).await
     }
 
     /// Returns the calls that wait for a person in a session, whichever process its run is in; none where there is no such
-    /// session.
+    /// session. A run whose log is damaged is left out, with a warning.
     ///
     /// # Errors
     ///
@@ -154,9 +155,25 @@ impl Approvals {
             Err(StoreError::NoSuchSession(_)) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
+        self.of_runs(runs).await
+    }
+
+    /// Returns the calls of these runs that wait for a person. A run that cannot be read hides no other one's.
+    async fn of_runs(&self, runs: Vec<RunSummary>) -> Result<Vec<WaitingApproval>, ResumeError> {
         let mut waiting = Vec::new();
         for run in runs {
-            waiting.extend(self.of_run(&run).await?);
+            match self.of_run(&run).await {
+                Ok(open) => waiting.extend(open),
+                // It was deleted meanwhile.
+                Err(ResumeError::Store(
+                    StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_),
+                )) => {}
+                Err(ResumeError::Store(error @ StoreError::Damaged(_))) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::warn!(run = %run.run_id, error, "nobody knows what the run asks");
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(waiting)
     }
@@ -176,14 +193,16 @@ impl Approvals {
         if open.is_empty() {
             return Ok(open);
         }
-        let verified = store.verify(&run.session, None).await.err();
+        let altered = match store.verify(&run.session, None).await {
+            Ok(_) => None,
+            Err(StoreError::Damaged(why)) => Some(why),
+            // What nobody could look at is not as good as what was found whole.
+            Err(error) => return Err(error.into()),
+        };
         for waiting in &mut open {
-            waiting.altered = match &verified {
-                _ if !waiting.request.fits_its_hash() => {
-                    Some("the arguments do not fit their hash".to_owned())
-                }
-                Some(StoreError::Damaged(why)) => Some(why.clone()),
-                _ => None,
+            waiting.altered = match waiting.request.fits_its_hash() {
+                true => altered.clone(),
+                false => Some("the arguments do not fit their hash".to_owned()),
             };
         }
         Ok(open)
@@ -235,7 +254,15 @@ impl Approvals {
             if !asked.any(|it| is_over(it.expires_at)) {
                 continue;
             }
-            let records = store.records(run.run_id, Seq(0)).await?;
+            let records = match store.records(run.run_id, Seq(0)).await {
+                Ok(records) => records,
+                // It was deleted meanwhile.
+                Err(StoreError::NoSuchRun(_)) => continue,
+                Err(error) => {
+                    swept.left.push((run.run_id, error.into()));
+                    continue;
+                }
+            };
             let checked = self
                 .runs()
                 .check_folder(run.run_id, &records, Taker::Engine);

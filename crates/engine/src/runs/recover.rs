@@ -41,14 +41,22 @@ impl Runs {
     /// Dropped, some runs may have been taken up.
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
         // What expired while nobody looked is told first, so that nobody is asked about it again.
-        let swept = self.approvals().sweep().await?;
+        let untold = match self.approvals().sweep().await {
+            Ok(swept) => swept.left,
+            // Those that wait for nobody can go on all the same.
+            Err(error) => {
+                let error: &(dyn Error + 'static) = &error;
+                tracing::warn!(error, "nobody knows which questions have expired");
+                Vec::new()
+            }
+        };
         let (store, approver) = (&self.parts.store, &self.parts.engine.approver);
         let left = match approver.is_asked_anew() {
             true => store.unfinished().await?,
             false => store.due().await?,
         };
         let mut recovered = self.recover_each(left).await?;
-        recovered.left.extend(swept.left);
+        recovered.left.extend(untold);
         Ok(recovered)
     }
 

@@ -1,19 +1,41 @@
 //! Questions that nobody answers in time expire, by the clock on the wall, and that is no person's denial.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{Answer, ResumeError};
-use neuraxis_ports::SessionIndex as _;
-use neuraxis_testkit::ScriptedApprover;
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionIndex as _, StoreError};
+use neuraxis_testkit::{FailingStore, Fault, ScriptedApprover, StoreOperation, reply};
 
-use crate::support::{World, later, results};
+use crate::support::{Ran, World, later, results};
 
 const SHORT: &str = "[modes.moderate]\napproval_expires = '1h'";
 
-fn decisions(records: &[std::sync::Arc<Record>]) -> Vec<ApprovalDecision> {
+/// A world whose store fails as it is told, in which two runs of two sessions wait for a person, the older one first.
+async fn two_that_wait() -> (World, Arc<FailingStore<MemoryStore>>, [Ran; 2]) {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let world = World::with(SHORT, later(2), |builder| builder.store(store.clone()));
+    for _ in 0..2 {
+        world.model.push(reply::calls([("put", "{}")]));
+    }
+    for _ in 0..2 {
+        world.model.push(reply::text("Done."));
+    }
+    let older = world.ask("older", Mode::MODERATE).await;
+    let newer = world.ask("newer", Mode::MODERATE).await;
+    world.settled().await;
+    (world, store, [older, newer])
+}
+
+fn damaged() -> StoreError {
+    StoreError::Damaged("record 2 cannot be read".to_owned())
+}
+
+fn decisions(records: &[Arc<Record>]) -> Vec<ApprovalDecision> {
     let decided = records.iter().filter_map(|record| match &record.body {
         RecordBody::ApprovalDecided(decided) => Some(decided.decision.clone()),
         _ => None,
@@ -182,4 +204,50 @@ async fn a_decision_that_comes_after_the_end_changes_nothing() {
     );
     assert!(late.await.is_err());
     assert_eq!(world.tools.put.count(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_hides_no_other_question_and_a_silent_store_does() {
+    let (world, store, [older, newer]) = two_that_wait().await;
+    let approvals = world.orchestrator.approvals();
+    let deleted = StoreError::NoSuchRun(older.result.run_id);
+    for fault in [damaged(), deleted] {
+        store.fail_next(StoreOperation::Records, Fault::Refuse(fault));
+        let waiting = approvals.list().await.unwrap();
+        let runs: Vec<_> = waiting.iter().map(|it| it.run_id).collect();
+        assert_eq!(runs, [newer.result.run_id]);
+    }
+    store.fail_next(StoreOperation::Records, Fault::Refuse(damaged()));
+    let session = "older".parse().unwrap();
+    assert!(approvals.of_session(&session).await.unwrap().is_empty());
+    for operation in [StoreOperation::Records, StoreOperation::Verify] {
+        let silent = StoreError::Unavailable("it does not answer".to_owned());
+        store.fail_next(operation, Fault::Refuse(silent));
+        assert!(approvals.list().await.is_err(), "{operation:?}");
+    }
+    assert_eq!(approvals.list().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_keeps_no_other_question_from_expiring() {
+    let (world, store, [older, newer]) = two_that_wait().await;
+    world.clock.advance(Duration::from_secs(3_600));
+    store.fail_next(StoreOperation::Records, Fault::Refuse(damaged()));
+    for (told, left) in [(&newer, Some(older.result.run_id)), (&older, None)] {
+        let swept = world.orchestrator.approvals().sweep().await.unwrap();
+        let expired: Vec<_> = swept.expired.iter().map(|it| it.run_id).collect();
+        assert_eq!(expired, [told.result.run_id]);
+        assert_eq!(swept.left.first().map(|(run, _)| *run), left);
+        world.settled().await;
+        let summary = store.run(told.result.run_id).await.unwrap();
+        assert_eq!(summary.status, RunStatus::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_tell_what_expired_takes_runs_up_all_the_same() {
+    let (world, store, _) = two_that_wait().await;
+    store.fail_next(StoreOperation::Unfinished, Fault::Refuse(damaged()));
+    let recovered = world.orchestrator.runs().recover().await.unwrap();
+    assert_eq!((recovered.resumed.len(), recovered.left.len()), (2, 0));
 }
