@@ -232,8 +232,8 @@ impl Approvals {
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
-    /// process sweeps, and goes on without the call. To be called now and then;
-    /// [`recover`](crate::Runs::recover) does, too.
+    /// process sweeps, and goes on without the call; one that was imported is left to the person who lets it go on. To be
+    /// called now and then; [`recover`](crate::Runs::recover) does, too.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl Approvals {
             let asked = run.pending.iter();
             let mut asked = asked.filter(|it| it.kind == PendingKind::Approval);
             swept.waiting += asked.clone().count();
-            if !asked.any(|it| is_over(it.expires_at)) {
+            if !asked.any(|it| is_over(it.expires_at)) || self.is_left(&run) {
                 continue;
             }
             let records = match store.records(run.run_id, Seq(0)).await {
@@ -284,6 +284,12 @@ impl Approvals {
             }
         }
         Ok(swept)
+    }
+
+    /// Tells whether telling a run of anything is of no use for now: only a person lets one go on that was imported, and one
+    /// that was put aside with something in its inbox, which may be its expiry, is to be taken up for that.
+    fn is_left(&self, run: &RunSummary) -> bool {
+        run.imported || (run.has_mail && !self.parts.active.contains(run.run_id))
     }
 
     /// Returns the runs that may wait for a person: those put aside, and those at work here.

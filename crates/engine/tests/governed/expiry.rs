@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
 };
-use neuraxis_engine::{Answer, ResumeError};
+use neuraxis_engine::{Answer, HeldRun, ImportError, ResumeError, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, ScriptedApprover, StoreOperation, reply};
@@ -250,4 +250,48 @@ async fn a_process_that_cannot_tell_what_expired_takes_runs_up_all_the_same() {
     store.fail_next(StoreOperation::Unfinished, Fault::Refuse(damaged()));
     let recovered = world.orchestrator.runs().recover().await.unwrap();
     assert_eq!((recovered.resumed.len(), recovered.left.len()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_run_that_was_imported_is_told_of_no_expiry() {
+    let elsewhere = World::new(SHORT, later(1));
+    let ran = elsewhere.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let mut archive = Vec::new();
+    let sessions = elsewhere.orchestrator.sessions();
+    let session = ran.result.session_id.clone();
+    sessions.export(&session, &mut archive).await.unwrap();
+
+    let world = World::new(SHORT, later(1));
+    let sessions = world.orchestrator.sessions();
+    let mut archive = std::io::Cursor::new(archive);
+    let nobody = async |_: &HeldRun| Ok::<_, ImportError>(());
+    let imported = sessions.import(&mut archive, UnfinishedRuns::Taken, nobody);
+    imported.await.unwrap();
+    world.clock.advance(Duration::from_secs(3_600));
+    let swept = world.orchestrator.approvals().sweep().await.unwrap();
+    assert_eq!((swept.waiting, swept.expired.len()), (1, 0));
+    let run = ran.result.run_id;
+    assert!(!world.store.run(run).await.unwrap().has_mail);
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_taken_up_for_its_expiry_is_told_of_it_once() {
+    let (world, store, [older, newer]) = two_that_wait().await;
+    world.clock.advance(Duration::from_secs(3_600));
+    let silent = StoreError::Unavailable("it does not answer".to_owned());
+    store.fail_next(StoreOperation::Run, Fault::Refuse(silent));
+    let expired = async || {
+        let swept = world.orchestrator.approvals().sweep().await.unwrap();
+        world.settled().await;
+        swept.expired.len()
+    };
+    assert_eq!((expired().await, expired().await), (2, 0));
+    let waits = store.run(older.result.run_id).await.unwrap();
+    assert_eq!((waits.status, waits.has_mail), (RunStatus::Waiting, true));
+    world.orchestrator.runs().recover().await.unwrap();
+    world.settled().await;
+    for ran in [older, newer] {
+        let summary = store.run(ran.result.run_id).await.unwrap();
+        assert_eq!(summary.status, RunStatus::Done);
+    }
 }
