@@ -33,7 +33,8 @@ pub enum ExportError {
 }
 
 impl Sessions {
-    /// Writes a session with all of its runs as JSON Lines. What was altered in the store is not written as if it were not.
+    /// Writes a session with all of its runs as JSON Lines. What was altered in the store is not written as if it were not;
+    /// what is kept while it is read may be in it or not.
     ///
     /// # Errors
     ///
@@ -43,10 +44,22 @@ impl Sessions {
         id: &SessionId,
         out: &mut impl Write,
     ) -> Result<Exported, ExportError> {
+        let written = self.write(id, out).await;
+        if let Err(ExportError::Store(StoreError::NoSuchRun(_) | StoreError::Damaged(_))) = &written
+        {
+            // One that is deleted while it is read lacks what was read last.
+            self.store.session(id).await?;
+        }
+        written
+    }
+
+    async fn write(&self, id: &SessionId, out: &mut impl Write) -> Result<Exported, ExportError> {
         let verified = self.store.verify(id, None).await?;
         let session = self.store.session(id).await?;
         let runs = self.store.runs(id).await?;
         let mut head = ChainHead::start(&session);
+        // What comes after the records that were verified was kept meanwhile.
+        let mut is_verified = head == verified;
         write_line(out, &beginning(&session, head.hash))?;
         let mut written = 0;
         for run in &runs {
@@ -54,12 +67,12 @@ impl Sessions {
             for record in &records {
                 let text = record.to_json();
                 head = head.with(text.as_bytes());
+                is_verified |= head == verified;
                 write_record(out, &text, head.hash)?;
             }
             written += u64::from(!records.is_empty());
         }
-        let unfinished = runs.iter().find(|run| !run.status.is_ended());
-        if unfinished.is_none() && head != verified {
+        if !is_verified {
             let why = format!("the records of session {id} are not written as they were kept");
             return Err(StoreError::Damaged(why).into());
         }
@@ -69,6 +82,7 @@ impl Sessions {
             head: head.hash,
         };
         write_line(out, &end)?;
+        let unfinished = runs.iter().find(|run| !run.status.is_ended());
         Ok(Exported {
             head,
             unfinished: unfinished.map(|run| run.run_id),

@@ -1,10 +1,12 @@
 //! Tests of damage: what is wrong is told by its line.
 
+use std::time::Duration;
+
 use neuraxis_core::SessionId;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, StoreError};
-use neuraxis_testkit::{CountingIds, RunLog};
+use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
 use super::import::keep;
 use super::*;
@@ -178,4 +180,50 @@ async fn an_archive_is_refused_before_anything_of_it_is_kept() {
     open.commit(&lease, &started).await.unwrap();
     let unfinished = import(archived(&open).await, UnfinishedRuns::Refused).await;
     assert!(matches!(unfinished, ImportError::Unfinished { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_in_which_a_run_comes_while_it_is_exported_is_written_whole() {
+    for operation in [StoreOperation::Verify, StoreOperation::Session] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let session = Session::new(id(), Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        talk(store.inner(), 1, "Hi.").await;
+        store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(2)));
+        let sessions = Sessions::new(store.clone());
+        let mut out = Vec::new();
+        let exported = sessions.export(&session.id, &mut out);
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            talk(store.inner(), 2, "Hi again.").await;
+        };
+        let (exported, ()) = tokio::join!(exported, meanwhile);
+        let head = exported.unwrap().head;
+        assert_eq!(store.verify(&id(), None).await.unwrap(), head);
+        let archive = String::from_utf8(out).unwrap();
+        imported(&MemoryStore::new(), &archive).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_deleted_while_it_is_exported_is_no_damage() {
+    for operation in [StoreOperation::Verify, StoreOperation::Runs] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let session = Session::new(id(), Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        talk(store.inner(), 1, "Hi.").await;
+        store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(2)));
+        let sessions = Sessions::new(store.clone());
+        let mut out = Vec::new();
+        let exported = sessions.export(&session.id, &mut out);
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.inner().delete_session(&id()).await.unwrap();
+        };
+        let (exported, ()) = tokio::join!(exported, meanwhile);
+        let Err(ExportError::Store(gone)) = exported else {
+            panic!("{exported:?}")
+        };
+        assert_eq!(gone, StoreError::NoSuchSession(id()));
+    }
 }

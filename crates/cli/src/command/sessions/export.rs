@@ -9,8 +9,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::SessionId;
 use neuraxis::core::log::describe::counted;
-use neuraxis::engine::{ExportError, Sessions};
-use neuraxis::ports::SessionFilter;
+use neuraxis::engine::{ExportError, Exported, Sessions};
+use neuraxis::ports::{SessionFilter, StoreError};
 
 use crate::command::lookup;
 use crate::completion;
@@ -102,6 +102,14 @@ enum Onto<'a> {
 }
 
 impl Onto<'_> {
+    fn refused(self, error: ExportError) -> CommandError {
+        match error {
+            ExportError::Output(error) => self.failed(error),
+            ExportError::Store(error) => error.into(),
+            error => CommandError::failed(error),
+        }
+    }
+
     fn failed(self, error: io::Error) -> CommandError {
         match self {
             Self::Output => error.into(),
@@ -121,7 +129,8 @@ async fn write(
     onto: Onto<'_>,
 ) -> Result<usize, CommandError> {
     for session in named {
-        one(sessions, session, out, onto).await?;
+        let exported = sessions.export(session, out).await;
+        tell_unfinished(exported.map_err(|error| onto.refused(error))?);
     }
     if !named.is_empty() {
         return Ok(named.len());
@@ -129,30 +138,26 @@ async fn write(
     let mut count = 0;
     let mut each = sessions.each(SessionFilter::default());
     while let Some(session) = each.next().await? {
-        one(sessions, &session.id, out, onto).await?;
+        // Kept back until it is whole: one that is deleted meanwhile is left out.
+        let mut text = Vec::new();
+        match sessions.export(&session.id, &mut text).await {
+            Ok(exported) => tell_unfinished(exported),
+            Err(ExportError::Store(StoreError::NoSuchSession(_))) => continue,
+            Err(error) => return Err(onto.refused(error)),
+        }
+        out.write_all(&text).map_err(|error| onto.failed(error))?;
         count += 1;
     }
     Ok(count)
 }
 
-async fn one(
-    sessions: &Sessions,
-    session: &SessionId,
-    out: &mut impl Write,
-    onto: Onto<'_>,
-) -> Result<(), CommandError> {
-    let exported = sessions.export(session, out).await;
-    let exported = exported.map_err(|error| match error {
-        ExportError::Output(error) => onto.failed(error),
-        ExportError::Store(error) => error.into(),
-        error => CommandError::failed(error),
-    })?;
+/// Says that a session is not at its end.
+fn tell_unfinished(exported: Exported) {
     if let Some(run) = exported.unfinished {
         Progress::new().warn(&format!(
             "run {run} has not ended: the file holds it as far as it has come"
         ));
     }
-    Ok(())
 }
 
 fn create(path: &Path) -> Result<File, CommandError> {
