@@ -37,7 +37,7 @@ impl CallOutcome {
     }
 }
 
-/// What is known of the health of all models. Plain data; [`Policy::observe`] changes it.
+/// What is known of the health of all models. Plain data; [`Policy::observe`] and [`Policy::serving`] change it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Health {
@@ -82,7 +82,8 @@ pub struct DegradedRole {
 pub struct Serving {
     /// The role whose model is asked.
     pub role: Role,
-    /// Whether this call tries if a degraded role works again; its outcome is to be observed like any other.
+    /// Whether this call tries if a degraded role works again; its outcome is to be observed like any other, and where it has
+    /// none, the probe is to be [abandoned](Health::abandon_probe).
     pub is_probe: bool,
     /// Why it is not the one that was decided on.
     pub reason: Option<String>,
@@ -133,6 +134,15 @@ impl HealthRules {
 }
 
 impl Health {
+    /// Lets another call probe a degraded role, after one that did was over without an outcome to observe, such as one that
+    /// was cancelled. Does nothing once its outcome was observed.
+    pub fn abandon_probe(&mut self, role: &Role) {
+        let health = self.roles.get_mut(role);
+        if let Some(degraded) = health.and_then(|health| health.degraded.as_mut()) {
+            degraded.probed = None;
+        }
+    }
+
     /// Returns the roles that others serve for the time being, with why.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedRole> + '_ {
         self.roles.iter().filter_map(|(role, health)| {

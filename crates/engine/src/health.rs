@@ -62,6 +62,11 @@ impl SharedHealth {
         }
     }
 
+    /// Takes note that a call which tried a degraded role is over, whatever came of it.
+    pub(crate) fn probe_over(&self, role: &Role) {
+        self.lock().abandon_probe(role);
+    }
+
     /// Tells whether others serve for this role.
     pub(crate) fn is_degraded(&self, role: &Role) -> bool {
         let is_troubled = self.is_troubled.load(Ordering::Relaxed);

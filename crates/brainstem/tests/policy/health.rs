@@ -163,6 +163,23 @@ fn a_probe_that_nobody_reports_about_is_made_again_in_time() {
 }
 
 #[test]
+fn a_probe_that_is_abandoned_is_made_again_at_once_and_one_that_failed_is_not() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.observe(CallOutcome::Failed);
+    }
+    world.seconds = 31;
+    assert!(world.serving().is_probe);
+    world.health.abandon_probe(&Role::REASONING);
+    assert!(world.serving().is_probe);
+    world.observe(CallOutcome::Failed);
+    world.health.abandon_probe(&Role::REASONING);
+    assert!(!world.serving().is_probe);
+    world.health.abandon_probe(&Role::ROUTER);
+    assert_eq!(world.degraded(), 1);
+}
+
+#[test]
 fn only_what_the_server_is_to_blame_for_counts_against_it() {
     for (kind, expected) in [
         (LlmErrorKind::Timeout, CallOutcome::TimedOut),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::driver::loading::Wait;
 use crate::driver::model_hooks::{AttemptHooks, show_what_counts};
-use crate::driver::serving::{Fallback, Served};
+use crate::driver::serving::{Fallback, Probe, Served};
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -31,6 +31,8 @@ pub(super) struct ModelAttempt {
     downgraded: Option<Box<RoleDowngraded>>,
     /// The role that the failure policy chose for this call, where it did.
     fallback: Option<Box<Fallback>>,
+    /// Ends once what came of it was taken note of.
+    probe: Option<Box<Probe>>,
     duration: Duration,
     first_delta: Option<Duration>,
 }
@@ -53,6 +55,7 @@ impl Driver {
                 served_by: call.role.clone(),
                 downgraded: None,
                 fallback,
+                probe: None,
                 duration: delay,
                 first_delta: None,
             };
@@ -64,6 +67,7 @@ impl Driver {
             role: served_by,
             client,
             downgraded,
+            probe,
         } = served;
         let trace = self.scope.trace.as_ref();
         let trace = trace.map(|trace| trace.at(call.effect_id.span_id()));
@@ -111,6 +115,7 @@ impl Driver {
                 served_by,
                 downgraded,
                 fallback,
+                probe,
                 duration: started.elapsed(),
                 first_delta,
             };
@@ -151,11 +156,11 @@ impl Driver {
             served_by,
             downgraded,
             fallback,
+            probe,
             duration,
             first_delta,
         } = attempt;
-        let effect_id = call.effect_id;
-        let number = call.attempt;
+        let (effect_id, number) = (call.effect_id, call.attempt);
         let wait = match &result {
             Ok(_) => Wait::IsOver,
             Err(error) => self.wait_for_loading(effect_id, &served_by, &error.kind),
@@ -185,6 +190,7 @@ impl Driver {
             Err(error) => error,
         };
         let degraded = health.failed(&engine.policy, &served_by, &error.kind, clock);
+        drop(probe);
         let model = engine.model(&served_by, None);
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());

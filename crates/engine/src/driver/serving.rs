@@ -7,12 +7,28 @@ use neuraxis_core::{Attempt, CallModel, LlmError, LlmErrorKind, Role, RoleDowngr
 use neuraxis_ports::LlmClient;
 
 use crate::driver::Driver;
+use crate::engine::Engine;
 
 /// Who makes an attempt.
 pub(super) struct Served {
     pub(super) role: Role,
     pub(super) client: Arc<dyn LlmClient>,
     pub(super) downgraded: Option<Box<RoleDowngraded>>,
+    /// Lasts for as long as the attempt, where that tries a degraded role.
+    pub(super) probe: Option<Box<Probe>>,
+}
+
+/// An attempt that tries whether a degraded role works again. Once this is dropped the next one may, unless the outcome was
+/// taken note of before: a call that is cancelled has none.
+pub(super) struct Probe {
+    engine: Arc<Engine>,
+    role: Role,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.engine.health.probe_over(&self.role);
+    }
 }
 
 /// Another role that takes a call over, because the attempts of the one it is for all failed.
@@ -37,11 +53,16 @@ impl Driver {
     pub(super) fn served(&self, call: &CallModel, fallback: Option<&Fallback>) -> Option<Served> {
         let engine = &self.engine;
         let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
+        let mut probe = None;
         let other = match (fallback, &self.scope.decision) {
             (Some(fallback), _) => Some((fallback.role.clone(), fallback.why.clone())),
             (None, Some(decision)) => {
                 let clock = engine.clock.as_ref();
                 let serving = engine.health.serving(&engine.policy, decision, role, clock);
+                if serving.as_ref().is_some_and(|serving| serving.is_probe) {
+                    let (engine, role) = (Arc::clone(engine), role.clone());
+                    probe = Some(Box::new(Probe { engine, role }));
+                }
                 let other = serving.filter(|serving| serving.role != *role);
                 other.map(|serving| (serving.role, serving.reason.unwrap_or_default()))
             }
@@ -57,12 +78,14 @@ impl Driver {
                     to: to.clone(),
                     reason,
                 })),
+                probe: None,
             })
         });
         Some(other.unwrap_or_else(|| Served {
             role: role.clone(),
             client: Arc::clone(client),
             downgraded: None,
+            probe,
         }))
     }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Role, RunStatus};
-use neuraxis_engine::{Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType};
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Role, RunStatus};
+use neuraxis_engine::{
+    Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType, UserRequest,
+};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use tokio::time::Instant;
 
 use crate::support::{Heard, builder, hear, policy, request};
@@ -176,6 +178,46 @@ async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
         hear(&orchestrator, request("fourth")).await.result.reply,
         "still here"
     );
+}
+
+/// A probe says nothing of the model where it is cancelled or finds none.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
+    let clock = Arc::new(VirtualClock::new());
+    let mut model = ScriptedModel::new();
+    for _ in 0..3 {
+        model = model.then(error(LlmErrorKind::Timeout));
+    }
+    let model = model
+        .then(Script::hanging())
+        .then(error(LlmErrorKind::ModelNotFound))
+        .then(reply::text("back again"));
+    let model = Arc::new(model);
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .model(Role::ROUTER, answering("by the router"))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    hear(&orchestrator, request("first")).await;
+    clock.advance(Duration::from_secs(31));
+    let (probe, _) = orchestrator.stream(request("second")).await.unwrap();
+    while model.calls().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    let other = UserRequest::new("other".parse().unwrap(), "third").mode(Mode::EXPLORATORY);
+    let meanwhile = hear(&orchestrator, other).await;
+    assert_eq!(meanwhile.result.reply, "by the router", "one at a time");
+    probe.cancel("enough").unwrap();
+    probe.result().await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let not_found = hear(&orchestrator, request("fourth")).await;
+    not_found.assert_valid(RunStatus::Failed);
+    let last = hear(&orchestrator, request("fifth")).await;
+    assert_eq!(last.result.reply, "back again");
+    assert!(orchestrator.degraded_roles().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
