@@ -43,14 +43,15 @@ enum Command {
 
 impl Sessions {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let open = setup.load()?.store().await?;
+        let loaded = setup.load()?;
+        let open = loaded.store().await?;
         let sessions = &open.sessions();
         let done = match self.command {
             Command::List(list) => list.run(sessions).await,
             Command::Show(show) => show.run(sessions).await,
             Command::Delete(delete) => delete.run(sessions).await,
             Command::Export(export) => export.run(sessions).await,
-            Command::Import(import) => import.run(sessions).await,
+            Command::Import(import) => import.run(sessions, loaded.config.store().keep).await,
             Command::Verify(verify) => verify.run(sessions).await,
             Command::Prune(prune) => prune.run(sessions).await,
         };

@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::ports::{ChainHead, Session};
+
 use crate::machine::{Done, Machine};
 
 const QUESTION: &str = "What time is it in Asia/Tokyo?";
@@ -266,6 +269,31 @@ fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_sa
         "{conflict}"
     );
     assert_eq!(head(&other, "trip"), before);
+}
+
+#[test]
+fn who_imports_what_servers_delete_for_its_age_is_told_so() {
+    let session = Session::new("old".parse().unwrap(), Timestamp::UNIX_EPOCH);
+    let head = ChainHead::start(&session).hash;
+    let archive = format!(
+        r#"{{"type":"session","format":1,"id":"old","created_at":"1970-01-01T00:00:00Z","head":"{head}"}}
+{{"type":"session_end","runs":0,"records":0,"head":"{head}"}}
+"#
+    );
+    let machine = Machine::new().with_file("old.jsonl", archive);
+    let import = ["sessions", "import", "old.jsonl"];
+    let told = machine.run(import);
+    assert_eq!(told.code, Some(0));
+    assert!(!told.stderr.contains("store.keep"), "{}", told.stderr);
+    let keeps = ["--set", "store.keep=90d"];
+    let told = machine.run(import.into_iter().chain(keeps));
+    assert_eq!(told.code, Some(0));
+    assert_eq!(
+        told.stderr.matches("nothing has happened in old").count(),
+        1,
+        "{}",
+        told.stderr
+    );
 }
 
 #[cfg(unix)]

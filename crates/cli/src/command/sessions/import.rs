@@ -1,18 +1,24 @@
 //! `neuraxis sessions import`.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use neuraxis::core::log::describe::counted;
-use neuraxis::engine::{ArchivedSession, HeldRun, ImportError, Imported, Sessions, UnfinishedRuns};
+use neuraxis::engine::{
+    ArchivedSession, HeldRun, ImportError, Imported, Sessions, SystemClock, UnfinishedRuns,
+};
+use neuraxis::ports::Clock;
 
 use crate::arguments::open_file;
 use crate::command::lease_progress::LeaseProgress;
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +43,12 @@ pub(super) struct Import {
 }
 
 impl Import {
-    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+    /// Imports, where servers keep sessions for so long.
+    pub(super) async fn run(
+        self,
+        sessions: &Sessions,
+        keep: Option<Duration>,
+    ) -> Result<(), CommandError> {
         let unfinished = match self.unfinished {
             true => UnfinishedRuns::Taken,
             false => UnfinishedRuns::Refused,
@@ -63,7 +74,10 @@ impl Import {
             let hash = head.hash;
             output.line(&format!("{id}: {runs}, {records}, head {hash}"))?;
         }
-        Ok(())
+        match keep {
+            Some(keep) => warn_of_old(sessions, &imported, keep).await,
+            None => Ok(()),
+        }
     }
 
     /// Says why nothing, or not everything, was imported.
@@ -102,6 +116,27 @@ impl Import {
         aside.rewind().context("cannot read standard input")?;
         Ok(aside)
     }
+}
+
+/// Says which sessions servers delete soon, since it counts when something happened in them and not when they came here.
+async fn warn_of_old(
+    sessions: &Sessions,
+    imported: &[Imported],
+    keep: Duration,
+) -> Result<(), CommandError> {
+    // Nothing is older than time itself.
+    let Ok(before) = SystemClock.now().checked_sub(keep) else {
+        return Ok(());
+    };
+    let idle = sessions.idle_since(before).await?;
+    let idle: HashSet<_> = idle.into_iter().map(|session| session.id).collect();
+    let ids = imported.iter().map(|imported| &imported.session.id);
+    for id in ids.filter(|id| idle.contains(*id)) {
+        Progress::new().warn(&format!(
+            "nothing has happened in {id} for as long as store.keep says: a server deletes it within the hour; to keep it, make store.keep longer, or leave it out, before one runs"
+        ));
+    }
+    Ok(())
 }
 
 /// Why an import ended.
