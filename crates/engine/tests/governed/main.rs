@@ -15,3 +15,4 @@ mod taint;
 mod threats;
 mod tool_source;
 mod verdicts;
+mod withheld;
