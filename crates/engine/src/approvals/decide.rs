@@ -176,7 +176,9 @@ impl Approvals {
         }
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
         match self.runs().resume(run, answers.collect()).await {
-            Ok(handle) => Ok(Decided::GoesOn(handle)),
+            Ok(handle) if handle.run_id() == run => Ok(Decided::GoesOn(handle)),
+            // Another run goes on in its place, which asked nothing.
+            Ok(_) => Err(DecideError::Resume(ResumeError::Ended(run))),
             // Somebody has it, or took it while this one did.
             Err(
                 ResumeError::AtWork(_)
@@ -220,7 +222,8 @@ impl Approvals {
         self.parts.active.hear(run);
         // A lease that ran out meanwhile leaves nobody who would look for them.
         match self.runs().resume(run, Vec::new()).await {
-            Ok(handle) => return Ok(Decided::GoesOn(handle)),
+            Ok(handle) if handle.run_id() == run => return Ok(Decided::GoesOn(handle)),
+            Ok(_) => return Err(DecideError::KeptOnly(ResumeError::Ended(run))),
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Ended(_)

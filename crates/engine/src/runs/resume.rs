@@ -370,7 +370,8 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input.
+    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input; [`ResumeError::Closed`] if
+    /// the run could not go on with it and was ended, unless that was what the input asked for.
     ///
     /// # Cancel safety
     ///
@@ -388,11 +389,17 @@ impl Runs {
         {
             return Ok(());
         }
-        match self.resume(run_id, Vec::new()).await {
-            Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
+        match (self.resume(run_id, Vec::new()).await, &entry.input) {
+            (Ok(handle), _) if handle.run_id() == run_id => {}
+            // Another run goes on in its place, which hears of nothing else that was meant for this one.
+            (Ok(next), InboxInput::Cancelled(cancelled)) => next.link.cancel(&cancelled.reason),
+            (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
+            (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
+            (Err(closed @ ResumeError::Closed { .. }), _) => return Err(closed),
+            (Err(ResumeError::AtWork(_) | ResumeError::NothingToDo), _) => {}
             // Another process drives it and looks into the inbox by itself.
-            Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
-            Err(ResumeError::Ended(ended)) => {
+            (Err(ResumeError::Store(StoreError::SessionBusy { .. })), _) => {}
+            (Err(ResumeError::Ended(ended)), _) => {
                 // It came while the end was being kept. Unless the run took it before, nobody will.
                 let records = self.parts.store.records(run_id, Seq(0)).await?;
                 let mut taken = records.iter().filter_map(|record| record.inbox_id());
@@ -400,7 +407,7 @@ impl Runs {
                     return Err(ResumeError::Ended(ended));
                 }
             }
-            Err(error) => {
+            (Err(error), _) => {
                 let error: &(dyn std::error::Error + 'static) = &error;
                 tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
             }

@@ -218,6 +218,50 @@ async fn a_log_that_is_not_what_its_causes_lead_to_is_closed_and_frees_its_sessi
     );
 }
 
+fn diverged(record: &mut Record) {
+    if let RecordBody::ToolCall(call) = &mut record.body {
+        call.arguments = JsonText::from_text("{}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_to_a_run_that_cannot_go_on_is_refused_but_for_the_wish_that_it_end() {
+    let (store, run) = left(diverged).await;
+    let model = || ScriptedModel::always(reply::text("ok"));
+    let orchestrator = engine(store.clone(), model(), Act::value("1"));
+    let refused = orchestrator.runs().steer(run, "and more").await;
+    assert!(
+        matches!(refused, Err(ResumeError::Closed { .. })),
+        "{refused:?}"
+    );
+    assert_closed(store.as_ref(), run).await;
+
+    let (store, run) = left(diverged).await;
+    let orchestrator = engine(store.clone(), model(), Act::value("1"));
+    orchestrator.runs().cancel(run, "enough").await.unwrap();
+    assert_closed(store.as_ref(), run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_in_whose_place_another_goes_on_takes_nothing_and_that_one_hears_that_it_is_to_end() {
+    let (store, run) = left(other_version).await;
+    let hanging = || ScriptedModel::always(Script::hanging());
+    let orchestrator = engine(store.clone(), hanging(), Act::value("1"));
+    let refused = orchestrator.runs().steer(run, "and more").await;
+    assert!(
+        matches!(refused, Err(ResumeError::Ended(ended)) if ended == run),
+        "{refused:?}"
+    );
+
+    let (store, run) = left(other_version).await;
+    let orchestrator = engine(store.clone(), hanging(), Act::value("1"));
+    orchestrator.runs().cancel(run, "enough").await.unwrap();
+    let of_session = store.runs(&session()).await.unwrap();
+    let next = of_session.iter().find(|it| it.run_id != run).unwrap();
+    let result = orchestrator.runs().result(next.run_id).await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_log_holds_not_everything_is_closed_and_says_why() {
     let policy = "[channels.chat]\nsimple_role = \"reasoning\"\ndata = { tool_results = false }";

@@ -190,7 +190,7 @@ fn of_runs() -> Described<Limited> {
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
-        .problems(&[&RUN_ENDED]);
+        .problems(&[&RUN_ENDED, &CANNOT_GO_ON]);
     let fork = of_run(
         "fork_run",
         "Begins a session with the conversation up to a turn of a run, which goes on differently.",
