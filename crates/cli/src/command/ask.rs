@@ -220,14 +220,14 @@ impl Ask {
         }
         let request = self.request(app, asked).await?;
         let (session, channel) = (request.session_id.clone(), request.channel.clone());
-        let (handle, events) = match app.orchestrator.stream(request).await {
+        let run = match app.orchestrator.runs().start(request).await {
             Err(RequestError::Busy { run, .. }) => {
                 return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
             started => started?,
         };
         note_missing_search(app, &channel);
-        watch(app, view, (&handle, events), &mut attended).await?;
+        watch(app, view, &run, &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} chat --session {session}"));

@@ -19,7 +19,6 @@ use crate::approve::{WhenAway, user_name};
 use crate::command::lookup;
 use crate::confirm;
 use crate::error::CommandError;
-use crate::interrupt::Interrupt;
 use crate::invocation::again;
 use crate::progress::Progress;
 use crate::setup::{Setup, close};
@@ -184,8 +183,8 @@ async fn decide_in(
     let decision = decision(&waiting)?;
     let approvals = app.orchestrator.approvals();
     let decided = approvals.decide_and_resume(&waiting, decision, Some(user_name()));
-    let handle = match decided.await.map_err(|error| stuck(error, &waiting))? {
-        Decided::GoesOn(handle) => handle,
+    let run = match decided.await.map_err(|error| stuck(error, &waiting))? {
+        Decided::GoesOn(run) => run,
         Decided::LeftToHolder => {
             let run = waiting.run_id;
             let note = format!(
@@ -201,18 +200,9 @@ async fn decide_in(
         }
     };
     let view = View::new(format).after(records.last().map_or(Seq(0), |record| record.seq));
-    for notice in &app.notices {
-        view.notice(notice);
-    }
-    let interrupt = Interrupt::watch({
-        let handle = handle.clone();
-        move |signal| ask::cancel(&handle, signal.reason())
-    });
-    let events = handle.events();
-    ask::show(app, view, (&handle, events), attended, &interrupt).await?;
-    ask::unless_turned_away(attended, &handle)?;
+    ask::watch(app, view, &run, attended).await?;
     match waiting.request.expires_at {
-        Some(at) if has_expired(&waiting, &handle.records()) => Err(too_late(&waiting, at)),
+        Some(at) if has_expired(&waiting, &run.records()) => Err(too_late(&waiting, at)),
         _ => Ok(()),
     }
 }

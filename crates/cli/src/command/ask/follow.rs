@@ -7,7 +7,7 @@ use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
 use neuraxis::ports::LlmClient;
-use neuraxis::{Events, FinishReason, OrchestratorResult, Role, RunHandle, RunStatus};
+use neuraxis::{FinishReason, OrchestratorResult, Role, RunHandle, RunStatus};
 use neuraxis_app::App;
 
 use super::outcome::{Outcome, Served, what_to_do};
@@ -27,18 +27,18 @@ const NOTHING_SERVED: &str = "there is no answer: this takes a language model";
 pub(in crate::command) async fn watch(
     app: &App,
     view: View,
-    (handle, events): (&RunHandle, Events),
+    run: &RunHandle,
     attended: &mut Attended,
 ) -> Result<(), CommandError> {
     for notice in &app.notices {
         view.notice(notice);
     }
     let interrupt = Interrupt::watch({
-        let handle = handle.clone();
-        move |signal| cancel(&handle, signal.reason())
+        let run = run.clone();
+        move |signal| cancel(&run, signal.reason())
     });
-    show(app, view, (handle, events), attended, &interrupt).await?;
-    unless_turned_away(attended, handle)
+    show(app, view, run, attended, &interrupt).await?;
+    unless_turned_away(attended, run)
 }
 
 /// Makes an error of a call that was denied because nobody could be asked: whatever the run answered then, it could not do
@@ -57,35 +57,35 @@ pub(in crate::command) fn unless_turned_away(
 pub(in crate::command) async fn show(
     app: &App,
     view: View,
-    (handle, events): (&RunHandle, Events),
+    run: &RunHandle,
     attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
     let mut view = view.holding_back(served_by_rules(app));
     let tools = app.orchestrator.tools();
     let asking = (&mut attended.prompter, &tools);
-    if let Err(error) = view.follow(handle, events, asking, interrupt).await {
+    if let Err(error) = view.follow(run, asking, interrupt).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
-        cancel(handle, "nobody reads the output");
+        cancel(run, "nobody reads the output");
         // However it ended, nobody hears of it.
-        let _ = handle.result().await;
+        let _ = run.result().await;
         // A terminal that went away is why.
         return Err(interrupt
             .happened()
             .map_or(error, CommandError::interrupted));
     }
-    let result = match handle.result().await {
+    let result = match run.result().await {
         Ok(result) => result,
-        Err(why) => return Err(left(handle, why)),
+        Err(why) => return Err(left(run, why)),
     };
-    let records = handle.records();
+    let records = run.records();
     let outcome = Outcome::of(&result, &records);
     view.finish(&result, &outcome)?;
     for notice in app.take_server_notices() {
         view.notice(&notice);
     }
     match result.finish_reason {
-        Some(FinishReason::Length) => Progress::new().warn(&was_cut(handle)),
+        Some(FinishReason::Length) => Progress::new().warn(&was_cut(run)),
         // Of one that was withheld as a whole the answer says so.
         Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
             Progress::new().warn(WAS_WITHHELD);
@@ -146,9 +146,9 @@ fn was_cut(run: &RunHandle) -> String {
 }
 
 /// Ends a run.
-pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
+pub(in crate::command) fn cancel(run: &RunHandle, reason: &str) {
     // A run that has ended already needs no cancelling.
-    let _ = handle.cancel(reason);
+    let _ = run.cancel(reason);
 }
 
 /// Says how it went. A reason that is known already is not told again.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use neuraxis::core::{RecordBody, Seq};
 use neuraxis::engine::ToolCatalog;
-use neuraxis::{Event, Events, OrchestratorResult, Role, RunHandle, RunStatus};
+use neuraxis::{Event, OrchestratorResult, Role, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Change, PrintedAnswer, When};
@@ -102,10 +102,10 @@ impl View {
     pub(in crate::command) async fn follow(
         &mut self,
         run: &RunHandle,
-        mut events: Events,
         (prompter, tools): (&mut Prompter, &Arc<ToolCatalog>),
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
+        let mut events = run.events();
         let mut unechoed = terminal::unechoed();
         loop {
             tokio::select! {

@@ -102,8 +102,7 @@ impl Conversation {
             (options.message, options.attachments) = (Some(message), files);
         }
         let runs = self.app.orchestrator.runs();
-        let handle = runs.fork(run, turn, options).await?;
-        let events = handle.events();
+        let run = runs.fork(run, turn, options).await?;
         if is_said {
             self.attachments.clear();
         }
@@ -111,7 +110,7 @@ impl Conversation {
         self.earlier = Earlier::Whole;
         self.session = session;
         Progress::new().done(&format!("session {}", self.session));
-        self.show(handle, events, Seq(0)).await
+        self.show(run, Seq(0)).await
     }
 
     fn fork_options(&self, session: SessionId) -> ForkOptions {

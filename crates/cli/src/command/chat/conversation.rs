@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
 use neuraxis::ports::RunSummary;
-use neuraxis::{Channel, Events, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
+use neuraxis::{Channel, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::App;
 
 use super::super::ask::{self, Attended, Format, View};
@@ -207,11 +207,12 @@ impl Conversation {
         let mut request = self.request(message);
         request.attachments = files;
         request.earlier = self.earlier;
-        match self.app.orchestrator.stream(request).await {
-            Ok((run, events)) => {
+        let begun = self.app.orchestrator.runs().start(request).await;
+        match begun {
+            Ok(run) => {
                 self.attachments.clear();
                 self.earlier = Earlier::Whole;
-                self.show(run, events, Seq(0)).await
+                self.show(run, Seq(0)).await
             }
             Err(RequestError::Busy { run, .. }) => {
                 let run = self.app.orchestrator.sessions().run(run).await?;
@@ -264,16 +265,10 @@ impl Conversation {
             Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
             Err(error) => return Err(error.hint("/new begins another session")),
         };
-        let events = run.events();
-        self.show(run, events, known).await
+        self.show(run, known).await
     }
 
-    pub(super) async fn show(
-        &mut self,
-        run: RunHandle,
-        events: Events,
-        known: Seq,
-    ) -> Result<(), CommandError> {
+    pub(super) async fn show(&mut self, run: RunHandle, known: Seq) -> Result<(), CommandError> {
         let listening = Interrupt::listen(
             {
                 let run = run.clone();
@@ -283,7 +278,7 @@ impl Conversation {
         );
         let view = View::new(Format::Text).telling(self.detail).after(known);
         let (app, attended) = (&self.app, &mut self.attended);
-        let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
+        let shown = ask::show(app, view, &run, attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
         if let Err(denied) = ask::unless_turned_away(&self.attended, &run) {
             // Whoever cannot be told still has the answer.

@@ -110,8 +110,7 @@ impl Fork {
             .runs()
             .fork(run.run_id, turn, options)
             .await?;
-        let events = handle.events();
-        watch(app, View::new(format), (&handle, events), attended).await?;
+        watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} chat --session {session}"));

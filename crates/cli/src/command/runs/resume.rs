@@ -98,9 +98,8 @@ impl Resume {
             false => Taker::Engine,
         };
         let handle = lease_progress::resume(app, id, by).await?;
-        let events = handle.events();
         let view = View::new(self.format);
-        watch(app, view, (&handle, events), attended).await
+        watch(app, view, &handle, attended).await
     }
 
     /// Shows what a run would go on with that was written elsewhere, and makes sure that somebody wants that.
