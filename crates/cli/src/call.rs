@@ -10,7 +10,7 @@ mod outcome;
 use neuraxis::core::log::describe;
 use serde_json::{Map, Value};
 
-use crate::harmless::one_line;
+use crate::harmless::{one_line, one_line_of};
 
 pub(crate) use end::{End, named};
 pub(crate) use log::{CallLog, OpenCall};
@@ -138,11 +138,7 @@ fn files_of(patch: &str) -> String {
 
 /// Writes words of others on one line, with their end left out if they are long.
 fn shortened(words: &str) -> String {
-    let line = one_line(words);
-    match line.char_indices().nth(MAX_TARGET_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    one_line_of(words, MAX_TARGET_CHARS)
 }
 
 #[cfg(test)]

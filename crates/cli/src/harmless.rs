@@ -23,10 +23,15 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 
 /// Makes a text fit for a single line: harmless, without line breaks, and cut.
 pub(crate) fn one_line(text: &str) -> String {
+    one_line_of(text, MAX_LINE_CHARS)
+}
+
+/// As [`one_line`], of so many characters at most.
+pub(crate) fn one_line_of(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
     let line = harmless(&line);
-    match line.char_indices().nth(MAX_LINE_CHARS) {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line.into_owned(),
     }

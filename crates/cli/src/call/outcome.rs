@@ -1,10 +1,11 @@
 //! What came of a call: a few words for its line, and the lines below it.
 
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{JsonText, ToolResult};
 use serde_json::Value;
 
 use crate::detail::Detail;
-use crate::harmless::one_line;
+use crate::harmless::one_line_of;
 use crate::rows::{Mark, Row, ends_of};
 
 /// How many of the first and of the last lines of an output are shown where nobody wants all of them.
@@ -188,15 +189,7 @@ fn bounded(rows: Vec<Row>) -> Vec<Row> {
 }
 
 fn short(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(MAX_VALUE_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
-}
-
-fn counted(count: u64, word: &str) -> String {
-    neuraxis::core::log::describe::counted(count, word)
+    one_line_of(text, MAX_VALUE_CHARS)
 }
 
 #[cfg(test)]

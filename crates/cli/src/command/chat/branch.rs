@@ -13,7 +13,7 @@ use super::super::lookup::new_session;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
 use crate::error::CommandError;
-use crate::harmless::one_line;
+use crate::harmless::one_line_of;
 use crate::progress::Progress;
 
 /// How many times the same message may have been asked again for what was before it to be found.
@@ -28,7 +28,7 @@ impl Conversation {
         let last = self.last_run().await?;
         let sessions = self.app.orchestrator.sessions();
         let about = asked(&sessions, &last).await?.unwrap_or_default();
-        let about = shown(&about);
+        let about = one_line_of(&about, MAX_SHOWN);
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
@@ -167,13 +167,5 @@ impl Conversation {
             }
         }
         Ok(None)
-    }
-}
-
-fn shown(about: &str) -> String {
-    let text = one_line(about);
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
     }
 }

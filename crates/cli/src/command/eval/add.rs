@@ -21,7 +21,7 @@ use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 use super::results::{destination, write};
 use crate::command::lookup;
 use crate::error::CommandError;
-use crate::harmless::one_line;
+use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -168,11 +168,7 @@ impl Add {
             }
             return Ok(name.clone());
         }
-        let question = one_line(question);
-        let base = match question.char_indices().nth(MAX_NAME_CHARS) {
-            Some((end, _)) => format!("{}…", question.get(..end).unwrap_or_default()),
-            None => question,
-        };
+        let base = one_line_of(question, MAX_NAME_CHARS);
         let numbered = (2..).map(|number| format!("{base} ({number})"));
         let mut names = std::iter::once(base.clone()).chain(numbered);
         let name = names.find(|name| !there.contains(name));

@@ -10,7 +10,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
 
 use crate::error::CommandError;
-use crate::harmless::one_line;
+use crate::harmless::one_line_of;
 
 /// The most characters of a message that say what something is about, as many as a run keeps of its own.
 const MAX_CHARS: usize = 120;
@@ -45,10 +45,6 @@ fn words_of(message: &Arc<Message>) -> Option<String> {
     let Message::User { .. } = message.as_ref() else {
         return None;
     };
-    let text = one_line(&message.text());
-    let text = match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    };
+    let text = one_line_of(&message.text(), MAX_CHARS);
     (!text.is_empty()).then_some(text)
 }

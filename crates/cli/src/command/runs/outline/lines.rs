@@ -9,7 +9,7 @@ use neuraxis::core::{
 };
 
 use crate::call::{End, OpenCall, headline, named};
-use crate::harmless::one_line;
+use crate::harmless::one_line_of;
 use crate::quantities::{brief, money, tokens};
 
 /// The most characters of somebody's words in a line.
@@ -243,11 +243,7 @@ fn odd(what: &str, why: &str) -> String {
 
 /// Makes somebody's words fit into a line.
 fn cut(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(MAX_SAID) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    one_line_of(text, MAX_SAID)
 }
 
 #[cfg(test)]
