@@ -1,6 +1,6 @@
 //! Sub-agents: none gets more than its parent has.
 
-use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Opening, Role, ToolName};
+use neuraxis_core::{AgentSpec, Decision, Opening, Role, ToolName};
 
 use crate::agents::{drop_impossible_choices, fitting_opening};
 
@@ -17,25 +17,20 @@ pub fn narrow_sub_agent(
     parent: &AgentSpec,
     agent: AgentSpec,
 ) -> (AgentSpec, Vec<String>) {
-    let by_decision = Bounds {
-        roles: &decision.allowed_roles,
-        role: &decision.role,
-        limits: decision.limits,
-        max_output_tokens: decision.max_output_tokens,
-        data: decision.data,
-    };
-    let (agent, mut notes) = with_offered(decision, agent);
-    let (agent, more) = by_decision.narrow(agent);
-    notes.extend(more);
-    let by_parent = Bounds {
-        roles: &decision.allowed_roles,
-        role: &parent.role,
-        limits: parent.limits,
-        max_output_tokens: parent.max_output_tokens,
-        data: parent.profile.data,
-    };
-    let (mut agent, more) = by_parent.narrow(agent);
-    notes.extend(more);
+    let (mut agent, mut notes) = with_offered(decision, agent);
+    notes.extend(fit_roles(decision, &mut agent));
+    agent.limits = agent
+        .limits
+        .tightest(decision.limits)
+        .tightest(parent.limits);
+    let lengths = [
+        agent.max_output_tokens,
+        decision.max_output_tokens,
+        parent.max_output_tokens,
+    ];
+    agent.max_output_tokens = lengths.into_iter().flatten().min();
+    let of_parent = parent.profile.data;
+    agent.profile.data = agent.profile.data.and(decision.data).and(of_parent);
     drop_impossible_choices(&mut agent);
     agent.profile.opening = fitting_opening(&agent);
     (agent, notes)
@@ -58,46 +53,24 @@ fn with_offered(decision: &Decision, mut agent: AgentSpec) -> (AgentSpec, Vec<St
     (agent, vec![note])
 }
 
-struct Bounds<'a> {
-    roles: &'a [Role],
-    role: &'a Role,
-    limits: Limits,
-    max_output_tokens: Option<u32>,
-    data: DataPolicy,
-}
-
-impl Bounds<'_> {
-    fn narrow(&self, mut agent: AgentSpec) -> (AgentSpec, Vec<String>) {
-        let mut notes = Vec::new();
-        if !self.roles.contains(&agent.role) {
-            let (name, wanted) = (&agent.profile.name, &agent.role);
-            notes.push(format!(
-                "Agent {name} is served by {}, because {wanted} may not serve.",
-                self.role
-            ));
-            agent.role = self.role.clone();
-        }
-        agent.profile.roles.first = self.allowed(agent.profile.roles.first);
-        agent.profile.roles.after_calls = self.allowed(agent.profile.roles.after_calls);
-        if let Opening::Gather { role, .. } = &mut agent.profile.opening
-            && !self.roles.contains(role)
-        {
-            *role = agent.role.clone();
-        }
-        agent.limits = agent.limits.tightest(self.limits);
-        agent.max_output_tokens = match (agent.max_output_tokens, self.max_output_tokens) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        let data = &mut agent.profile.data;
-        data.text &= self.data.text;
-        data.tool_calls &= self.data.tool_calls;
-        data.tool_results &= self.data.tool_results;
-        data.reasoning &= self.data.reasoning;
-        (agent, notes)
+/// Takes the roles away that may not serve. Says so of the one that serves the agent.
+fn fit_roles(decision: &Decision, agent: &mut AgentSpec) -> Option<String> {
+    let may_serve = |role: &Role| decision.allowed_roles.contains(role);
+    let note = (!may_serve(&agent.role)).then(|| {
+        let (name, wanted) = (&agent.profile.name, &agent.role);
+        let role = &decision.role;
+        format!("Agent {name} is served by {role}, because {wanted} may not serve.")
+    });
+    if note.is_some() {
+        agent.role = decision.role.clone();
     }
-
-    fn allowed(&self, role: Option<Role>) -> Option<Role> {
-        role.filter(|role| self.roles.contains(role))
+    let roles = &mut agent.profile.roles;
+    roles.first = roles.first.take().filter(may_serve);
+    roles.after_calls = roles.after_calls.take().filter(may_serve);
+    if let Opening::Gather { role, .. } = &mut agent.profile.opening
+        && !may_serve(role)
+    {
+        *role = agent.role.clone();
     }
+    note
 }
