@@ -5,7 +5,7 @@ mod agent;
 mod channel;
 mod faults;
 
-use neuraxis_core::{AgentLimits, Remember};
+use neuraxis_core::{AgentLimits, Limits, Remember};
 
 use super::LayerKind;
 use crate::config::{
@@ -93,24 +93,36 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
     faults.all().into_iter().map(loosens).collect()
 }
 
+/// Checks what a section sets for runs. Where nothing sets them, the loop's own defaults hold, and setting more than those
+/// would loosen them.
 fn check_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
-    faults.at_most(at, "max_turns", given.max_turns, base.max_turns);
-    faults.at_most(
-        at,
-        "max_tool_calls",
-        given.max_tool_calls,
-        base.max_tool_calls,
-    );
-    faults.at_most(at, "max_tokens", given.max_tokens, base.max_tokens);
-    faults.at_most(at, "max_cost_micro_usd", given.max_cost, base.max_cost);
-    faults.at_most(at, "deadline", given.deadline, base.deadline);
-    // Where nothing sets them, the loop's own defaults hold, and setting more than those would loosen them.
-    let default = neuraxis_core::Limits::default();
-    let timeout = base.tool_timeout.or(Some(default.tool_timeout));
-    faults.at_most(at, "tool_timeout", given.tool_timeout, timeout);
-    let turns = base.max_turns.or(default.max_turns);
-    faults.at_most(at, "max_turns", given.max_turns, turns);
+    let default = Limits::default();
+    let base = PartialLimits {
+        max_turns: base.max_turns.or(default.max_turns),
+        tool_timeout: base.tool_timeout.or(Some(default.tool_timeout)),
+        ..base
+    };
+    check_each_limit(faults, at, given, base);
     check_agent_limits(faults, at, given, base);
+}
+
+fn check_each_limit(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
+    let PartialLimits {
+        max_turns,
+        max_tool_calls,
+        max_tokens,
+        max_cost,
+        deadline,
+        tool_timeout,
+        max_agents: _,
+        max_agent_depth: _,
+    } = given;
+    faults.at_most(at, "max_turns", max_turns, base.max_turns);
+    faults.at_most(at, "max_tool_calls", max_tool_calls, base.max_tool_calls);
+    faults.at_most(at, "max_tokens", max_tokens, base.max_tokens);
+    faults.at_most(at, "max_cost_micro_usd", max_cost, base.max_cost);
+    faults.at_most(at, "deadline", deadline, base.deadline);
+    faults.at_most(at, "tool_timeout", tool_timeout, base.tool_timeout);
 }
 
 fn check_agent_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
@@ -217,40 +229,9 @@ fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) 
         session,
         day,
     } = given;
-    let (given_limits, base_limits) = (given.limits(), base.limits());
-    check_agent_limits(faults, at, given_limits, base_limits);
+    check_agent_limits(faults, at, given.limits(), base.limits());
     // A plan is only ever the tighter of two: what it sets where nothing was set is tighter too.
-    faults.at_most(
-        at,
-        "max_turns",
-        given_limits.max_turns,
-        base_limits.max_turns,
-    );
-    faults.at_most(
-        at,
-        "max_tool_calls",
-        given_limits.max_tool_calls,
-        base_limits.max_tool_calls,
-    );
-    faults.at_most(
-        at,
-        "max_tokens",
-        given_limits.max_tokens,
-        base_limits.max_tokens,
-    );
-    faults.at_most(
-        at,
-        "max_cost_micro_usd",
-        given_limits.max_cost,
-        base_limits.max_cost,
-    );
-    faults.at_most(at, "deadline", given_limits.deadline, base_limits.deadline);
-    faults.at_most(
-        at,
-        "tool_timeout",
-        given_limits.tool_timeout,
-        base_limits.tool_timeout,
-    );
+    check_each_limit(faults, at, given.limits(), base.limits());
     check_budget(faults, &format!("{at}.session"), session, &base.session);
     check_budget(faults, &format!("{at}.day"), day, &base.day);
 }

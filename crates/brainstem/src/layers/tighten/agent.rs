@@ -86,7 +86,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
 fn check_conduct(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentConfig) {
     macro_rules! same {
         ($($field:ident),*) => {
-            $(faults.same(at, stringify!($field), given.$field.as_ref(), base.$field.as_ref());)*
+            $(faults.same(at, stringify!($field), &given.$field, &base.$field);)*
         };
     }
     same!(

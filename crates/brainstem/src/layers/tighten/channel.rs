@@ -37,29 +37,14 @@ pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &Cha
         when,
     } = given;
     check_limits(faults, at, given.limits(), base.limits());
-    faults.same(at, "role", role.as_ref(), base.role.as_ref());
-    faults.same(
-        at,
-        "simple_role",
-        simple_role.as_ref(),
-        base.simple_role.as_ref(),
-    );
-    faults.same(
-        at,
-        "complex_from",
-        complex_from.as_ref(),
-        base.complex_from.as_ref(),
-    );
-    faults.same(at, "router", router.as_ref(), base.router.as_ref());
-    faults.same(at, "clarify", clarify.as_ref(), base.clarify.as_ref());
-    faults.same(at, "agent", agent.as_ref(), base.agent.as_ref());
-    faults.same(
-        at,
-        "system_prompt",
-        system_prompt.as_ref(),
-        base.system_prompt.as_ref(),
-    );
-    faults.same(at, "opening", opening.as_ref(), base.opening.as_ref());
+    faults.same(at, "role", role, &base.role);
+    faults.same(at, "simple_role", simple_role, &base.simple_role);
+    faults.same(at, "complex_from", complex_from, &base.complex_from);
+    faults.same(at, "router", router, &base.router);
+    faults.same(at, "clarify", clarify, &base.clarify);
+    faults.same(at, "agent", agent, &base.agent);
+    faults.same(at, "system_prompt", system_prompt, &base.system_prompt);
+    faults.same(at, "opening", opening, &base.opening);
     if *escalate != EscalationConfig::default() && *escalate != base.escalate {
         faults.add(&format!("{at}.escalate"), "only a deployment may set it");
     }

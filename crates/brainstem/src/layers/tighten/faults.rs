@@ -38,8 +38,8 @@ impl Faults {
         &self,
         at: &str,
         key: &str,
-        given: Option<&T>,
-        base: Option<&T>,
+        given: &Option<T>,
+        base: &Option<T>,
     ) {
         if given.is_some() && given != base {
             self.add(&format!("{at}.{key}"), "only a deployment may set it");
