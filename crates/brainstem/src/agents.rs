@@ -119,8 +119,7 @@ impl Policy {
     }
 
     /// Returns the name of the agent that was most likely meant, if any is close.
-    #[must_use]
-    pub fn nearest_agent(&self, given: &str) -> Option<&AgentName> {
+    pub(crate) fn nearest_agent(&self, given: &str) -> Option<&AgentName> {
         let nearest = names::nearest(given, self.agents().map(AgentName::as_str))?;
         self.agents().find(|name| name.as_str() == nearest)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, PlanName, SpentBudget};
+use neuraxis_core::{BudgetMeasure, BudgetScope, MicroUsd, PlanName, SpentBudget};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BudgetConfig, PartialLimits};
@@ -46,18 +46,12 @@ impl Spent {
 }
 
 /// What may be used; `None` is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Budget {
-    /// Tokens of all model calls.
-    pub tokens: Option<u64>,
-    /// Money, in millionths of a US dollar.
-    #[serde(rename = "cost_micro_usd")]
-    pub cost: Option<MicroUsd>,
-    /// Active time: waiting for people does not count.
-    pub time: Option<Duration>,
-    /// Tool calls, those of sub-agents included.
-    pub tool_calls: Option<u32>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Budget {
+    tokens: Option<u64>,
+    cost: Option<MicroUsd>,
+    time: Option<Duration>,
+    tool_calls: Option<u32>,
 }
 
 impl Budget {
@@ -88,20 +82,8 @@ impl Budget {
         })
     }
 
-    /// Returns what a run's limits are as a budget.
-    #[must_use]
-    pub const fn of(limits: &Limits) -> Self {
-        Self {
-            tokens: limits.max_tokens,
-            cost: limits.max_cost,
-            time: limits.deadline,
-            tool_calls: limits.max_tool_calls,
-        }
-    }
-
     /// Returns what is left; never less than nothing.
-    #[must_use]
-    pub fn left(self, spent: Spent) -> Self {
+    pub(crate) fn left(self, spent: Spent) -> Self {
         Self {
             tokens: self.tokens.map(|most| most.saturating_sub(spent.tokens)),
             cost: self
@@ -116,8 +98,7 @@ impl Budget {
 
     /// Returns the first measure of which nothing is left. Without tool calls a run still answers; they only end it here
     /// where it already had some.
-    #[must_use]
-    pub fn exhausted(self) -> Option<BudgetMeasure> {
+    pub(crate) fn exhausted(self) -> Option<BudgetMeasure> {
         if self.tokens == Some(0) {
             Some(BudgetMeasure::Tokens)
         } else if self.cost == Some(MicroUsd(0)) {
@@ -128,17 +109,6 @@ impl Budget {
             Some(BudgetMeasure::ToolCalls)
         } else {
             None
-        }
-    }
-
-    /// Returns the tighter of the two, measure by measure: a part never gets more than the whole has left.
-    #[must_use]
-    pub fn within(self, other: Self) -> Self {
-        Self {
-            tokens: least(self.tokens, other.tokens),
-            cost: least(self.cost, other.cost),
-            time: least(self.time, other.time),
-            tool_calls: least(self.tool_calls, other.tool_calls),
         }
     }
 
@@ -153,13 +123,6 @@ impl Budget {
             max_agents: None,
             max_agent_depth: None,
         }
-    }
-}
-
-fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 
@@ -198,5 +161,36 @@ pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
         reply: format!(
             "I cannot work on this, because {whose} of {what} is used up. {next}, or ask for a larger budget."
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_add_up_and_never_go_below_nothing() {
+        let budget = Budget {
+            tokens: Some(10),
+            tool_calls: Some(2),
+            ..Budget::default()
+        };
+        let some = Spent {
+            tokens: 4,
+            ..Spent::NONE
+        };
+        let spent = some.plus(Spent {
+            tokens: u64::MAX,
+            tool_calls: 1,
+            ..Spent::NONE
+        });
+        assert_eq!(spent.tokens, u64::MAX);
+        let left = budget.left(spent);
+        assert_eq!(
+            (left.tokens, left.tool_calls, left.cost),
+            (Some(0), Some(1), None)
+        );
+        assert_eq!(left.exhausted(), Some(BudgetMeasure::Tokens));
+        assert_eq!(Budget::default().exhausted(), None);
     }
 }

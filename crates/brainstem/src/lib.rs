@@ -78,7 +78,7 @@ mod rules;
 mod trust;
 
 pub use agents::AgentDefinition;
-pub use budget::{Budget, Spent};
+pub use budget::Spent;
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
     AgentConfig, AnswerConfig, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify,

@@ -51,8 +51,7 @@ section! {
 
 impl ModeConfig {
     /// Tells whether a mode lets tools do anything that another does not, as far as the modes themselves say.
-    #[must_use]
-    pub fn is_freer_than(&self, other: &Self) -> bool {
+    pub(crate) fn is_freer_than(&self, other: &Self) -> bool {
         let untrusted = |mode: &Self| mode.after_untrusted.unwrap_or(Permission::Ask);
         let answers = self.tools.answers().into_iter();
         let mut pairs = answers.zip(other.tools.answers());
