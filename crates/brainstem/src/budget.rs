@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{BudgetConfig, PartialLimits};
 use crate::error::PolicyError;
 use crate::policy::Policy;
+use crate::rules::{is_zero, no_zero};
 
 /// What one or more runs used, of all that budgets limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,24 +57,16 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn check(at: &str, config: &BudgetConfig) -> Result<Self, PolicyError> {
-        let zeros = [
-            ("max_tokens", config.max_tokens == Some(0), "1"),
-            (
-                "max_cost_micro_usd",
-                config.max_cost_micro_usd == Some(MicroUsd(0)),
-                "1",
-            ),
-            (
-                "max_time",
-                config.max_time.is_some_and(|time| time.as_millis() == 0),
-                "1ms",
-            ),
-            ("max_tool_calls", config.max_tool_calls == Some(0), "1"),
-        ];
-        if let Some((key, _, least)) = zeros.into_iter().find(|(_, zero, _)| *zero) {
-            let at = format!("{at}.{key}");
-            return Err(PolicyError::LimitTooSmall { at, least });
-        }
+        let no_money = config.max_cost_micro_usd == Some(MicroUsd(0));
+        no_zero(
+            at,
+            &[
+                ("max_tokens", config.max_tokens == Some(0), "1"),
+                ("max_cost_micro_usd", no_money, "1"),
+                ("max_time", config.max_time.is_some_and(is_zero), "1ms"),
+                ("max_tool_calls", config.max_tool_calls == Some(0), "1"),
+            ],
+        )?;
         Ok(Self {
             tokens: config.max_tokens,
             cost: config.max_cost_micro_usd,
@@ -103,7 +96,7 @@ impl Budget {
             Some(BudgetMeasure::Tokens)
         } else if self.cost == Some(MicroUsd(0)) {
             Some(BudgetMeasure::Cost)
-        } else if self.time.is_some_and(|time| time.as_millis() == 0) {
+        } else if self.time.is_some_and(is_zero) {
             Some(BudgetMeasure::Time)
         } else if self.tool_calls == Some(0) {
             Some(BudgetMeasure::ToolCalls)

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::HealthConfig;
 use crate::error::PolicyError;
 use crate::policy::Policy;
+use crate::rules::no_zero;
 
 /// How a model call ended, as far as the health of its model goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,15 +107,14 @@ impl HealthRules {
             degraded_for: config.degraded_for.unwrap_or(Duration::from_secs(30)),
             degraded_at_most: config.degraded_at_most.unwrap_or(Duration::from_secs(600)),
         };
-        let zeros = [
-            ("failures", rules.failures == 0, "1"),
-            ("window", rules.window.is_zero(), "1ms"),
-            ("degraded_for", rules.degraded_for.is_zero(), "1ms"),
-        ];
-        if let Some((key, _, least)) = zeros.into_iter().find(|(_, zero, _)| *zero) {
-            let at = format!("health.{key}");
-            return Err(PolicyError::LimitTooSmall { at, least });
-        }
+        no_zero(
+            "health",
+            &[
+                ("failures", rules.failures == 0, "1"),
+                ("window", rules.window.is_zero(), "1ms"),
+                ("degraded_for", rules.degraded_for.is_zero(), "1ms"),
+            ],
+        )?;
         if rules.degraded_at_most < rules.degraded_for {
             return Err(PolicyError::Contradiction {
                 at: "health.degraded_at_most".to_owned(),

@@ -18,6 +18,8 @@ mod rule_set;
 mod shadow;
 mod value;
 
+use std::fmt::Display;
+
 use neuraxis_core::{AgentName, Channel, Mode, Role};
 
 pub(crate) use agent::AgentRules;
@@ -30,8 +32,8 @@ pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use function::RuleFunctions;
 pub use function::{RuleCall, RuleFunction};
 pub(crate) use host::HostPattern;
-pub(crate) use limits::check as check_limits;
-pub(crate) use mode::{MAX_TOOL_RETRIES, ModeRules, RoleRule, ToolAnswers};
+pub(crate) use limits::{check as check_limits, is_zero, no_zero};
+pub(crate) use mode::{ModeRules, RoleRule, ToolAnswers};
 pub(crate) use path::PathTarget;
 pub(crate) use patterns::ToolPatterns;
 pub(crate) use rule::{Fit, Rule};
@@ -52,36 +54,46 @@ pub(crate) struct KnownNames {
 
 impl KnownNames {
     pub(crate) fn role(&self, at: &str, role: &Role) -> Result<(), PolicyError> {
-        if self.roles.contains(role) {
-            return Ok(());
-        }
-        let known = self.roles.iter().map(Role::as_str).collect();
-        Err(unknown_name(at, "role", role.as_str(), known))
+        known(&self.roles, at, "role", role)
     }
 
     pub(crate) fn mode(&self, at: &str, mode: &Mode) -> Result<(), PolicyError> {
-        if self.modes.contains(mode) {
-            return Ok(());
-        }
-        let known = self.modes.iter().map(Mode::as_str).collect();
-        Err(unknown_name(at, "mode", mode.as_str(), known))
+        known(&self.modes, at, "mode", mode)
     }
 
     pub(crate) fn channel(&self, at: &str, channel: &Channel) -> Result<(), PolicyError> {
-        if self.channels.contains(channel) {
-            return Ok(());
+        known(&self.channels, at, "channel", channel)
+    }
+
+    pub(crate) fn agent(&self, at: &str, agent: &AgentName) -> Result<(), PolicyError> {
+        let mut checked = known(&self.agents, at, "agent", agent);
+        // What a channel could name before agents had names of their own.
+        if agent.as_str() == "research_supervisor"
+            && let Err(PolicyError::UnknownName { nearest, .. }) = &mut checked
+        {
+            *nearest = Some(AgentName::DEEP_RESEARCH.to_string());
         }
-        let known = self.channels.iter().map(Channel::as_str).collect();
-        Err(unknown_name(at, "channel", channel.as_str(), known))
+        checked
     }
 }
 
-fn unknown_name(at: &str, what: &'static str, given: &str, known: Vec<&str>) -> PolicyError {
-    PolicyError::UnknownName {
+fn known<T: PartialEq + Display>(
+    list: &[T],
+    at: &str,
+    what: &'static str,
+    given: &T,
+) -> Result<(), PolicyError> {
+    if list.contains(given) {
+        return Ok(());
+    }
+    let given = given.to_string();
+    let known: Vec<String> = list.iter().map(T::to_string).collect();
+    let nearest = names::nearest(&given, known.iter().map(String::as_str));
+    Err(PolicyError::UnknownName {
         at: at.to_owned(),
         what,
-        given: names::shown(given),
-        nearest: names::nearest(given, known.iter().copied()).map(str::to_owned),
-        known: known.into_iter().map(str::to_owned).collect(),
-    }
+        given: names::shown(&given),
+        nearest: nearest.map(str::to_owned),
+        known,
+    })
 }

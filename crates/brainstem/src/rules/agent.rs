@@ -10,7 +10,8 @@ use neuraxis_core::{
 use serde::de::IgnoredAny;
 
 use super::channel::{data_policy, opening_of};
-use super::{KnownNames, MAX_TOOL_RETRIES, ToolPatterns, check_limits, unknown_name};
+use super::limits::{check_temperature, check_tool_retries};
+use super::{KnownNames, ToolPatterns, check_limits, no_zero};
 use crate::config::{
     AgentConfig, AnswerConfig, CompactionConfig, Layered, NoCallsConfig, PartialLimits,
 };
@@ -113,29 +114,17 @@ fn tool_of(at: &str, name: &AgentName, config: &AgentConfig) -> Result<ToolName,
 }
 
 fn check_numbers(at: &str, config: &AgentConfig) -> Result<(), PolicyError> {
-    if let Some(given) = config
-        .temperature
-        .filter(|given| !(0.0..=2.0).contains(given))
-    {
-        let at = format!("{at}.temperature");
-        return Err(PolicyError::TemperatureOutOfRange { at, given });
-    }
-    let zeros = [
-        ("max_output_tokens", config.max_output_tokens == Some(0)),
-        ("context_tokens", config.context_tokens == Some(0)),
-        ("parallel_agents", config.parallel_agents == Some(0)),
-    ];
-    if let Some((key, _)) = zeros.into_iter().find(|(_, is_zero)| *is_zero) {
-        let at = format!("{at}.{key}");
-        return Err(PolicyError::LimitTooSmall { at, least: "1" });
-    }
-    if config
-        .tool_retries
-        .is_some_and(|given| given > MAX_TOOL_RETRIES)
-    {
-        let (at, most) = (format!("{at}.tool_retries"), MAX_TOOL_RETRIES);
-        return Err(PolicyError::TooManyRetries { at, most });
-    }
+    check_temperature(at, config.temperature)?;
+    let no_tokens = config.max_output_tokens == Some(0);
+    no_zero(
+        at,
+        &[
+            ("max_output_tokens", no_tokens, "1"),
+            ("context_tokens", config.context_tokens == Some(0), "1"),
+            ("parallel_agents", config.parallel_agents == Some(0), "1"),
+        ],
+    )?;
+    check_tool_retries(at, config.tool_retries)?;
     if config
         .fan_out
         .as_deref()
@@ -230,21 +219,4 @@ fn profile(
         profile.tool_retries = retries;
     }
     Ok(profile)
-}
-
-impl KnownNames {
-    pub(crate) fn agent(&self, at: &str, agent: &AgentName) -> Result<(), PolicyError> {
-        if self.agents.contains(agent) {
-            return Ok(());
-        }
-        let known = self.agents.iter().map(AgentName::as_str).collect();
-        let mut error = unknown_name(at, "agent", agent.as_str(), known);
-        // What a channel could name before agents had names of their own.
-        if agent.as_str() == "research_supervisor"
-            && let PolicyError::UnknownName { nearest, .. } = &mut error
-        {
-            *nearest = Some(AgentName::DEEP_RESEARCH.to_string());
-        }
-        Err(error)
-    }
 }

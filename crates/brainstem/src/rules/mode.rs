@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use neuraxis_core::{Remember, Role, ToolAnnotations, ToolClass, ToolSpec};
 
-use super::{KnownNames, check_limits};
+use super::limits::{check_temperature, check_tool_retries};
+use super::{KnownNames, check_limits, is_zero, no_zero};
 use crate::config::{ModeConfig, PartialLimits, Permission, ToolAnswersConfig};
 use crate::error::PolicyError;
 
 /// How often a failed call is made again unless a mode says otherwise.
 const DEFAULT_TOOL_RETRIES: u32 = 1;
-
-/// The most that a mode or an agent may say: a tool that failed so often has to be looked at, not called.
-pub(crate) const MAX_TOOL_RETRIES: u32 = 3;
 
 /// What a mode allows.
 #[derive(Debug, Clone)]
@@ -49,39 +47,12 @@ impl ModeRules {
                 nearest: meant.map(str::to_owned),
             });
         }
-        if let Some(given) = config
-            .temperature
-            .filter(|given| !(0.0..=2.0).contains(given))
-        {
-            return Err(PolicyError::TemperatureOutOfRange {
-                at: format!("{at}.temperature"),
-                given,
-            });
-        }
-        if config
-            .approval_expires
-            .is_some_and(|time| time.as_millis() == 0)
-        {
-            return Err(PolicyError::LimitTooSmall {
-                at: format!("{at}.approval_expires"),
-                least: "1ms",
-            });
-        }
-        if config
-            .tool_retries
-            .is_some_and(|given| given > MAX_TOOL_RETRIES)
-        {
-            return Err(PolicyError::TooManyRetries {
-                at: format!("{at}.tool_retries"),
-                most: MAX_TOOL_RETRIES,
-            });
-        }
-        if config.max_output_tokens == Some(0) {
-            return Err(PolicyError::LimitTooSmall {
-                at: format!("{at}.max_output_tokens"),
-                least: "1",
-            });
-        }
+        check_temperature(at, config.temperature)?;
+        let expires_at_once = config.approval_expires.is_some_and(is_zero);
+        no_zero(at, &[("approval_expires", expires_at_once, "1ms")])?;
+        check_tool_retries(at, config.tool_retries)?;
+        let no_tokens = config.max_output_tokens == Some(0);
+        no_zero(at, &[("max_output_tokens", no_tokens, "1")])?;
         Ok(Self {
             roles,
             tools,
