@@ -90,14 +90,7 @@ impl Policy {
             let whole = configured.unwrap_or_default().over(agent.config);
             config.agents.insert(agent.name, whole);
         }
-        let mut policy = Self::with_owned(config, owned)?;
-        policy.hash = said;
-        policy.floors.clone_from(&self.floors);
-        policy.functions.clone_from(&self.functions);
-        policy.price_list.clone_from(&self.price_list);
-        policy.listed.clone_from(&self.listed);
-        policy.said_of_agents.clone_from(&self.said_of_agents);
-        Ok(policy)
+        self.rebuilt(config, owned, said)
     }
 
     /// Returns the agents there are, in alphabetical order.

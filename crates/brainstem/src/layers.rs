@@ -6,9 +6,7 @@
 
 mod tighten;
 
-use std::sync::Arc;
-
-use neuraxis_core::JsonText;
+use neuraxis_core::{JsonText, Mode, ToolSpec};
 
 use crate::config::{Layered, Permission, PolicyConfig};
 use crate::error::PolicyError;
@@ -62,7 +60,7 @@ impl Policy {
         if let Some(error) = self.loosened_by(kind, &layer).into_iter().next() {
             return Err(error);
         }
-        let mut floors = self.floors.clone();
+        let mut floors = Vec::new();
         for (mode, config) in &layer.modes {
             if config.tools == crate::config::ToolAnswersConfig::default() {
                 continue;
@@ -90,14 +88,17 @@ impl Policy {
         let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
-        let mut policy = Self::with_owned(merged.over(self.config.clone()), self.owned.clone())?;
-        policy.hash = self.hash.chain(said.hash());
-        policy.floors = floors;
-        policy.functions.clone_from(&self.functions);
-        policy.price_list = Arc::clone(&self.price_list);
+        let config = merged.over(self.config.clone());
+        let hash = self.hash.chain(said.hash());
+        let mut policy = self.rebuilt(config, self.owned.clone(), hash)?;
+        policy.floors.extend(floors);
         policy.said_of_agents = said_of_agents;
-        // A tool that a layer took from the channel that names it does not become one that nobody names.
-        policy.listed = self.listed.clone();
         Ok(policy)
+    }
+
+    /// Returns what a tool gets at the least in a mode, where a layer says so.
+    pub(crate) fn floor(&self, mode: &Mode, tool: &ToolSpec) -> Option<Permission> {
+        let floors = self.floors.iter().filter(|floor| floor.mode == *mode);
+        floors.map(|floor| floor.answers.answer(tool)).max()
     }
 }

@@ -2,7 +2,7 @@
 
 use neuraxis_core::{Channel, Mode, ToolSpec};
 
-use crate::config::{Permission, UnlistedTools};
+use crate::config::Permission;
 use crate::policy::Policy;
 use crate::rules::{ModeRules, Rule};
 
@@ -36,10 +36,8 @@ impl Policy {
         let channels = self.channels.iter().filter(|(_, channel)| {
             let allowed = channel.allowed_modes.as_ref();
             let offer = channel.offer(mode);
-            let unlisted =
-                offer.unlisted != UnlistedTools::Withheld && !self.listed.matches(&tool.name);
             allowed.is_none_or(|modes| modes.contains(mode))
-                && (offer.tools.matches(&tool.name) || unlisted)
+                && (offer.tools.matches(&tool.name) || !self.withholds(offer.unlisted, &tool.name))
         });
         let outlooks =
             channels.map(
@@ -75,9 +73,8 @@ impl Policy {
             Some(always) => always,
             None => at_times.map_or(by_mode, |mildest| mildest.min(by_mode)),
         };
-        let floors = self.floors.iter().filter(|floor| floor.mode == *mode);
-        let floor = floors.map(|floor| floor.answers.answer(tool)).max();
-        floor.map_or(by_rules, |floor| floor.max(by_rules))
+        self.floor(mode, tool)
+            .map_or(by_rules, |floor| floor.max(by_rules))
     }
 }
 

@@ -90,8 +90,26 @@ impl Policy {
         Self::with_owned(config, BTreeMap::new())
     }
 
+    /// Makes the policy of a configuration that was made of that of this one. What no configuration says stays as it is.
+    pub(crate) fn rebuilt(
+        &self,
+        config: PolicyConfig,
+        owned: BTreeMap<AgentName, Owned>,
+        hash: ContentHash,
+    ) -> Result<Self, PolicyError> {
+        let mut policy = Self::with_owned(config, owned)?;
+        policy.hash = hash;
+        policy.floors.clone_from(&self.floors);
+        policy.functions.clone_from(&self.functions);
+        policy.price_list.clone_from(&self.price_list);
+        policy.said_of_agents.clone_from(&self.said_of_agents);
+        // A tool that a layer took from the channel that names it does not become one that nobody names.
+        policy.listed.clone_from(&self.listed);
+        Ok(policy)
+    }
+
     /// As [`new`](Self::new), with what agents of a program own.
-    pub(crate) fn with_owned(
+    fn with_owned(
         config: PolicyConfig,
         owned: BTreeMap<AgentName, Owned>,
     ) -> Result<Self, PolicyError> {

@@ -59,9 +59,7 @@ impl Policy {
             }
             let listed =
                 offer.tools.matches(name) || comes_along(agent) || below.values().any(comes_along);
-            let withheld =
-                || offer.unlisted == UnlistedTools::Withheld || self.listed.matches(name);
-            if !listed && withheld() {
+            if !listed && self.withholds(offer.unlisted, name) {
                 sorted.not_offered.push(name);
                 continue;
             }
@@ -120,6 +118,11 @@ pub(crate) fn is_reader(tool: &ToolSpec) -> bool {
 }
 
 impl Policy {
+    /// Tells whether a tool that a channel does not list is withheld there, as the channel says of such tools.
+    pub(crate) fn withholds(&self, unlisted: UnlistedTools, tool: &ToolName) -> bool {
+        unlisted == UnlistedTools::Withheld || self.listed.matches(tool)
+    }
+
     /// Returns what calls of a tool get whatever their arguments are.
     fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Permission {
         let by_mode = mode.tools.answer(tool);
@@ -129,16 +132,11 @@ impl Policy {
         let rules = self.rules.about(tool, request.mode, request.channel);
         let blanket = rules.iter().filter(|rule| rule.conditions.is_empty());
         let by_rules = blanket.map(|rule| rule.answer).max();
-        let floors = self
-            .floors
-            .iter()
-            .filter(|floor| floor.mode == *request.mode);
-        let by_floors = floors.map(|floor| floor.answers.answer(tool)).max();
         let tainted = request.taint.is_some_and(|taint| !taint.is_clean()) && could_be_abused(tool);
         let after_untrusted = tainted.then_some(mode.after_untrusted);
         let answers = [
             Some(by_rules.unwrap_or(by_mode)),
-            by_floors,
+            self.floor(request.mode, tool),
             after_untrusted,
         ];
         answers
