@@ -173,7 +173,7 @@ impl Listing {
     /// Chooses how items are laid out for whoever reads, with so many columns between their ids and what they are about.
     pub(crate) fn layout(middle: usize) -> Layout {
         let output = Output::new();
-        Layout::of(output.is_terminal().then(|| output.width()), middle)
+        Layout::of(output.columns(), middle)
     }
 
     /// Begins a list; the heading stands over the lines for people, if there are any.

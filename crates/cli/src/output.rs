@@ -36,6 +36,15 @@ pub(crate) enum ListFormat {
     Json,
 }
 
+/// The form of something that is one object for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectFormat {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+}
+
 impl Output {
     /// Prints a list: the texts one after the other, or the values as an array.
     pub(crate) fn list<T>(
@@ -80,18 +89,15 @@ impl Output {
         terminal::width(&self.stdout)
     }
 
+    /// Returns how many columns a terminal has. A file or another program gets each line whole.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.is_terminal().then(|| self.width())
+    }
+
     /// Tells whether text is laid out for whoever watches: at a terminal that knows more than lines, with styles or, where
     /// they are not wanted, without.
     pub(crate) fn lays_out(&self) -> bool {
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        self.is_terminal() && !is_dumb
-    }
-
-    /// Prints a text with styles at once. Whoever made it has made what is in it harmless.
-    pub(crate) fn styled(&mut self, text: &str) -> io::Result<()> {
-        let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
+        self.is_terminal() && !terminal::is_dumb()
     }
 
     /// Prints a text at once, harmless where a terminal shows it.
@@ -104,7 +110,7 @@ impl Output {
         self.stdout.flush()
     }
 
-    /// Prints a text of ours at once, of which every strange part was made harmless: with colors where a terminal shows
+    /// Prints a text of ours at once, of which every strange part was made harmless: with styles where a terminal shows
     /// them and nobody minds.
     pub(crate) fn painted(&mut self, text: &str) -> io::Result<()> {
         let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
@@ -129,7 +135,7 @@ impl Output {
         let mut markdown = Markdown::default();
         markdown.set_columns(self.width());
         let shown = markdown.push(text) + &markdown.end();
-        self.styled(&shown)
+        self.painted(&shown)
     }
 
     /// Prints a value at once, as JSON on one line, whatever a reader takes for the end of one.

@@ -43,8 +43,7 @@ impl Progress {
 
     /// Tells so much: nothing but warnings if little is wanted, and each step wherever it goes if much is.
     pub(crate) fn telling(detail: Detail) -> Self {
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let is_watched = io::stderr().is_terminal() && !is_dumb;
+        let is_watched = io::stderr().is_terminal() && !terminal::is_dumb();
         let audience = match (detail, is_watched) {
             (Detail::Quiet, _) | (Detail::Usual, false) => Audience::Log,
             (Detail::Usual | Detail::Verbose, true) => Audience::Watcher,

@@ -57,6 +57,11 @@ pub(crate) fn height<T>(_stream: T) -> usize {
     USUAL_HEIGHT
 }
 
+/// Tells whether the terminal knows nothing but lines.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 /// Reads a line with an editor, which makes the terminal what it was unless it is cut off.
 pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     #[cfg(unix)]

@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::output::Output;
 use crate::rows::{LongLines, Row};
+use crate::terminal;
 use crate::wrap::{USUAL_WIDTH, broken, width};
 
 /// A line, and what belongs to it.
@@ -39,8 +40,7 @@ impl Branches {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find(is_set);
         let locale = locale.and_then(env::var_os).unwrap_or_default();
         let locale = locale.to_string_lossy().to_lowercase();
-        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-        match !is_dumb && (locale.contains("utf-8") || locale.contains("utf8")) {
+        match !terminal::is_dumb() && (locale.contains("utf-8") || locale.contains("utf8")) {
             true => Self::Lines,
             false => Self::Ascii,
         }

@@ -11,13 +11,12 @@ mod surroundings;
 mod telemetry;
 
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis_app::discover;
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::output::Output;
-use crate::progress::Progress;
+use crate::output::{ObjectFormat, Output};
 use crate::setup::Setup;
 use check::{Check, Outcome};
 
@@ -40,17 +39,8 @@ pub(crate) struct Doctor {
     offline: bool,
 
     /// What to print: a table for people, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// One JSON object
-    Json,
+    #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
+    format: ObjectFormat,
 }
 
 impl Doctor {
@@ -68,7 +58,7 @@ impl Doctor {
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));
                 let roles = discovery.endpoints.keys().cloned().collect();
-                checks.extend(models::all(discovery.endpoints, self.requests()).await);
+                checks.extend(models::all(discovery.endpoints, !self.offline).await);
                 checks.extend(standing_in::check(&roles, &checks));
             }
         }
@@ -77,16 +67,16 @@ impl Doctor {
             .filter(|check| check.outcome == Outcome::Failed);
         let failed = failed.count();
         let text = match self.format {
-            Format::Text => check::table(&checks),
-            Format::Json => {
+            ObjectFormat::Text => check::table(&checks),
+            ObjectFormat::Json => {
                 let list: Vec<_> = checks.iter().map(Check::in_json).collect();
                 format!("{:#}\n", json!({"ok": failed == 0, "checks": list}))
             }
         };
         let mut output = Output::new();
         match self.format {
-            Format::Text => output.lines(&text)?,
-            Format::Json => output.text(&text)?,
+            ObjectFormat::Text => output.lines(&text)?,
+            ObjectFormat::Json => output.text(&text)?,
         }
         if failed == 0 {
             return Ok(());
@@ -96,20 +86,4 @@ impl Doctor {
             "{failed} of {all} checks failed"
         )))
     }
-
-    fn requests(&self) -> Requests {
-        if self.offline {
-            return Requests::None;
-        }
-        Requests::Some(Progress::new())
-    }
-}
-
-/// Whether something is sent.
-#[derive(Debug)]
-enum Requests {
-    /// Nothing.
-    None,
-    /// A little, which is announced before.
-    Some(Progress),
 }

@@ -68,7 +68,7 @@ impl Help {
                 .find_subcommand_mut(word)
                 .ok_or_else(|| unknown(word))?;
         }
-        Ok(output.styled(&command.render_long_help().ansi().to_string())?)
+        Ok(output.painted(&command.render_long_help().ansi().to_string())?)
     }
 }
 

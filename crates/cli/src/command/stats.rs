@@ -93,7 +93,7 @@ impl Stats {
                 .notice("there are no runs in that time: --since all shows all there are");
             return Ok(());
         }
-        let columns = output.is_terminal().then(|| output.width());
+        let columns = output.columns();
         let drawn_with = Branches::of(&output);
         output.painted(&in_text(&figures, since, drawn_with, columns))?;
         Ok(())

@@ -5,7 +5,7 @@ mod list;
 
 pub(crate) use call::hints_of_unknown;
 use clap::{Args, Subcommand};
-pub(crate) use list::{Here, in_text};
+pub(crate) use list::in_text;
 
 use crate::error::CommandError;
 use crate::setup::Setup;

@@ -80,11 +80,7 @@ impl Folder {
     fn show(&self, setup: &Setup) -> Result<(), CommandError> {
         let environment = self.environment(setup)?;
         let mut output = Output::new();
-        // A program gets each line whole.
-        let columns = match output.is_terminal() {
-            true => output.width(),
-            false => usize::MAX,
-        };
+        let columns = output.columns().unwrap_or(usize::MAX);
         let config = setup.config_without_trust(&environment)?;
         let text = match config.found() {
             Some(found) => described(found, columns) + &next_step(found, columns),

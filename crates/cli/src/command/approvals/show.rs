@@ -40,7 +40,7 @@ impl Show {
             let tools = app.orchestrator.tools();
             shown.push(in_full((waiting, &records), &tools, root, columns));
         }
-        output.styled(&shown.join("\n"))?;
+        output.painted(&shown.join("\n"))?;
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ impl Page {
             return Ok(());
         }
         progress.hide();
-        self.output.styled(&shown)
+        self.output.painted(&shown)
     }
 
     /// Writes what waits for the rest of its block, because something else comes now.
@@ -56,7 +56,7 @@ impl Page {
         match rest {
             Some(rest) if !rest.is_empty() => {
                 progress.hide();
-                self.output.styled(&rest)
+                self.output.painted(&rest)
             }
             _ => Ok(()),
         }

@@ -185,7 +185,7 @@ impl Conversation {
         let offered = tools_of.specs().filter(|spec| offered.contains(&spec.name));
         let policy = self.loaded.config.policy();
         let lines: String = offered
-            .map(|spec| tools::in_text(spec, tools::Here::of(policy, &self.mode, spec)))
+            .map(|spec| tools::in_text(spec, policy.outlook_in(&self.mode, spec)))
             .collect();
         let denied = tools_of
             .specs()

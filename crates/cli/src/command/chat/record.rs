@@ -69,7 +69,7 @@ impl Conversation {
         let sessions: Sessions = self.app.orchestrator.sessions();
         let filter = SessionFilter::default().limited_to(MAX_LISTED);
         let mut each = sessions.each(filter);
-        let columns = self.output.is_terminal().then(|| self.output.width());
+        let columns = self.output.columns();
         let layout = Layout::of(columns.map(|columns| columns.saturating_sub(2)), MIDDLE);
         let mut text = String::new();
         let mut count = 0;

@@ -9,31 +9,27 @@ use neuraxis::Role;
 use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
 use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, ProviderKind, Readiness};
 
-use super::Requests;
 use super::advice::fix;
 use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
 use crate::command::models::described;
+use crate::progress::Progress;
 use crate::quantities::brief;
 
 /// The provider of recordings, which this program makes itself.
 const RECORDING: &str = "cassette";
 
-/// Looks at the models of all roles at the same time.
+/// Looks at the models of all roles at the same time. What is sent is announced before.
 pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
-    requests: Requests,
+    sends: bool,
 ) -> Vec<Check> {
-    let mut progress = match requests {
-        Requests::None => None,
-        Requests::Some(progress) => Some(progress),
-    };
+    let mut progress = sends.then(Progress::new);
     if let Some(progress) = &mut progress {
         announce(progress, &endpoints);
         progress.activity("checking the models");
     }
-    let sends = progress.is_some();
     let looked_at = endpoints
         .into_iter()
         .map(async |(role, endpoint)| match endpoint {
@@ -48,10 +44,7 @@ pub(super) async fn all(
 }
 
 /// Says who will be sent something, before it is.
-fn announce(
-    progress: &crate::progress::Progress,
-    endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>,
-) {
+fn announce(progress: &Progress, endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
     let asked = endpoints.values().flatten().filter(|one| is_model(one));
     let asked: Vec<String> = asked
         .map(|endpoint| format!("{} ({})", endpoint.role, endpoint.info().model))

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis::core::log::describe::counted;
 use neuraxis::evals::{Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report};
 use neuraxis::ports::CancellationToken;
@@ -16,7 +16,7 @@ use super::table;
 use crate::command::ask::TapeArguments;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{ObjectFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -50,8 +50,8 @@ pub(super) struct Run {
     approve: bool,
 
     /// What to print: a table for people, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
+    format: ObjectFormat,
 
     /// Write the results to this file, as JSON; a file that is there already is replaced
     #[arg(long, value_name = "FILE")]
@@ -67,15 +67,6 @@ pub(super) struct Run {
 
     #[command(flatten)]
     tape: TapeArguments,
-}
-
-/// The form of the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// One JSON object
-    Json,
 }
 
 impl Run {
@@ -193,11 +184,11 @@ impl Run {
     ) -> Result<(), CommandError> {
         let mut output = Output::new();
         match self.format {
-            Format::Text => {
+            ObjectFormat::Text => {
                 let text = table::in_text(&results.clean(report), comparison);
                 output.painted(&results.without_keys(&text))?;
             }
-            Format::Json => output.line(&results.in_json(report, comparison))?,
+            ObjectFormat::Json => output.line(&results.in_json(report, comparison))?,
         }
         Ok(())
     }

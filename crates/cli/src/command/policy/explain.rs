@@ -1,6 +1,6 @@
 //! `neuraxis policy explain`: what a request may do, whether a call may run, and why.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis::brainstem::{Call, Judgment, Request};
 use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolName, ToolSpec};
 use neuraxis::engine::RequestError;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::table;
 use crate::command::tools::hints_of_unknown;
 use crate::error::CommandError;
-use crate::output::Output;
+use crate::output::{ObjectFormat, Output};
 use crate::setup::{Loaded, Setup, close};
 
 const EXAMPLES: &str = "\
@@ -67,17 +67,8 @@ pub(crate) struct Explain {
     untrusted: Option<String>,
 
     /// What to print: a table for people, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The form of the explanation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// One JSON object
-    Json,
+    #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
+    format: ObjectFormat,
 }
 
 impl Explain {
@@ -90,8 +81,8 @@ impl Explain {
         let text = explained?;
         let mut output = Output::new();
         match format {
-            Format::Text => output.lines(&text)?,
-            Format::Json => output.text(&text)?,
+            ObjectFormat::Text => output.lines(&text)?,
+            ObjectFormat::Json => output.text(&text)?,
         }
         Ok(())
     }
@@ -152,10 +143,10 @@ impl Explain {
         let serves = models.iter().find(|(role, _)| **role == decision.role);
         let model = serves.map(|(_, info)| info.model.to_string());
         Ok(match self.format {
-            Format::Text => {
+            ObjectFormat::Text => {
                 table::decision(&decision, model.as_deref(), offer.as_ref(), judged.as_ref())
             }
-            Format::Json => {
+            ObjectFormat::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
                 let mut explained = json!({ "decision": decision, "model": model, "call": call });
                 // Said only where there is something to be found, as in the table.

@@ -66,7 +66,7 @@ impl Show {
         match self.format {
             Format::Text => {
                 let branches = Branches::of(&output);
-                let columns = output.is_terminal().then(|| output.width());
+                let columns = output.columns();
                 let detail = match self.verbose {
                     true => Detail::Verbose,
                     false => Detail::Usual,

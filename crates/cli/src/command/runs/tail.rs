@@ -74,7 +74,7 @@ impl Tail {
                 Format::Events => output.line(&on_one_line(&record.to_json()))?,
                 Format::Text => {
                     if let Some(line) = in_text(&record, &mut calls) {
-                        let columns = output.is_terminal().then(|| output.width());
+                        let columns = output.columns();
                         let line = columns
                             .map_or_else(|| line.clone(), |most| broken(&line, most, MARGIN));
                         output.painted(&format!("{line}\n"))?;

@@ -38,35 +38,6 @@ pub(crate) struct List {
     mode: String,
 }
 
-/// A tool's outlook in a mode, for people and for programs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Here(Outlook);
-
-impl Here {
-    /// Looks up what becomes of a tool's calls in a mode.
-    pub(crate) fn of(policy: &Policy, mode: &Mode, spec: &ToolSpec) -> Self {
-        Self(policy.outlook_in(mode, spec))
-    }
-
-    const fn in_words(self) -> &'static str {
-        match self.0 {
-            Outlook::NotOffered => "not offered",
-            Outlook::Denied => "denied",
-            Outlook::Asked => "asks you",
-            Outlook::Runs => "runs",
-        }
-    }
-
-    const fn in_json(self) -> &'static str {
-        match self.0 {
-            Outlook::NotOffered => "not_offered",
-            Outlook::Denied => "deny",
-            Outlook::Asked => "ask",
-            Outlook::Runs => "allow",
-        }
-    }
-}
-
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
@@ -82,23 +53,31 @@ impl List {
         }
         let tools = app.orchestrator.tools();
         close(&app).await;
-        let here = |spec: &ToolSpec| Here::of(policy, &mode, spec);
+        let outlook = |spec: &ToolSpec| policy.outlook_in(&mode, spec);
         Output::new().list(
             self.format,
             tools.specs(),
-            |spec| in_text(spec, here(spec)),
-            |spec| in_json(spec, here(spec)),
+            |spec| in_text(spec, outlook(spec)),
+            |spec| in_json(spec, outlook(spec)),
         )?;
         Ok(())
     }
 }
 
 /// Describes a tool in two lines: what it may change and whether its calls run, and what it is for.
-pub(crate) fn in_text(spec: &ToolSpec, here: Here) -> String {
+pub(crate) fn in_text(spec: &ToolSpec, outlook: Outlook) -> String {
     let summary = spec.description.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));
-    let here = here.in_words();
-    format!("{} ({}) · {here}\n    {summary}\n", spec.name, spec.class)
+    let becomes = match outlook {
+        Outlook::NotOffered => "not offered",
+        Outlook::Denied => "denied",
+        Outlook::Asked => "asks you",
+        Outlook::Runs => "runs",
+    };
+    format!(
+        "{} ({}) · {becomes}\n    {summary}\n",
+        spec.name, spec.class
+    )
 }
 
 fn known_mode(policy: &Policy, name: String) -> Result<Mode, CommandError> {
@@ -117,13 +96,19 @@ fn known_mode(policy: &Policy, name: String) -> Result<Mode, CommandError> {
     })
 }
 
-fn in_json(spec: &ToolSpec, here: Here) -> Value {
+fn in_json(spec: &ToolSpec, outlook: Outlook) -> Value {
+    let verdict = match outlook {
+        Outlook::NotOffered => "not_offered",
+        Outlook::Denied => "deny",
+        Outlook::Asked => "ask",
+        Outlook::Runs => "allow",
+    };
     let timeout = spec.timeout.map(|timeout| timeout.as_millis());
     json!({
         "name": spec.name,
         "description": spec.description,
         "class": spec.class,
-        "verdict": here.in_json(),
+        "verdict": verdict,
         "annotations": spec.annotations,
         "timeout_ms": timeout.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
         "parameters": spec.parameters.decode::<Value>().unwrap_or_default(),
