@@ -27,9 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use neuraxis_ports::Tool;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::blocking::{self, Stop};
 use crate::commands::Commands;
-use crate::function::DefinitionError;
+use crate::function::{DefinitionError, FunctionTool};
+use failure::FileError;
 use root::ProjectRoot;
 
 #[cfg(feature = "commands")]
@@ -80,6 +85,23 @@ pub fn project_files_without(
         patch::tool(Arc::clone(&root))?,
     ];
     Ok(tools.into_iter().chain(command(root, commands)?).collect())
+}
+
+/// Makes a tool of work on the files of a project, which runs where it may block.
+fn file_tool<Arguments, Value>(
+    name: &str,
+    description: &str,
+    root: Arc<ProjectRoot>,
+    work: fn(&ProjectRoot, &Arguments, &Stop) -> Result<Value, FileError>,
+) -> Result<FunctionTool, DefinitionError>
+where
+    Arguments: DeserializeOwned + JsonSchema + Send + 'static,
+    Value: Serialize + Send + 'static,
+{
+    FunctionTool::new(name, description, move |arguments: Arguments, ctx| {
+        let root = Arc::clone(&root);
+        async move { blocking::run(&ctx, move |stop| work(&root, &arguments, stop)).await }
+    })
 }
 
 #[cfg(feature = "commands")]

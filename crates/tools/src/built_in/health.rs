@@ -21,6 +21,7 @@ use serde::Deserialize;
 use self::error_log::ErrorLog;
 use self::probe::Sample;
 use self::report::Report;
+use crate::blocking::Cancelled;
 use crate::function::{DefinitionError, FunctionTool};
 
 const DESCRIPTION: &str = "Measures the state of this machine right now: CPU use, memory, disks, temperatures, load, \
@@ -46,9 +47,7 @@ pub fn system_health() -> Result<Arc<dyn Tool>, DefinitionError> {
                 .cancellation
                 .run_until_cancelled(examine(&sections, &ctx))
                 .await;
-            report.ok_or_else(|| {
-                ToolError::temporary("cancelled: the call was stopped before it was done")
-            })
+            report.ok_or_else(|| ToolError::from(Cancelled))
         },
     )?;
     Ok(tool.class(ToolClass::ReadOnly).build())

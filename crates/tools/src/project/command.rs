@@ -26,7 +26,7 @@ use self::output::{Collected, Live};
 use self::running::{Confinement, Running};
 use super::failure::{FileError, shown};
 use super::root::{Located, ProjectRoot};
-use super::walk::is_false;
+use super::walk::{is_false, is_zero};
 use crate::blocking::{self, Cancelled};
 use crate::commands::{Commands, CommandsHere};
 use crate::function::{DefinitionError, FunctionTool};
@@ -195,11 +195,6 @@ struct Ran {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
     summary: String,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks in this form")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// How a command ended.

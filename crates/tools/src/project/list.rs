@@ -1,7 +1,6 @@
 //! The tool `list_files`.
 
 use std::num::NonZeroU32;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use neuraxis_core::ToolClass;
@@ -10,11 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{FileError, shown};
+use super::file_tool;
 use super::glob::PathGlob;
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::{Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, is_false, walk};
-use crate::blocking::{self, Stop};
-use crate::function::{DefinitionError, FunctionTool};
+use crate::blocking::Stop;
+use crate::function::DefinitionError;
 use crate::summary::{count, enumerate};
 
 /// The most files and folders that one list names; the rest is counted.
@@ -28,14 +28,7 @@ const DESCRIPTION: &str = "Lists the files and folders of the project. Use it to
     out unless `path` leads into it; symlinks are listed, not followed.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool = FunctionTool::new(
-        "list_files",
-        DESCRIPTION,
-        move |arguments: Arguments, ctx| {
-            let root = Arc::clone(&root);
-            async move { blocking::run(&ctx, move |stop| list(&root, &arguments, stop)).await }
-        },
-    )?;
+    let tool = file_tool("list_files", DESCRIPTION, root, list)?;
     Ok(tool.class(ToolClass::ReadOnly).build())
 }
 
@@ -103,7 +96,7 @@ fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, 
                 entries.push(entry(met));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(report(&folder, entries, total, passed_over))
 }

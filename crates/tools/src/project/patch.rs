@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use self::fit::Moved;
 use self::plan::{Operation, Planned};
 use super::failure::{FileError, shown};
+use super::file_tool;
 use super::root::ProjectRoot;
 use crate::blocking::{self, Stop};
-use crate::function::{DefinitionError, FunctionTool};
+use crate::function::DefinitionError;
 use crate::summary::{count, enumerate, grouped};
 
 /// The most bytes of a patch.
@@ -38,14 +39,7 @@ const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `d
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let checked = Arc::clone(&root);
-    let tool = FunctionTool::new(
-        "apply_patch",
-        DESCRIPTION,
-        move |arguments: Arguments, ctx| {
-            let root = Arc::clone(&root);
-            async move { blocking::run(&ctx, move |stop| apply(&root, &arguments, stop)).await }
-        },
-    )?;
+    let tool = file_tool("apply_patch", DESCRIPTION, root, apply)?;
     let tool = tool.dry_run(move |arguments: Arguments| {
         let root = Arc::clone(&checked);
         blocking::run_alone(move |stop| planned(&root, &arguments, stop).map(drop))

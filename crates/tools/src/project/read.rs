@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use self::content::Content;
 use self::lines::{Excerpt, LongLine, Window};
 use super::failure::{FileError, shown};
+use super::file_tool;
 use super::root::{Located, ProjectRoot};
 use super::walk::is_false;
-use crate::blocking::{self, Stop};
-use crate::function::{DefinitionError, FunctionTool};
+use crate::blocking::Stop;
+use crate::function::DefinitionError;
 use crate::summary::{count, grouped};
 
 /// How many lines a call shows unless it asks for another number.
@@ -31,14 +32,7 @@ const DESCRIPTION: &str = "Reads a text file of the project, whole or by line ra
     `next_start_line` of the result. Binary files are described, not shown; files that hold secrets are refused.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool = FunctionTool::new(
-        "read_file",
-        DESCRIPTION,
-        move |arguments: Arguments, ctx| {
-            let root = Arc::clone(&root);
-            async move { blocking::run(&ctx, move |stop| read(&root, &arguments, stop)).await }
-        },
-    )?;
+    let tool = file_tool("read_file", DESCRIPTION, root, read)?;
     Ok(tool.class(ToolClass::ReadOnly).build())
 }
 

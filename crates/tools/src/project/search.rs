@@ -4,7 +4,6 @@ mod hits;
 mod pattern;
 
 use std::io::{self, Read};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cap_std::fs::File;
@@ -17,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use self::hits::{FileHits, Hit};
 use self::pattern::{Case, Pattern, Syntax};
 use super::failure::{FileError, shown};
+use super::file_tool;
 use super::glob::PathGlob;
 use super::root::{Located, ProjectRoot, open_regular};
 use super::secret::is_secret;
 use super::walk::{Bounds, Kind, PassedOver, is_zero, walk};
-use crate::blocking::{self, Cancelled, Stop};
-use crate::function::{DefinitionError, FunctionTool};
+use crate::blocking::{Cancelled, Stop};
+use crate::function::DefinitionError;
 use crate::summary::{count, enumerate};
 
 /// How many hits a search shows unless it asks for another number.
@@ -45,14 +45,7 @@ const DESCRIPTION: &str = "Searches the text files of the project for a regular 
     .gitignore names are left out.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool = FunctionTool::new(
-        "search_files",
-        DESCRIPTION,
-        move |arguments: Arguments, ctx| {
-            let root = Arc::clone(&root);
-            async move { blocking::run(&ctx, move |stop| search(&root, &arguments, stop)).await }
-        },
-    )?;
+    let tool = file_tool("search_files", DESCRIPTION, root, search)?;
     Ok(tool.class(ToolClass::ReadOnly).build())
 }
 
@@ -140,7 +133,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
                     run.files.unreadable_files += 1;
                 }
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?,
     };
     Ok(run.report(passed_over))

@@ -100,7 +100,7 @@ impl Default for Bounds {
     }
 }
 
-/// Visits what is in a folder and in its folders, in the order of names. The visitor may end it at any time.
+/// Visits what is in a folder and in its folders, in the order of names.
 pub(super) fn walk<Visit>(
     root: &ProjectRoot,
     start: &LocatedFolder,
@@ -109,7 +109,7 @@ pub(super) fn walk<Visit>(
     visit: Visit,
 ) -> Result<PassedOver, FileError>
 where
-    Visit: FnMut(&Met<'_>) -> Result<ControlFlow<()>, FileError>,
+    Visit: FnMut(&Met<'_>) -> Result<(), FileError>,
 {
     let names = names(&start.dir, most_names(bounds.entries))
         .map_err(|e| FileError::from_io(&start.path, e))?;
@@ -122,7 +122,7 @@ where
         stop,
         visit,
     };
-    // Whether everything was seen or the visitor ended it is for the visitor to know.
+    // Whether everything was seen, what was passed over says.
     let _ = walk.folder(&start.dir, &start.path, 1, &names)?;
     Ok(walk.passed_over)
 }
@@ -162,7 +162,7 @@ struct Walk<'a, Visit> {
     visit: Visit,
 }
 
-impl<Visit: FnMut(&Met<'_>) -> Result<ControlFlow<()>, FileError>> Walk<'_, Visit> {
+impl<Visit: FnMut(&Met<'_>) -> Result<(), FileError>> Walk<'_, Visit> {
     fn folder(
         &mut self,
         dir: &Dir,
@@ -201,15 +201,15 @@ impl<Visit: FnMut(&Met<'_>) -> Result<ControlFlow<()>, FileError>> Walk<'_, Visi
             return Ok(ControlFlow::Continue(()));
         }
         let from_start = path.strip_prefix(self.start).unwrap_or(path);
-        let flow = (self.visit)(&Met {
+        (self.visit)(&Met {
             folder,
             name,
             path,
             from_start,
             kind,
         })?;
-        if flow.is_break() || kind != Kind::Folder {
-            return Ok(flow);
+        if kind != Kind::Folder {
+            return Ok(ControlFlow::Continue(()));
         }
         self.descend(folder, name, path, level)
     }
@@ -259,7 +259,7 @@ mod tests {
         let mut seen = Vec::new();
         let passed_over = walk(&root, &start, bounds, &Stop::never(), |met| {
             seen.push(met.path.display().to_string());
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         });
         (seen, passed_over.unwrap())
     }
