@@ -11,9 +11,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
-use neuraxis_core::{
-    Channel, Decision, JsonText, Mode, ToolAnnotations, ToolClass, ToolKind, ToolSpec,
-};
+use neuraxis_core::{Channel, Decision, JsonText, Mode, ToolClass, ToolSpec};
 
 /// A thousand rules: each kind of condition, half of them about the one tool that is judged.
 fn config() -> String {
@@ -62,19 +60,15 @@ fn tools() -> Vec<ToolSpec> {
         "web_search",
         "web_fetch",
     ];
-    let spec = |name: &&str| ToolSpec {
-        name: name.parse().expect("a tool's name"),
-        description: "A tool.".into(),
-        parameters: JsonText::from_text("{}"),
-        class: if name.contains("write") || name.contains("run") {
+    let spec = |name: &&str| {
+        let class = if name.contains("write") || name.contains("run") {
             ToolClass::Irreversible
         } else {
             ToolClass::ReadOnly
-        },
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::Server,
-        non_iterative: false,
-        timeout: None,
+        };
+        ToolSpec::new(name.parse().expect("a tool's name"), "A tool.")
+            .parameters(JsonText::from_text("{}"))
+            .class(class)
     };
     names.iter().map(spec).collect()
 }

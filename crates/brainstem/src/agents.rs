@@ -8,9 +8,7 @@ mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use neuraxis_core::{
-    AgentName, JsonText, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
-};
+use neuraxis_core::{AgentName, JsonText, Role, ToolClass, ToolKind, ToolName, ToolSpec};
 
 pub(crate) use spec::{begins, drop_impossible_choices, fitting_opening};
 
@@ -172,14 +170,9 @@ fn tool_of(name: &AgentName, rules: &AgentRules) -> ToolSpec {
             r#"{{"type":"object","properties":{{"{list}":{{"type":"array","description":"One task an agent; they work at the same time. Each: {task}","items":{{"type":"string"}},"minItems":1}}}},"required":["{list}"],"additionalProperties":false}}"#
         ),
     };
-    ToolSpec {
-        name: rules.tool.clone(),
-        description: description.unwrap_or_else(|| generic().into()),
-        parameters: JsonText::from_text(parameters),
-        class: ToolClass::ReadOnly,
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::Agent,
-        non_iterative: false,
-        timeout: None,
-    }
+    let description = description.unwrap_or_else(|| generic().into());
+    ToolSpec::new(rules.tool.clone(), description)
+        .parameters(JsonText::from_text(parameters))
+        .class(ToolClass::ReadOnly)
+        .kind(ToolKind::Agent)
 }

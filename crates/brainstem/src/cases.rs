@@ -1,8 +1,8 @@
 //! Cases: what a policy has to decide, written beside it and run offline, as in a deployment's own CI.
 
 use neuraxis_core::{
-    AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint,
-    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, Verdict,
+    AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint, ToolClass,
+    ToolName, ToolSpec, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -344,15 +344,6 @@ impl Case {
 
     /// A tool of which nothing is known but its name.
     fn any_tool(name: &ToolName) -> ToolSpec {
-        ToolSpec {
-            name: name.clone(),
-            description: "".into(),
-            parameters: JsonText::from_text("{}"),
-            class: ToolClass::default(),
-            annotations: ToolAnnotations::default(),
-            kind: ToolKind::Server,
-            non_iterative: false,
-            timeout: None,
-        }
+        ToolSpec::new(name.clone(), "").parameters(JsonText::from_text("{}"))
     }
 }

@@ -28,21 +28,12 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_core::{JsonText, ToolAnnotations, ToolClass};
+    use neuraxis_core::JsonText;
 
     use super::*;
 
     fn tool(schema: &str) -> ToolSpec {
-        ToolSpec {
-            name: "t".parse().unwrap(),
-            description: "".into(),
-            parameters: JsonText::from_text(schema),
-            class: ToolClass::default(),
-            annotations: ToolAnnotations::default(),
-            kind: ToolKind::Server,
-            non_iterative: false,
-            timeout: None,
-        }
+        ToolSpec::new("t".parse().unwrap(), "").parameters(JsonText::from_text(schema))
     }
 
     #[test]
@@ -50,10 +41,7 @@ mod tests {
         for name in ["path", "cwd", "patch", "command"] {
             let schema = format!(r#"{{"type":"object","properties":{{"{name}":true}}}}"#);
             assert!(works_on_files(&tool(&schema)), "{name}");
-            let client = ToolSpec {
-                kind: ToolKind::Client,
-                ..tool(&schema)
-            };
+            let client = tool(&schema).kind(ToolKind::Client);
             assert!(!works_on_files(&client), "{name}");
         }
         for schema in [r#"{"properties":{"url":true}}"#, "{}", "true"] {

@@ -80,22 +80,13 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind};
+    use neuraxis_core::ToolClass;
 
     use super::*;
     use crate::config::PolicyConfig;
 
     fn tool(class: ToolClass) -> ToolSpec {
-        ToolSpec {
-            name: "refund".parse().unwrap(),
-            description: "Pays money back.".into(),
-            parameters: JsonText::from_text(r#"{"type":"object"}"#),
-            class,
-            annotations: ToolAnnotations::default(),
-            kind: ToolKind::Server,
-            non_iterative: false,
-            timeout: None,
-        }
+        ToolSpec::new("refund".parse().unwrap(), "Pays money back.").class(class)
     }
 
     fn outlook(policy: &str, class: ToolClass) -> Outlook {

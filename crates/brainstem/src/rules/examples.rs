@@ -1,8 +1,6 @@
 //! Examples in rules: calls that a rule has to match, and calls that it must not.
 
-use neuraxis_core::{
-    Channel, JsonText, Mode, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
-};
+use neuraxis_core::{Channel, JsonText, Mode, ToolAnnotations, ToolClass, ToolName, ToolSpec};
 
 use super::facts::Facts;
 use super::patterns::ToolPatterns;
@@ -125,16 +123,10 @@ fn spec(
     let mut annotations = ToolAnnotations::default();
     annotations.destructive = example.destructive.or(rule.destructive).unwrap_or_default();
     annotations.open_world = example.open_world.or(rule.open_world).unwrap_or_default();
-    Ok(ToolSpec {
-        name,
-        description: "".into(),
-        parameters: JsonText::from_text("{}"),
-        class: class.unwrap_or(ToolClass::Irreversible),
-        annotations,
-        kind: ToolKind::Server,
-        non_iterative: false,
-        timeout: None,
-    })
+    Ok(ToolSpec::new(name, "")
+        .parameters(JsonText::from_text("{}"))
+        .class(class.unwrap_or(ToolClass::Irreversible))
+        .annotations(annotations))
 }
 
 fn arguments(example: &ExampleConfig) -> JsonText {

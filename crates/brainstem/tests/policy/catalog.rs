@@ -3,9 +3,7 @@
 
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::ToolClass::{Idempotent, Irreversible, ReadOnly};
-use neuraxis_core::{
-    Channel, Decision, JsonText, Mode, ToolAnnotations, ToolClass, ToolKind, ToolSpec, Verdict,
-};
+use neuraxis_core::{Channel, Decision, JsonText, Mode, ToolClass, ToolSpec, Verdict};
 
 /// Lays a configuration over the built-in policy.
 pub(crate) fn layered(text: &str) -> Policy {
@@ -50,16 +48,7 @@ pub(crate) const fn word(verdict: &Verdict) -> &'static str {
 
 /// Makes a tool that stays on this machine and destroys nothing.
 pub(crate) fn tool(name: &str, class: ToolClass) -> ToolSpec {
-    ToolSpec {
-        name: name.parse().unwrap(),
-        description: "A tool.".into(),
-        parameters: JsonText::from_text(r#"{"type":"object"}"#),
-        class,
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::Server,
-        non_iterative: false,
-        timeout: None,
-    }
+    ToolSpec::new(name.parse().unwrap(), "A tool.").class(class)
 }
 
 pub(crate) fn open_world(mut tool: ToolSpec) -> ToolSpec {

@@ -127,16 +127,8 @@ mod tests {
     #[test]
     fn no_rule_is_proposed_where_none_would_do() {
         let asked = asking("run_command", r#"{"command":"cargo test -p x"}"#);
-        let spec = neuraxis::core::ToolSpec {
-            name: "run_command".parse().unwrap(),
-            description: "Runs.".into(),
-            parameters: JsonText::from_text("{}"),
-            class: neuraxis::core::ToolClass::Irreversible,
-            annotations: neuraxis::core::ToolAnnotations::default(),
-            kind: neuraxis::core::ToolKind::Server,
-            non_iterative: false,
-            timeout: None,
-        };
+        let spec = ToolSpec::new("run_command".parse().unwrap(), "Runs.")
+            .parameters(JsonText::from_text("{}"));
         let rule =
             |causes: &[AskCause]| rule_allowing(&spec, &asked.arguments, causes, Path::new("/p"));
         assert!(rule(&[AskCause::Mode]).unwrap().contains("cargo test **"));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use neuraxis::core::{
     AgentId, AskApproval, EffectId, GrantScope, JsonText, RuleRef, RunId, ToolAnnotations,
-    ToolCallId, ToolClass, ToolSpec,
+    ToolCallId, ToolSpec,
 };
 
 use neuraxis_testkit::turn_context;
@@ -89,16 +89,9 @@ pub(super) fn asking(tool: &str, arguments: &str) -> AskApproval {
 }
 
 pub(super) fn described(ask: &AskApproval, project: &Path) -> Asked {
-    let spec = ToolSpec {
-        name: ask.name.parse().unwrap(),
-        description: "A tool.".into(),
-        parameters: JsonText::from_text("{}"),
-        class: ToolClass::Irreversible,
-        annotations: ToolAnnotations::default().destructive(),
-        kind: neuraxis::core::ToolKind::Server,
-        non_iterative: false,
-        timeout: None,
-    };
+    let spec = ToolSpec::new(ask.name.parse().unwrap(), "A tool.")
+        .parameters(JsonText::from_text("{}"))
+        .annotations(ToolAnnotations::default().destructive());
     Asked::new(ask, Some(&spec), &[], project)
 }
 

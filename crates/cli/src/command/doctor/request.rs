@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use neuraxis::core::{
     EffectId, JsonText, LlmError, LlmErrorKind, Message, ModelRequest, Reply, ReplyAssembler,
-    ReplyFormat, RunId, ToolAnnotations, ToolChoice, ToolClass, ToolKind, ToolSpec,
+    ReplyFormat, RunId, ToolChoice, ToolClass, ToolSpec,
 };
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::{CallContext, Ids, LlmClient, TraceContext};
@@ -73,15 +73,10 @@ pub(super) fn tiny() -> ModelRequest {
 
 /// A request that is to be answered with a call.
 pub(super) fn calling() -> ModelRequest {
-    let tool = TOOL.parse().map(|name| ToolSpec {
-        name,
-        description: "Answers at once. Takes nothing.".into(),
-        parameters: JsonText::from_text(r#"{"type":"object","properties":{}}"#),
-        class: ToolClass::ReadOnly,
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::default(),
-        non_iterative: false,
-        timeout: None,
+    let tool = TOOL.parse().map(|name| {
+        ToolSpec::new(name, "Answers at once. Takes nothing.")
+            .parameters(JsonText::from_text(r#"{"type":"object","properties":{}}"#))
+            .class(ToolClass::ReadOnly)
     });
     ModelRequest {
         messages: [Message::user("Call the tool ping, and say nothing else.")]

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     BlockIndex, ModelRequest, Part, ReasoningPart, ReplyDelta, ReplyFormat, ReplyPart,
-    RequestedCall, TextPart, ToolAnnotations, ToolCall, ToolCallId, ToolChoice, ToolClass,
-    ToolKind, ToolSpec, Transcript,
+    RequestedCall, TextPart, ToolCall, ToolCallId, ToolChoice, ToolSpec, Transcript,
 };
 
 use super::Reason;
@@ -67,16 +66,8 @@ pub(super) fn request(
 /// Makes a tool of what a model sees of it; the rest was not recorded.
 pub(super) fn spec(line: ToolLine) -> Result<ToolSpec, Reason> {
     let parameters = from_fields(line.parameters, line.parameters_text);
-    Ok(ToolSpec {
-        name: line.name,
-        description: line.description.into(),
-        parameters: parameters.ok_or("a tool without parameters")?,
-        class: ToolClass::default(),
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::default(),
-        non_iterative: false,
-        timeout: None,
-    })
+    let parameters = parameters.ok_or("a tool without parameters")?;
+    Ok(ToolSpec::new(line.name, line.description).parameters(parameters))
 }
 
 pub(super) fn part(line: Line) -> Result<Part, Reason> {
