@@ -137,9 +137,8 @@ fn role_of(config: &Config, name: &str) -> Option<Role> {
 
 /// The role that all others fall back to, as far as it has a model.
 fn usual_role(config: &Config) -> Option<Role> {
-    let usual = [Role::REASONING, Role::ROUTER, Role::CODING];
     let configured = |role: &Role| config.models().contains_key(role);
-    let usual = usual.into_iter().find(configured);
+    let usual = Role::BUILT_IN.into_iter().find(configured);
     usual.or_else(|| config.models().keys().next().cloned())
 }
 

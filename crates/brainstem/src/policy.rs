@@ -119,7 +119,7 @@ impl Policy {
         check_names("plans", config.plans.keys().map(PlanName::as_str))?;
         check_names("rules", config.rules.keys().map(String::as_str))?;
         check_names("trust", config.trust.keys().map(String::as_str))?;
-        let mut roles = vec![Role::REASONING, Role::ROUTER, Role::CODING];
+        let mut roles = Role::BUILT_IN.to_vec();
         for role in &config.extra_roles {
             if !roles.contains(role) {
                 roles.push(role.clone());

@@ -130,6 +130,12 @@ names! {
     InputId {}
 }
 
+impl Role {
+    /// The roles that are there without being named, in the order in which they stand in for one another. Others come after
+    /// them.
+    pub const BUILT_IN: [Self; 3] = [Self::REASONING, Self::ROUTER, Self::CODING];
+}
+
 /// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port; that of a request with an
 /// [`IdempotencyKey`] is a UUIDv8 which begins with the same time and goes on with a hash of session and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

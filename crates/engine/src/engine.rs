@@ -297,11 +297,10 @@ impl Engine {
         role: &Role,
         decision: Option<&Decision>,
     ) -> Option<(&Role, &Arc<dyn LlmClient>)> {
-        const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
         let may_serve =
             |role: &&Role| decision.is_none_or(|decision| decision.allowed_roles.contains(role));
         std::iter::once(role)
-            .chain(&FALLBACK)
+            .chain(&Role::BUILT_IN)
             .chain(self.models.keys())
             .filter(may_serve)
             .find_map(|role| self.models.get_key_value(role))

@@ -15,9 +15,6 @@ use crate::names::{Choices, nearest, shown};
 use crate::prompts::impossible_name;
 use crate::web::SEARCH;
 
-/// The roles that are there without being named.
-const BUILT_IN: [Role; 3] = [Role::ROUTER, Role::REASONING, Role::CODING];
-
 /// Checks that the names of roles can stand in variables.
 pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
     let may_stand_in_variables =
@@ -54,9 +51,11 @@ pub(super) fn check_use<'a>(
     layers: &Layers,
 ) -> Result<Vec<String>, ConfigError> {
     let mut notices = Vec::new();
-    for role in roles.filter(|role| !BUILT_IN.contains(role) && !policy.config().names_role(role)) {
+    for role in
+        roles.filter(|role| !Role::BUILT_IN.contains(role) && !policy.config().names_role(role))
+    {
         let key = format!("models.{role}");
-        if let Some(meant) = nearest(role.as_str(), BUILT_IN.iter().map(Role::as_str)) {
+        if let Some(meant) = nearest(role.as_str(), Role::BUILT_IN.iter().map(Role::as_str)) {
             let message = format!(
                 "no mode, channel or agent names the role {role}, so its model would never be used (did you mean {meant}?)"
             );

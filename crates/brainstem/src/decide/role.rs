@@ -10,9 +10,6 @@ use crate::policy::Policy;
 use crate::request::{Request, RequestError};
 use crate::rules::{AgentRules, ChannelRules, ModeRules, RoleRule};
 
-/// The order in which roles stand in for one another; others come after these.
-const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
-
 /// The role that serves, all that may serve with that one first, and why.
 pub(super) struct RoleChoice {
     pub(super) role: Role,
@@ -74,8 +71,10 @@ impl Policy {
     /// Returns the roles that may serve and have a model, in the order in which they stand in for one another.
     fn serving_roles(&self, rule: &RoleRule, configured: Option<&[Role]>) -> Vec<Role> {
         let there_are = configured.unwrap_or(&self.roles);
-        let others = there_are.iter().filter(|role| !FALLBACK.contains(role));
-        let in_order = FALLBACK
+        let others = there_are
+            .iter()
+            .filter(|role| !Role::BUILT_IN.contains(role));
+        let in_order = Role::BUILT_IN
             .iter()
             .filter(|role| there_are.contains(role))
             .chain(others);

@@ -6,9 +6,6 @@ use neuraxis::Role;
 
 use super::check::{Check, Outcome};
 
-/// The order in which roles stand in for one another; others come after these.
-const ORDER: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
-
 /// Names the roles whose models failed a check, and who would serve for them in a run. Nothing, if none failed.
 pub(super) fn check(roles: &BTreeSet<Role>, checks: &[Check]) -> Option<Check> {
     let failed = |role: &Role| {
@@ -24,7 +21,7 @@ pub(super) fn check(roles: &BTreeSet<Role>, checks: &[Check]) -> Option<Check> {
     if named.is_empty() {
         return None;
     }
-    let first = ORDER.iter().find(|role| up.contains(role));
+    let first = Role::BUILT_IN.iter().find(|role| up.contains(role));
     let first = first.or_else(|| up.first().copied());
     let who = match first {
         Some(role) => {
