@@ -36,6 +36,7 @@ use crate::progress::Progress;
 
 use dialog::Terms;
 pub(crate) use dialog::{Answer, Postponing};
+pub(crate) use lasting::causes;
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{Asked, Whole, said, scope, text as question_text};
 

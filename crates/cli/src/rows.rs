@@ -10,6 +10,9 @@ const DIM: Style = Style::new().dimmed();
 /// How many columns of a line its margin takes at the most, where terminals disagree.
 const MARGIN_COLUMNS: usize = 5;
 
+/// As [`MARGIN_COLUMNS`], of a margin that is not set in.
+const OUTER_MARGIN_COLUMNS: usize = 3;
+
 /// A line that somebody else wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -94,6 +97,22 @@ impl Mark {
             Self::Place => AnsiColor::Cyan.on_default(),
         }
     }
+}
+
+/// Returns rows below a title.
+pub(crate) fn under(title: impl Into<String>, rows: impl Iterator<Item = Row>) -> Vec<Row> {
+    let title = Row::new(Mark::Title, title);
+    std::iter::once(title).chain(rows).collect()
+}
+
+/// Writes a line in a margin that is not set in. What does not fit goes on below, behind a sign of its own.
+pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
+    let room = columns.saturating_sub(OUTER_MARGIN_COLUMNS);
+    let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
+    let lines = signs.zip(pieces(line, room));
+    lines
+        .map(|(sign, piece)| format!("{sign} {style}{piece}{style:#}\n"))
+        .collect()
 }
 
 /// Leaves the first and the last of many rows, with one in between that says how many are left out.

@@ -11,7 +11,7 @@ use crate::harmless::plain_to_see;
 use crate::wrap::broken;
 
 /// Returns what asks about a call, as its question says.
-pub(super) fn causes(records: &[Arc<Record>], call: &ToolCallId) -> Vec<AskCause> {
+pub(crate) fn causes(records: &[Arc<Record>], call: &ToolCallId) -> Vec<AskCause> {
     let asked = records.iter().rev().find_map(|record| match &record.body {
         RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call => Some(asked),
         _ => None,

@@ -20,8 +20,8 @@ use super::arguments::laid_out;
 use super::lasting;
 use super::subject::{self, Subject};
 use crate::harmless::{in_order, one_line, plain_to_see};
-use crate::rows::{Mark, Row};
-use crate::wrap::{broken, pieces};
+use crate::rows::{Mark, Row, in_margin, under};
+use crate::wrap::broken;
 
 /// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
 /// more.
@@ -29,9 +29,6 @@ const LEAST_ROWS: usize = 3;
 
 /// The most letters of a line that are shown, where not everything fits, before somebody asks for all.
 const MAX_LETTERS: usize = 400;
-
-/// How many columns the margin takes, where its sign takes two.
-const MARGIN_COLUMNS: usize = 3;
 
 const BOLD: Style = Style::new().bold();
 const ALERT: Style = AnsiColor::Yellow.on_default().bold();
@@ -288,14 +285,9 @@ impl Page {
         self.text.push_str(&format!("{style}{line}{style:#}\n"));
     }
 
-    /// Writes a line in the margin. What does not fit goes on below, behind a sign of its own.
+    /// Writes a line in the margin.
     fn margin(&mut self, style: Style, line: &str) {
-        let room = self.columns.saturating_sub(MARGIN_COLUMNS);
-        let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
-        for (sign, piece) in signs.zip(pieces(line, room)) {
-            self.text
-                .push_str(&format!("{sign} {style}{piece}{style:#}\n"));
-        }
+        self.text.push_str(&in_margin(line, self.columns, style));
     }
 
     /// Writes lines of somebody else's, as many as there is room for and at least the first; returns how many rows they
@@ -353,16 +345,8 @@ fn arguments(asked: &Asked, below: Below) -> Vec<Row> {
         (Below::Rest, None) if !rows.is_empty() => return Vec::new(),
         (Below::Rest | Below::Exact, _) => ("exactly these arguments:", asked.arguments.as_str()),
     };
-    let title = Row {
-        mark: Mark::Title,
-        text: title.to_owned(),
-    };
-    let laid_out = laid_out(json);
-    let lines = laid_out.split('\n').map(|line| Row {
-        mark: Mark::Plain,
-        text: line.to_owned(),
-    });
-    std::iter::once(title).chain(lines).collect()
+    let plain = |line: &str| Row::new(Mark::Plain, line);
+    under(title, laid_out(json).split('\n').map(plain))
 }
 
 /// Returns how many rows a text takes whose lines are broken where the screen ends.

@@ -8,7 +8,7 @@ use similar::TextDiff;
 
 use super::arguments::faithful;
 use crate::call::command_line;
-use crate::rows::{Mark, Row};
+use crate::rows::{Mark, Row, under};
 
 /// The largest file that a change is compared with, in bytes.
 const MAX_COMPARED: u64 = 1024 * 1024;
@@ -93,25 +93,14 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
 }
 
 fn patched(tool: &str, patch: &str) -> Vec<Row> {
-    let title = Row {
-        mark: Mark::Title,
-        text: format!("{tool} would change:"),
-    };
-    std::iter::once(title)
-        .chain(patch.lines().map(Row::of_diff))
-        .collect()
+    under(
+        format!("{tool} would change:"),
+        patch.lines().map(Row::of_diff),
+    )
 }
 
 fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
-    let title = Row {
-        mark: Mark::Title,
-        text: title.to_owned(),
-    };
-    let lines = text.split('\n').map(|line| Row {
-        mark,
-        text: line.to_owned(),
-    });
-    std::iter::once(title).chain(lines).collect()
+    under(title, text.split('\n').map(|line| Row::new(mark, line)))
 }
 
 /// Compares what would be written with what is there now.
@@ -129,25 +118,13 @@ fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
     }
     let diff = TextDiff::from_lines(old.as_str(), content);
     let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
-    let title = Row {
-        mark: Mark::Title,
-        text: format!("the change to {path} as it is now:"),
-    };
-    std::iter::once(title)
-        .chain(diff.lines().map(Row::of_diff))
-        .collect()
+    let title = format!("the change to {path} as it is now:");
+    under(title, diff.lines().map(Row::of_diff))
 }
 
 fn titled_lines(title: String, content: &str) -> Vec<Row> {
-    let title = Row {
-        mark: Mark::Title,
-        text: title,
-    };
-    let lines = content.lines().map(|line| Row {
-        mark: Mark::Added,
-        text: format!("+{line}"),
-    });
-    std::iter::once(title).chain(lines).collect()
+    let added = |line: &str| Row::new(Mark::Added, format!("+{line}"));
+    under(title, content.lines().map(added))
 }
 
 /// What is at a path now.

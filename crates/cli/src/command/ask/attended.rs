@@ -90,12 +90,6 @@ impl Attended {
             }
             _ => None,
         })?;
-        let causes = records.iter().rev().find_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *denied => {
-                Some(asked.causes.clone())
-            }
-            _ => None,
-        });
-        Some(causes.unwrap_or_default())
+        Some(approve::causes(&records, denied))
     }
 }

@@ -5,15 +5,17 @@
 
 use std::io;
 
+use anstyle::Style;
 use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 
 use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::error::CommandError;
 use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::progress::Progress;
+use crate::rows::in_margin;
 use crate::setup::{Loaded, Setup};
 use crate::terminal;
-use crate::wrap::{broken, pieces};
+use crate::wrap::broken;
 
 /// The most changes that are shown.
 const MAX_SHOWN: usize = 100;
@@ -23,9 +25,6 @@ const AT_A_GLANCE: usize = 5;
 
 /// How many digits of the hash are shown.
 const HASH_DIGITS: usize = 16;
-
-/// How many columns the margin takes, where its sign takes two.
-const MARGIN_COLUMNS: usize = 3;
 
 /// Loads the configuration, and asks whoever sits here whether the file of the working directory is trusted, unless that
 /// was said before about this very content. Only a clear answer is remembered, and then the configuration is loaded anew.
@@ -163,14 +162,9 @@ fn ours(line: &str, columns: usize) -> String {
     broken(line, columns, "    ") + "\n"
 }
 
-/// Writes a line with words of the file in the margin. What does not fit goes on below, behind a sign of its own.
+/// Writes a line with words of the file in the margin.
 fn theirs(line: &str, columns: usize) -> String {
-    let room = columns.saturating_sub(MARGIN_COLUMNS);
-    let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
-    let lines = signs.zip(pieces(line, room));
-    lines
-        .map(|(sign, piece)| format!("{sign} {piece}\n"))
-        .collect()
+    in_margin(line, columns, Style::new())
 }
 
 /// Makes a text of the file fit for a line: nothing in it hides, moves or reorders anything, and nothing is left out.
