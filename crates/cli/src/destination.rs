@@ -1,4 +1,4 @@
-//! A file that the user names and a command writes, whatever is there. What has to be new is not written here.
+//! A file that the user names and a command writes: whatever is there, or only if nothing is.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -94,6 +94,15 @@ impl Readers {
     fn let_in(self, _draft: &fs::File) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Makes a file that has to be new, and that its owner alone may read.
+pub(crate) fn create_new(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Returns the folder of a file.

@@ -255,46 +255,34 @@ impl From<TrustError> for CommandError {
 
 impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
-        let tape = match &error {
-            BuildError::Tape(CassetteError::Exists { .. }) => {
-                return Self::usage(error).hint("remove it, or record to another file");
-            }
-            BuildError::Tape(CassetteError::Io { .. }) => {
-                return Self::usage(error).hint("check the path");
-            }
-            BuildError::Tape(_) | BuildError::EmptyTape { .. } => {
-                Some("make another recording with `neuraxis ask --record FILE`")
-            }
-            _ => None,
-        };
-        if let Some(hint) = tape {
-            return Self::failed(error).hint(hint);
-        }
         match &error {
+            BuildError::Tape(CassetteError::Exists { .. }) => {
+                Self::usage(error).hint("remove it, or record to another file")
+            }
+            BuildError::Tape(CassetteError::Io { .. }) => Self::usage(error).hint("check the path"),
+            BuildError::Tape(_) | BuildError::EmptyTape { .. } => {
+                Self::failed(error).hint("make another recording with `neuraxis ask --record FILE`")
+            }
             BuildError::DatabaseBusy { source, .. } => {
                 let hint = match source {
                     OpenError::Full { .. } => "make room on the disk, and try again",
                     _ => "try again in a moment, once the other process has let go of it",
                 };
-                return Self::failed(error).hint(hint);
+                Self::failed(error).hint(hint)
             }
             BuildError::Database {
                 source: OpenError::Store(StoreError::Damaged(_)),
                 ..
-            } => {
-                return Self::failed(error)
-                    .hint("`neuraxis doctor --offline` says what can be done");
-            }
-            _ => {}
-        }
-        let hint = match &error {
+            } => Self::failed(error).hint("`neuraxis doctor --offline` says what can be done"),
             BuildError::Database { .. } | BuildError::ApprovalKey { .. } => {
-                "`neuraxis doctor --offline` says what can be done"
+                Self::configuration(error).hint("`neuraxis doctor --offline` says what can be done")
             }
-            BuildError::StoreFolder { .. } => "make the folder, or name another file",
-            _ => "`neuraxis config show` says where each value comes from",
-        };
-        Self::configuration(error).hint(hint)
+            BuildError::StoreFolder { .. } => {
+                Self::configuration(error).hint("make the folder, or name another file")
+            }
+            _ => Self::configuration(error)
+                .hint("`neuraxis config show` says where each value comes from"),
+        }
     }
 }
 

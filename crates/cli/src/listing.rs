@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::harmless::one_line;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::wrap::{broken, width};
 
 /// How many items a page has at the most, where nobody says.
@@ -35,6 +36,27 @@ pub(crate) struct Paging {
     /// What to print: a table for people, or a JSON array
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+impl Paging {
+    /// Says below the lines of a page that there is more, or nothing at all. The last item is named by its id.
+    pub(crate) fn tell_rest(&self, what: &str, last: Option<String>, is_more: bool) {
+        let progress = Progress::new();
+        match last {
+            Some(last) if is_more => {
+                progress.notice(&format!("there are more: add --before {last}"));
+            }
+            Some(_) => {}
+            None if self.before.is_some() => {
+                progress.notice(&format!("there are no more {what}"));
+            }
+            None => {
+                progress.notice(&format!(
+                    "there are no {what} yet: `neuraxis chat` begins one"
+                ));
+            }
+        }
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, &'static str> {

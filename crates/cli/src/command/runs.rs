@@ -22,6 +22,7 @@ use crate::error::CommandError;
 use crate::listing::{Item, Layout};
 use crate::quantities::{moment, money};
 use crate::setup::Setup;
+pub(in crate::command) use cassette::save as save_recording;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
 ///

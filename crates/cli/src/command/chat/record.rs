@@ -1,7 +1,7 @@
 //! What was said so far: shown, counted, copied and written to a file.
 
-use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
@@ -14,6 +14,7 @@ use neuraxis::ports::SessionFilter;
 use super::super::sessions::{MIDDLE, conversation, item, title, used};
 use super::conversation::Conversation;
 use crate::call::lines_of;
+use crate::destination::create_new;
 use crate::error::CommandError;
 use crate::harmless::harmless;
 use crate::listing::Layout;
@@ -191,13 +192,8 @@ impl Conversation {
             .iter()
             .filter_map(|message| in_markdown(message))
             .collect();
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options
-            .open(&name)
-            .and_then(|mut file| file.write_all(text.as_bytes()));
+        let written =
+            create_new(Path::new(&name)).and_then(|mut file| file.write_all(text.as_bytes()));
         written
             .with_context(|| format!("cannot write {name}"))
             .map_err(|error| CommandError::usage(error).hint("name another file: /export FILE"))?;

@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::FinishReason;
-use neuraxis::cassette::{Cassette, CassetteError, RecordingOptions, Redactor};
+use neuraxis::cassette::{Cassette, Redactor};
 use neuraxis::core::RunId;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::engine::{Sessions, SystemClock};
+use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
-use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::{destination, write};
 use crate::command::lookup;
+use crate::command::runs::save_recording;
 use crate::error::CommandError;
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
@@ -133,15 +133,8 @@ impl Add {
             let made = Cassette::from_records(history, &records, redactor.clone());
             let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
             let made = made.map_err(CommandError::failed)?;
-            let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
             let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
-            let saved = made.save(folder.join(file), options);
-            saved.map_err(|error| match error {
-                CassetteError::Exists { .. } | CassetteError::Io { .. } => {
-                    CommandError::usage(error).hint("name a new file in a folder that is there")
-                }
-                error => CommandError::failed(error),
-            })?;
+            save_recording(&made, &folder.join(file), redactor)?;
             case.source = Source::Cassette(file.clone());
         }
         Ok(Made { run, case, notes })

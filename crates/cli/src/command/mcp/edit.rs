@@ -97,11 +97,7 @@ impl Edited {
         role: &str,
         section: Table,
     ) -> anyhow::Result<bool> {
-        let mut models = Table::new();
-        models.set_implicit(true);
-        let models = self.document.entry("models").or_insert(Item::Table(models));
-        let models = models.as_table_mut();
-        let models = models
+        let models = table(&mut self.document, "models")
             .ok_or_else(|| anyhow!("models is written on one line: add the section by hand"))?;
         if models.contains_key(role) {
             return Ok(false);
@@ -116,18 +112,11 @@ impl Edited {
     }
 
     fn servers(&mut self) -> anyhow::Result<&mut Table> {
-        let table = |item: &'static str| {
+        let on_one_line = |item: &'static str| {
             move || anyhow!("{item} is written on one line: change it by hand")
         };
-        let implicit = || {
-            let mut table = Table::new();
-            table.set_implicit(true);
-            Item::Table(table)
-        };
-        let mcp = self.document.entry("mcp").or_insert_with(implicit);
-        let mcp = mcp.as_table_mut().ok_or_else(table("mcp"))?;
-        let servers = mcp.entry("servers").or_insert_with(implicit);
-        servers.as_table_mut().ok_or_else(table("mcp.servers"))
+        let mcp = table(&mut self.document, "mcp").ok_or_else(on_one_line("mcp"))?;
+        table(mcp, "servers").ok_or_else(on_one_line("mcp.servers"))
     }
 
     /// Returns what the file would hold.
@@ -148,6 +137,17 @@ impl Edited {
             .and_then(|file| file.write(&self.text(), Readers::Owner));
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
+}
+
+/// Returns a table within another, which is begun if it is not there; nothing, if it is written on one line.
+fn table<'a>(within: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+    let implicit = || {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    };
+    let item = within.entry(name).or_insert_with(implicit);
+    item.as_table_mut()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `neuraxis runs cassette`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -63,14 +63,7 @@ impl Cassette {
         let made = made.map_err(|error| {
             CommandError::failed(error).hint(format!("`neuraxis runs replay {run}` says why"))
         })?;
-        let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
-        let saved = made.save(&self.file, options);
-        let saved = saved.map_err(|error| match error {
-            CassetteError::Exists { .. } | CassetteError::Io { .. } => {
-                CommandError::usage(error).hint("name a new file in a folder that is there")
-            }
-            error => CommandError::failed(error),
-        })?;
+        let saved = save(&made, &self.file, redactor)?;
         let mut output = Output::new();
         let (file, exchanges) = (self.file.display(), saved.exchanges);
         output.line(&format!("{file}: {exchanges} exchanges; it does not hold:"))?;
@@ -79,4 +72,19 @@ impl Cassette {
         }
         Ok(())
     }
+}
+
+/// Saves a recording that was made of a run as a new file.
+pub(in crate::command) fn save(
+    recording: &cassette::Cassette,
+    file: &Path,
+    redactor: cassette::Redactor,
+) -> Result<cassette::RecordingSummary, CommandError> {
+    let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
+    recording.save(file, options).map_err(|error| match error {
+        CassetteError::Exists { .. } | CassetteError::Io { .. } => {
+            CommandError::usage(error).hint("name a new file in a folder that is there")
+        }
+        error => CommandError::failed(error),
+    })
 }

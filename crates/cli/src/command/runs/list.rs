@@ -9,7 +9,6 @@ use crate::command::lookup;
 use crate::command::sessions::asked;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
-use crate::progress::Progress;
 
 /// The names of the columns between the id and what a run is about.
 const HEADINGS: &str = "BEGUN                STATUS       TURNS         COST";
@@ -34,16 +33,12 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let Paging {
-            limit,
-            before,
-            format,
-        } = self.paging;
+        let (limit, format) = (self.paging.limit, self.paging.format);
         let mut filter = RunFilter::default().limited_to(limit.min(RunFilter::MAX_LIMIT));
         if let Some(session) = &self.session {
             filter = filter.of_session(lookup::session(sessions, session).await?);
         }
-        if let Some(before) = &before {
+        if let Some(before) = &self.paging.before {
             filter = filter.after(lookup::run(sessions, before).await?.run_id);
         }
         let layout = Listing::layout(MIDDLE);
@@ -53,7 +48,7 @@ impl List {
         while listing.count < limit
             && let Some(run) = each.next().await?
         {
-            last = Some(run.run_id);
+            last = Some(run.run_id.to_string());
             let mut item = item(&run);
             // One that answers a message again has its words in the history.
             let asked = match run.text {
@@ -64,17 +59,9 @@ impl List {
             listing.item(&layout.item(&item), &run_in_json(&run))?;
         }
         listing.end()?;
-        if format == Format::Json {
-            return Ok(());
-        }
-        let progress = Progress::new();
-        match last {
-            Some(last) if each.next().await?.is_some() => {
-                progress.notice(&format!("there are more: add --before {last}"));
-            }
-            Some(_) => {}
-            None if before.is_some() => progress.notice("there are no more runs"),
-            None => progress.notice("there are no runs yet: `neuraxis chat` begins one"),
+        if format == Format::Text {
+            let is_more = each.next().await?.is_some();
+            self.paging.tell_rest("runs", last, is_more);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! `neuraxis sessions export`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use neuraxis::ports::{SessionFilter, StoreError};
 
 use crate::command::lookup;
 use crate::completion;
+use crate::destination::create_new;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -161,11 +162,7 @@ fn tell_unfinished(exported: Exported) {
 }
 
 fn create(path: &Path) -> Result<File, CommandError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path);
+    let file = create_new(path);
     let file = file.with_context(|| format!("cannot make {}", path.display()));
     file.map_err(|error| {
         CommandError::usage(error).hint("name a new file in a folder that is there")

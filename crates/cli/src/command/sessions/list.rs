@@ -10,7 +10,6 @@ use crate::command::lookup;
 use crate::command::runs::status_column;
 use crate::error::CommandError;
 use crate::listing::{Format, Item, Listing, Paging};
-use crate::progress::Progress;
 use crate::quantities::moment;
 
 /// The names of the columns between the id and what a session is about.
@@ -34,13 +33,9 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let Paging {
-            limit,
-            before,
-            format,
-        } = self.paging;
+        let (limit, format) = (self.paging.limit, self.paging.format);
         let mut filter = SessionFilter::default().limited_to(limit.min(SessionFilter::MAX_LIMIT));
-        if let Some(before) = &before {
+        if let Some(before) = &self.paging.before {
             let last = lookup::session(sessions, before).await?;
             filter = filter.after(&sessions.get(&last).await?);
         }
@@ -62,22 +57,9 @@ impl List {
         listing.end()?;
         if format == Format::Text {
             let is_more = each.next().await?.is_some();
-            tell_rest(last, is_more, before.is_some());
+            self.paging.tell_rest("sessions", last, is_more);
         }
         Ok(())
-    }
-}
-
-/// Says that there is more, or nothing.
-fn tell_rest(last: Option<String>, is_more: bool, is_later_page: bool) {
-    let progress = Progress::new();
-    match last {
-        Some(last) if is_more => {
-            progress.notice(&format!("there are more: add --before {last}"));
-        }
-        Some(_) => {}
-        None if is_later_page => progress.notice("there are no more sessions"),
-        None => progress.notice("there are no sessions yet: `neuraxis chat` begins one"),
     }
 }
 
