@@ -7,15 +7,6 @@ use anyhow::anyhow;
 use crate::approve::forget_what_was_typed;
 use crate::error::CommandError;
 
-/// What is done where nobody can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unattended {
-    /// It goes on: what is to be deleted was named.
-    GoOn,
-    /// Nothing is deleted, and the command fails: it is to be confirmed with `--yes`.
-    Refuse,
-}
-
 /// Tells whether a person sits here who can be asked.
 pub(crate) fn is_somebody_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
@@ -56,15 +47,10 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
 }
 
 /// Makes sure that somebody wants something deleted.
-pub(crate) fn confirm(question: &str, unattended: Unattended) -> Result<(), CommandError> {
+pub(crate) fn confirm(question: &str) -> Result<(), CommandError> {
     if !is_somebody_there() {
-        return match unattended {
-            Unattended::GoOn => Ok(()),
-            Unattended::Refuse => {
-                let error = anyhow!("nobody is there to be asked");
-                Err(CommandError::usage(error).hint("add --yes, or --dry-run to see what would go"))
-            }
-        };
+        let error = anyhow!("nobody is there to be asked");
+        return Err(CommandError::usage(error).hint("add --yes, or --dry-run to see what would go"));
     }
     match says_yes(question)? {
         true => Ok(()),

@@ -78,6 +78,25 @@ pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId
         .ok_or_else(|| missing.into())
 }
 
+/// Returns the session that is meant by its id, where nobody is asked whether it is the one that was found. A part stands for no
+/// name that somebody chose, since it would mean another one once the first is gone; enough of an id that was made here will do.
+pub(crate) async fn named_session(
+    sessions: &Sessions,
+    text: &str,
+) -> Result<SessionId, CommandError> {
+    let found = session(sessions, text).await?;
+    let id = found.as_str();
+    let is_enough = text.len() >= MIN_BEGINNING && is_made_here(id);
+    if id == text || is_enough {
+        return Ok(found);
+    }
+    let error = anyhow!(
+        "{:?} is no whole id of a session, and nobody is asked whether {id} is meant",
+        one_line(text)
+    );
+    Err(CommandError::usage(error).hint(format!("give the whole id: {id}, if you mean that one")))
+}
+
 /// Returns the run that is meant by its id, the beginning or the end of it, or `last`.
 pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, CommandError> {
     if text == LAST {

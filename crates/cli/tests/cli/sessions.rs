@@ -176,6 +176,37 @@ fn sessions_are_listed_shown_and_verified() {
 }
 
 #[test]
+fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
+    let machine = Machine::new();
+    for session in ["memo", "memo2"] {
+        let ask = ["ask", "--session", session, "What time is it?"];
+        machine.run(ask).stdout_of(0);
+    }
+    let delete = ["sessions", "delete", "memo"];
+    machine.run(delete).stdout_of(0);
+    let complaint = machine.run(delete).complaint(2);
+    assert!(
+        complaint.contains(r#""memo" is no whole id of a session"#),
+        "{complaint}"
+    );
+    assert!(
+        complaint.contains("give the whole id: memo2"),
+        "{complaint}"
+    );
+    for part in ["memo", "last"] {
+        let done = machine.run(["sessions", "delete", "--yes", part]);
+        assert_eq!(done.code, Some(2), "{done:?}");
+    }
+    machine.run(["sessions", "show", "memo2"]).stdout_of(0);
+
+    let made = machine.run(["ask", "--format", "json", QUESTION]);
+    let made: serde_json::Value = serde_json::from_str(&made.stdout_of(0)).unwrap();
+    let id = made["session_id"].as_str().unwrap();
+    let deleted = machine.run(["sessions", "delete", "--yes", &id[..8]]);
+    assert_eq!(deleted.stdout_of(0), format!("deleted {id}\n"));
+}
+
+#[test]
 fn a_session_goes_on_in_another_process() {
     let machine = Machine::new();
     let first = machine

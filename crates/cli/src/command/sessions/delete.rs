@@ -9,7 +9,7 @@ use neuraxis::ports::StoreError;
 use crate::command::lease_progress;
 use crate::command::lookup;
 use crate::completion;
-use crate::confirm::{Unattended, confirm};
+use crate::confirm::{confirm, is_somebody_there};
 use crate::error::CommandError;
 use crate::output::Output;
 
@@ -21,7 +21,7 @@ Examples:
 /// Delete sessions with everything that belongs to them
 ///
 /// Their runs and records are overwritten, not just forgotten. A session with a run that has not ended stays. At a terminal
-/// you are asked first.
+/// you are asked first. Elsewhere, and with `--yes`, a name has to be whole.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
@@ -36,17 +36,21 @@ pub(super) struct Delete {
 
 impl Delete {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let is_asked = !self.yes && is_somebody_there();
         // All are found before the first one goes.
         let mut found = Vec::new();
         for id in &self.ids {
-            found.push(lookup::session(sessions, id).await?);
+            found.push(match is_asked {
+                true => lookup::session(sessions, id).await?,
+                false => lookup::named_session(sessions, id).await?,
+            });
         }
         found.sort();
         found.dedup();
-        if !self.yes {
+        if is_asked {
             let names: Vec<&str> = found.iter().map(SessionId::as_str).collect();
             let question = format!("Delete {} with all its runs?", names.join(", "));
-            confirm(&question, Unattended::GoOn)?;
+            confirm(&question)?;
         }
         let mut output = Output::new();
         for session in &found {

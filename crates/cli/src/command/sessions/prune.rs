@@ -6,7 +6,7 @@ use neuraxis::core::jiff::{Span, SpanRelativeTo, Timestamp};
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
 
-use crate::confirm::{Unattended, confirm};
+use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::quantities::moment;
@@ -62,7 +62,7 @@ impl Prune {
             }
             if !idle.is_empty() {
                 let question = format!("Delete {} with all their runs?", in_words(idle.len()));
-                confirm(&question, Unattended::Refuse)?;
+                confirm(&question)?;
             }
         }
         let pruned = sessions.prune(before).await?;
