@@ -80,6 +80,8 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         // Nothing is there, which anybody with a key may know.
         (_, "") => None,
         (_, "/mcp") => Some(Scope::Turns),
+        // The figures tell what all owners do.
+        (_, "/metrics") => Some(Scope::Admin),
         (_, "/api/v1/policy/explain") => Some(Scope::Read),
         (
             &Method::POST,
@@ -116,6 +118,7 @@ mod tests {
             (Method::DELETE, "/api/v1/sessions/{id}", Some(Scope::Turns)),
             (Method::POST, "/api/v1/policy/explain", Some(Scope::Read)),
             (Method::GET, "/mcp", Some(Scope::Turns)),
+            (Method::GET, "/metrics", Some(Scope::Admin)),
             (
                 Method::POST,
                 "/api/v1/runs/{id}/approvals/{call_id}",

@@ -32,6 +32,9 @@ async fn a_missing_scope_is_refused_by_name() {
     refused(read.post("/api/v1/sessions"), "turns").await;
     refused(read.turn("s", &json!({"message": "hello"})), "turns").await;
     refused(read.delete("/api/v1/sessions/s"), "turns").await;
+    for client in [&turns, &read] {
+        refused(client.get("/metrics"), "admin").await;
+    }
     let decide = |client: &Client| client.post("/api/v1/runs/x/approvals/y");
     refused(decide(&turns), "approve").await;
     refused(decide(&read), "approve").await;
