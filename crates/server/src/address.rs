@@ -25,7 +25,8 @@ pub enum ListenAddressError {
     /// Keys would be sent in the clear.
     #[error(
         "{0} is not a loopback address: without encryption, anybody on the way to it could read the keys of its clients; set \
-         `[server] behind_proxy = true` where a proxy that encrypts stands before it, or listen on 127.0.0.1 or [::1]"
+         `[server] behind_proxy = true` where a proxy that encrypts stands before it, or a certificate and a key in \
+         `[server.tls]`, or listen on 127.0.0.1 or [::1]"
     )]
     Unencrypted(SocketAddr),
 }

@@ -204,7 +204,7 @@ fn listen(arguments: &Arguments, config: &Config, keys: &Keys) -> Result<ListenA
         encryption: is_encrypted(config.server()),
     };
     let listen = ListenAddress::protected(address, protection);
-    listen.map_err(|source| Failure::Listen { at, source })
+    listen.map_err(|reason| Failure::Listen { at, reason })
 }
 
 /// Tells whether what clients send is encrypted on its way over a network.
@@ -260,12 +260,12 @@ pub enum Failure {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configured address must not be listened on.
-    #[error("{}: {source}", listen_place(at))]
+    #[error("{}: {reason}", listen_place(at))]
     Listen {
         /// Where it is configured.
         at: Origin,
-        /// What is wrong with the address.
-        source: ListenAddressError,
+        /// What is wrong with the address, which the message says: it is no cause besides.
+        reason: ListenAddressError,
     },
     /// The certificate and the key cannot be used.
     #[error("{at:#}: server.tls: the server cannot speak TLS")]

@@ -358,6 +358,12 @@ async fn with_keys_an_address_for_others_needs_encryption_before_it() {
         "{said}"
     );
     assert!(said.contains("[server] behind_proxy = true"), "{said}");
+    assert!(said.contains("`[server.tls]`"), "{said}");
+    assert_eq!(
+        said.matches("is not a loopback address").count(),
+        1,
+        "{said}"
+    );
 }
 
 #[tokio::test]
