@@ -6,7 +6,7 @@ use crate::named::{missing, tests_named};
 const PAGE: &str = include_str!("../../../docs/security.md");
 
 /// The folders in which a test may be that the page names, below `crates`.
-const FOLDERS: [&str; 36] = [
+const FOLDERS: [&str; 37] = [
     "adapters/cassette/src",
     "adapters/cassette/tests",
     "adapters/llama/src",
@@ -30,6 +30,7 @@ const FOLDERS: [&str; 36] = [
     "cli/tests",
     "core/src",
     "core/tests",
+    "drivers/restate/src",
     "engine/src",
     "engine/tests",
     "evals/src",

@@ -143,3 +143,55 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use neuraxis_core::Role;
+    use neuraxis_engine::Orchestrator;
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_testkit::ScriptedModel;
+
+    use super::*;
+
+    /// A Restate that is away.
+    const NOBODY: &str = "http://127.0.0.1:1";
+
+    /// Asks a worker without a signature, and returns the statuses of its answers.
+    async fn statuses<const N: usize>(identity_key: Option<&str>, paths: [&str; N]) -> [u16; N] {
+        let config = RestateConfig {
+            ingress: NOBODY.to_owned(),
+            admin: NOBODY.to_owned(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            identity_key: identity_key.map(str::to_owned),
+            ..RestateConfig::default()
+        };
+        let engine = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let worker = Worker::bind(&config, engine.runs()).await.unwrap();
+        let address = worker.address();
+        let working = tokio::spawn(worker.serve(std::future::pending()));
+        // It speaks HTTP/2 alone.
+        let client = reqwest::Client::builder().no_proxy();
+        let client = client.http2_prior_knowledge().build().unwrap();
+        let mut statuses = [0; N];
+        for (status, path) in statuses.iter_mut().zip(paths) {
+            let answer = client.post(format!("http://{address}{path}")).send().await;
+            *status = answer.unwrap().status().as_u16();
+        }
+        working.abort();
+        statuses
+    }
+
+    #[tokio::test]
+    async fn who_does_not_sign_with_the_key_of_the_restate_that_may_call_is_refused() {
+        let key = "publickeyv1_w7YHemBctH5Ck2nQRQ47iBBqhNHy4FV7t2Usbye2A6f";
+        let paths = ["/health", "/discover", "/invoke/NeuraxisSession/drive"];
+        assert_eq!(statuses(Some(key), paths).await, [401; 3]);
+        assert_eq!(statuses(None, ["/health"]).await, [200]);
+    }
+}
