@@ -17,7 +17,7 @@ use crate::interrupt::Signal;
 use crate::invocation;
 use crate::secrecy::without_secrets;
 use crate::terminal;
-use crate::wrap::laid_out;
+use crate::wrap::{laid_out, with_commands};
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
@@ -170,57 +170,55 @@ impl CommandError {
 
     /// Tells the user, on standard error: in lines that fit, where a terminal shows them.
     pub(crate) fn tell(&self) {
-        let mut told = Vec::new();
-        // Memory takes all that is written.
-        let _ = self.write(&mut told);
-        let mut told = String::from_utf8_lossy(&told).into_owned();
-        if io::stderr().is_terminal() {
-            told = laid_out(&told, terminal::width(io::stderr()));
-        }
+        let is_shown = io::stderr().is_terminal();
+        let columns = is_shown.then(|| terminal::width(io::stderr()));
         // Nobody is there to be told that standard error cannot be written.
-        let _ = anstream::stderr().write_all(told.as_bytes());
+        let _ = anstream::stderr().write_all(self.told(columns).as_bytes());
     }
 
-    /// Writes what the user is told.
-    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Returns what the user is told; where it is shown in so many columns, in lines that fit.
+    pub(crate) fn told(&self, columns: Option<usize>) -> String {
         const ERROR: Style = AnsiColor::Red.on_default().bold();
         const HINT: Style = AnsiColor::Cyan.on_default().bold();
         let what = match self.kind {
-            Kind::OutputClosed => return Ok(()),
-            Kind::Interrupted(signal) => return writeln!(out, "{}", signal.word()),
+            Kind::OutputClosed => return String::new(),
+            Kind::Interrupted(signal) => return format!("{}\n", signal.word()),
             Kind::Usage => "wrong usage: ",
             Kind::Configuration => "wrong configuration: ",
             Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting | Kind::NoAnswer => "",
         };
         let error = one_line(&without_secrets(&self.error.to_string()));
         // A run that waits does what it was asked to do, and one of which a call was denied has said something.
-        match self.kind {
-            Kind::Waiting | Kind::Denied => writeln!(out, "{HINT}note{HINT:#}: {error}")?,
-            _ => writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?,
-        }
+        let mut told = match self.kind {
+            Kind::Waiting | Kind::Denied => format!("{HINT}note{HINT:#}: {error}\n"),
+            _ => format!("{ERROR}error{ERROR:#}: {what}{error}\n"),
+        };
         for cause in self.error.chain().skip(1) {
-            write_cause(out, &without_secrets(&cause.to_string()))?;
+            told += &told_cause(&without_secrets(&cause.to_string()));
+        }
+        if let Some(columns) = columns {
+            told = laid_out(&told, columns);
         }
         for hint in &self.hints {
-            writeln!(
-                out,
-                "{HINT}hint{HINT:#}: {}",
-                harmless(&without_secrets(hint))
-            )?;
+            let hint = without_secrets(hint);
+            let hint = format!("{HINT}hint{HINT:#}: {}\n", harmless(&hint));
+            told += &match columns {
+                Some(columns) => with_commands(&hint, columns),
+                None => hint,
+            };
         }
-        Ok(())
+        told
     }
 }
 
-/// Writes a cause: its first line, and under it those that follow, such as a comparison.
-fn write_cause(out: &mut impl Write, cause: &str) -> io::Result<()> {
+/// Returns a cause as it is told: its first line, and under it those that follow, such as a comparison.
+fn told_cause(cause: &str) -> String {
     let mut lines = cause.lines();
     let first = lines.next().unwrap_or_default();
-    writeln!(out, "  because: {}", one_line(first))?;
-    for line in lines.take(MAX_CAUSE_LINES) {
-        writeln!(out, "    {}", harmless(line))?;
-    }
-    Ok(())
+    let mut told = format!("  because: {}\n", one_line(first));
+    let others = lines.take(MAX_CAUSE_LINES);
+    told.extend(others.map(|line| format!("    {}\n", harmless(line))));
+    told
 }
 
 impl From<ConfigError> for CommandError {
@@ -465,10 +463,8 @@ impl From<io::Error> for CommandError {
 mod tests {
     use super::*;
 
-    fn told(error: &CommandError) -> String {
-        let mut told = Vec::new();
-        error.write(&mut told).unwrap();
-        anstream::adapter::strip_str(str::from_utf8(&told).unwrap()).to_string()
+    fn told(error: &CommandError, columns: Option<usize>) -> String {
+        anstream::adapter::strip_str(&error.told(columns)).to_string()
     }
 
     #[test]
@@ -476,7 +472,7 @@ mod tests {
         let folder = "/tmp/x\u{7}\u{202e}; rm -rf $(pwd) 'quoted'";
         let run = neuraxis::core::RunId(neuraxis::core::uuid::Uuid::nil());
         let folder = folder.into();
-        let told = told(&CommandError::from(ResumeError::Elsewhere { run, folder }));
+        let told = told(&ResumeError::Elsewhere { run, folder }.into(), None);
         let hint = told.lines().find(|line| line.starts_with("hint")).unwrap();
         let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
         assert!(hint.ends_with(word), "{hint}");
@@ -490,11 +486,22 @@ mod tests {
     }
 
     #[test]
+    fn a_command_of_a_hint_can_be_copied_whole_and_nobody_elses_begins_a_line() {
+        let id = "01990000-0000-7000-8000-000000000000";
+        let command = format!("neuraxis approvals approve {id} {}", "4f0c".repeat(8));
+        let error = CommandError::waiting(anyhow!("it says `{command}`"));
+        let error = error.hint(format!("`{command}` lets it go on"));
+        let told = told(&error, Some(80));
+        let lines: Vec<&str> = told.lines().collect();
+        let whole = lines.iter().filter(|line| **line == command);
+        assert_eq!(whole.count(), 1, "{told}");
+        assert!(told.ends_with("  lets it go on\n"), "{told}");
+    }
+
+    #[test]
     fn a_hint_moves_no_cursor() {
-        let mut told = Vec::new();
         let error = CommandError::failed(anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
-        error.write(&mut told).unwrap();
-        let told = String::from_utf8(told).unwrap();
+        let told = error.told(None);
         assert!(!told.contains(['\u{7}', '\u{202e}', '\u{9b}']), "{told:?}");
     }
 }

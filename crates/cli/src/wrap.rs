@@ -38,6 +38,37 @@ pub(crate) fn laid_out(text: &str, columns: usize) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Lays out lines of ours as [`laid_out`] does, with each command of ours to be copied whole: one between backticks that fits on
+/// no line stands on a line of its own, without them, which nobody but the terminal breaks.
+pub(crate) fn with_commands(text: &str, columns: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let margin = " ".repeat(hanging(line, columns));
+        let room = columns.saturating_sub(margin.len()).max(LEAST);
+        let mut rest = line.to_owned();
+        while let Some((before, command, after)) = long_command(&rest, room) {
+            lines.push(broken(before.trim_end(), columns, &margin));
+            lines.push(command.to_owned());
+            rest = format!("{margin}{}", after.trim_start());
+        }
+        if rest != margin {
+            lines.push(broken(&rest, columns, &margin));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Splits a line at its first command of ours that does not fit into so many columns.
+fn long_command(line: &str, columns: usize) -> Option<(&str, &str, &str)> {
+    let mut begins = line.match_indices("`neuraxis ");
+    begins.find_map(|(at, _)| {
+        let before = line.get(..at)?;
+        let (command, after) = line.get(at..)?.strip_prefix('`')?.split_once('`')?;
+        let quotes = 2;
+        (width(command) + quotes >= columns).then_some((before, command, after))
+    })
+}
+
 /// Returns how many blanks stand before what a line goes on with.
 fn hanging(line: &str, columns: usize) -> usize {
     let plain = anstream::adapter::strip_str(line).to_string();
@@ -259,6 +290,24 @@ mod tests {
             assert_eq!(laid_out(line, 28), expected);
         }
         assert_eq!(laid_out("one\n\ntwo\n", 28), "one\n\ntwo\n");
+    }
+
+    #[test]
+    fn a_command_that_fits_on_no_line_stands_whole_on_one_of_its_own() {
+        let long = "neuraxis runs resume 0199f3a1";
+        let hint = format!("hint: `neuraxis help` or `{long}` shows it\n");
+        assert_eq!(
+            with_commands(&hint, 28),
+            format!("hint: `neuraxis help` or\n{long}\n  shows it\n")
+        );
+        assert_eq!(
+            with_commands(&format!("hint: `{long}`"), 28),
+            format!("hint:\n{long}")
+        );
+        assert_eq!(
+            with_commands("say `a b c d e f g h i j k l` now", 12),
+            laid_out("say `a b c d e f g h i j k l` now", 12)
+        );
     }
 
     #[test]

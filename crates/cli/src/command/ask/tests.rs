@@ -46,9 +46,7 @@ async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandErr
 }
 
 fn told(verdict: Result<(), CommandError>) -> String {
-    let mut told = Vec::new();
-    verdict.unwrap_err().write(&mut told).unwrap();
-    anstream::adapter::strip_str(str::from_utf8(&told).unwrap()).to_string()
+    anstream::adapter::strip_str(&verdict.unwrap_err().told(None)).to_string()
 }
 
 #[tokio::test]

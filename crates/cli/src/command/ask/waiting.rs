@@ -74,7 +74,7 @@ pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Comman
         ));
     }
     let hints = names.iter().map(|name| {
-        format!("`neuraxis approvals approve {run} {name}`, or deny, decides about one of them")
+        format!("`neuraxis approvals approve {run} {name}` (or deny) decides about one of them")
     });
     hints.fold(error, CommandError::hint)
 }
