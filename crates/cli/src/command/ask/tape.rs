@@ -26,7 +26,7 @@ pub(in crate::command) struct TapeArguments {
     #[arg(long, requires = "replay")]
     strict: bool,
 
-    /// Whether tools have to return what was recorded; times and measurements are never compared
+    /// Whether tools have to return what was recorded; ids, times and dates are not compared
     #[arg(long, value_enum, default_value_t = ToolResults::Ignore, requires = "replay")]
     tool_results: ToolResults,
 }
