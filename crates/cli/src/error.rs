@@ -230,6 +230,9 @@ impl From<ConfigError> for CommandError {
             ConfigError::Read { .. } => {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }
+            ConfigError::PriceListUnread { .. } | ConfigError::PriceList { .. } => {
+                "`neuraxis help public-prices.toml` prints the list that ships, which shows the form"
+            }
             ConfigError::Key { fault, .. } if is_case(fault) => {
                 "cases belong in a file of their own: `neuraxis policy test FILE` runs them"
             }

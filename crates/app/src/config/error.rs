@@ -85,6 +85,15 @@ pub enum ConfigError {
         /// The origin of that key.
         key_at: Box<Origin>,
     },
+    /// The file that `price_list.file` names cannot be read.
+    #[error("cannot read the list of prices {} that price_list.file names", path.display())]
+    PriceListUnread {
+        /// The file.
+        path: PathBuf,
+        /// The error of the file system.
+        #[source]
+        source: io::Error,
+    },
     /// The file that `price_list.file` names is no list of prices.
     #[error("the list of prices {} cannot be used", path.display())]
     PriceList {

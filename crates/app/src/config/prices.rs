@@ -36,7 +36,10 @@ impl PriceListConfig {
             return Ok(policy);
         };
         let path = layers.resolved(environment, "price_list.file", file);
-        let text = read::whole(&path)?;
+        let text = read::whole(&path).map_err(|error| match error {
+            ConfigError::Read { path, source } => ConfigError::PriceListUnread { path, source },
+            error => error,
+        })?;
         let list = PriceList::from_toml(&text).map_err(|source| ConfigError::PriceList {
             path,
             source: Box::new(source),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, CommandFactory};
+use neuraxis::brainstem::PriceList;
 
 use super::chat::nearest;
 use crate::arguments::Arguments;
@@ -16,6 +17,9 @@ use crate::harmless::one_line;
 use crate::output::Output;
 pub(super) use rules::command_for;
 use topics::TOPICS;
+
+/// What the list of public prices is called.
+const PRICES: &str = "public-prices.toml";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +65,9 @@ impl Help {
         if let Some(rules) = rules::of(first) {
             return Ok(output.text(&rules)?);
         }
+        if first == PRICES {
+            return Ok(output.text(PriceList::built_in_text())?);
+        }
         let mut command = &mut Arguments::command();
         command.build();
         for word in &self.words {
@@ -75,10 +82,13 @@ impl Help {
 fn listed() -> String {
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| (topic.name, topic.about));
-    let topics = topics.chain([(
-        rules::NAME,
-        "the policy that ships, with the numbers of its lines",
-    )]);
+    let topics = topics.chain([
+        (
+            rules::NAME,
+            "the policy that ships, with the numbers of its lines",
+        ),
+        (PRICES, "the list of public prices that ships"),
+    ]);
     let topics = topics.map(|(name, about)| format!("  {name:<19} {about}\n"));
     let topics: String = topics.collect();
     let command = Arguments::command();

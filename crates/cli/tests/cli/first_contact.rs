@@ -155,6 +155,12 @@ fn every_document_is_in_the_binary_and_so_is_the_help_of_every_command() {
     }
     let page = machine.run(["help", "errors/no-model"]).stdout_of(0);
     assert!(page.starts_with("# "), "{page}");
+    // It can be copied: no numbers of lines stand in it.
+    let prices = machine.run(["help", "public-prices.toml"]).stdout_of(0);
+    assert_eq!(
+        prices,
+        include_str!("../../../brainstem/public-prices.toml")
+    );
     let help = machine.run(["help", "sessions", "export"]).stdout_of(0);
     assert!(help.contains("--output"), "{help}");
     let complaint = machine.run(["help", "polcy"]).complaint(2);

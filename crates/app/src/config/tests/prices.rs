@@ -58,6 +58,10 @@ fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
         Machine::new().with_file("user/neuraxis.toml", "[price_list]\nfile = 'none.toml'\n");
     let complaint = machine.complaint();
     assert!(complaint.contains("none.toml"), "{complaint}");
+    assert!(
+        complaint.contains("cannot read the list of prices"),
+        "{complaint}"
+    );
 }
 
 #[test]

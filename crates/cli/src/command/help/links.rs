@@ -1,7 +1,7 @@
 //! The links of a document, where it is shown: those to other documents become the command that shows them.
 
-use super::rules;
 use super::topics::{self, Topic};
+use super::{PRICES, rules};
 
 /// Returns the text of a document with links that lead somewhere from where it is shown. Blocks of code stay as they are.
 pub(super) fn resolved(topic: &Topic) -> String {
@@ -54,8 +54,9 @@ fn replacement(text: &str, target: &str, folder: &str) -> Option<String> {
         return None;
     }
     let file = target.split('#').next().unwrap_or_default();
-    if file.ends_with(rules::NAME) {
-        return Some(format!("{text} (`neuraxis help {}`)", rules::NAME));
+    let mut shipped = [rules::NAME, PRICES].into_iter();
+    if let Some(name) = shipped.find(|name| file.ends_with(*name)) {
+        return Some(format!("{text} (`neuraxis help {name}`)"));
     }
     let topic = topics::find(&beneath_docs(file, folder));
     Some(match topic.map(|topic| topic.name) {
