@@ -161,6 +161,19 @@ fn a_policy_file_is_checked_with_its_place() {
 }
 
 #[test]
+fn a_rule_that_names_a_function_is_told_who_gives_it() {
+    let text = "[rules.r]\nanswer = 'deny'\ntools = ['read_file']\nwhen = 'is_of_another'\n";
+    let machine = Machine::new().with_file("when.toml", text);
+    let done = machine.run(["policy", "check", "when.toml"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stderr.contains("`OrchestratorBuilder::rule_function`"),
+        "{done:?}"
+    );
+    assert!(!done.stderr.contains("tools list"), "{done:?}");
+}
+
+#[test]
 fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
     let tools = "['shop__query', 'github__list_*', 'web_search', 'web_s*']";
     let text = format!("[rules.r]\nanswer = 'ask'\ntools = {tools}\n");

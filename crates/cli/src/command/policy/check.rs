@@ -45,7 +45,14 @@ impl Check {
         unknown.extend(config.policy().rules_without_command(&specs));
         unknown.extend(config.policy().rules_without_argument(&specs));
         unknown.extend(config.policy().patterns_out_of_root());
-        unknown.extend(config.policy().unknown_rule_functions());
+        let functions = config.policy().unknown_rule_functions();
+        let hint = match unknown.is_empty() {
+            true => {
+                "functions are given by the program that embeds Neuraxis (`OrchestratorBuilder::rule_function`)"
+            }
+            false => "`neuraxis tools list` lists the tools there are",
+        };
+        unknown.extend(functions);
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {
             let origin = config.origin(&key);
@@ -70,6 +77,6 @@ impl Check {
         }
         Output::new().text(&text)?;
         let error = anyhow!("{first}").context(format!("{file} names something unknown"));
-        Err(CommandError::failed(error).hint("`neuraxis tools list` lists the tools there are"))
+        Err(CommandError::failed(error).hint(hint))
     }
 }
