@@ -59,4 +59,13 @@ mod tests {
         );
         assert_eq!(of("default-policy.toml:x"), None);
     }
+
+    #[test]
+    fn the_line_that_the_page_on_pipes_names_is_a_rule() {
+        let page = include_str!("../../../../../docs/pipes.md");
+        let named = page.split_once("`neuraxis help default-policy.toml:");
+        let line = named.and_then(|(_, rest)| rest.split_once('`')).unwrap().0;
+        let shown = of(&format!("{NAME}:{line}")).unwrap();
+        assert!(shown.contains(&format!("> {line}  [rules.")), "{shown}");
+    }
 }
