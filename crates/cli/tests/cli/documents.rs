@@ -223,10 +223,13 @@ fn every_command_of_the_documents_ends_with_the_code_that_is_expected() {
 }
 
 /// Blocks that are no configuration by themselves, by a word in them, and what tests them.
-const NO_CONFIGURATION: [(&str, &str); 1] = [(
-    "[[case]]",
-    "cases of a policy or an eval, which the tests of each run",
-)];
+const NO_CONFIGURATION: [(&str, &str); 2] = [
+    (
+        "[[case]]",
+        "cases of a policy or an eval, which the tests of each run",
+    ),
+    ("[dependencies]", "what a program that embeds it builds on"),
+];
 
 #[test]
 fn every_block_of_toml_is_a_configuration() {
