@@ -10,6 +10,9 @@ const CAUSES = {
   untrusted_content: "The conversation holds what strangers wrote: look twice.",
 };
 
+/** How many lines of a file are laid out at once: what somebody decides about is there as a whole, unless that would stop the page. */
+const MOST = 5_000;
+
 let count = 0;
 
 export class ApprovalView {
@@ -35,10 +38,12 @@ export class ApprovalView {
   }
 
   what({ name, arguments: args }) {
-    const changes = changesOf(name, args);
+    const changes = changesOf(name, args, MOST);
     const whole = codeBox(spread(args), { label: "Arguments, whole", className: "exact" });
-    if (!changes) return el("div", { class: "what" }, whole);
-    return el("div", { class: "what" }, changes, el("details", {}, el("summary", { text: "All arguments" }), whole));
+    // It goes once nothing is left to be shown.
+    const unseen = el("p", { class: "line-note warn unseen", text: "Not all of it is shown yet: look at the rest before you decide." });
+    if (!changes) return el("div", { class: "what" }, whole, unseen);
+    return el("div", { class: "what" }, changes, unseen, el("details", {}, el("summary", { text: "All arguments" }), whole));
   }
 
   /** Other arguments with which the call would run instead. */

@@ -5,8 +5,8 @@ import { appendVisible, button, el } from "./dom.js";
 /** How many lines are shown before somebody asks for more. */
 const MOST = 400;
 
-/** Shows a unified diff, a file at a time. */
-export function showDiff(text) {
+/** Shows a unified diff, a file at a time, with so many lines of each at first. */
+export function showDiff(text, most = MOST) {
   const files = [];
   for (const line of text.split("\n")) {
     if (/^(diff |--- )/.test(line) && !(files.at(-1)?.isHead)) files.push({ lines: [], isHead: true, name: "" });
@@ -17,7 +17,7 @@ export function showDiff(text) {
     if (line.startsWith("@@")) file.isHead = false;
     file.lines.push(line);
   }
-  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf))));
+  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most)));
 }
 
 function kindOf(line) {
@@ -29,18 +29,18 @@ function kindOf(line) {
 }
 
 /** Shows the content that a file gets. */
-export function showContent(path, content) {
-  return el("div", { class: "diffs" }, shown(path, content.split("\n").filter((line, at, all) => line || at < all.length - 1).map((line) => ["added", `+${line}`])));
+export function showContent(path, content, most = MOST) {
+  return el("div", { class: "diffs" }, shown(path, content.split("\n").filter((line, at, all) => line || at < all.length - 1).map((line) => ["added", `+${line}`]), most));
 }
 
-function shown(name, lines) {
+function shown(name, lines, most) {
   const count = (kind) => lines.filter(([it]) => it === kind).length;
-  const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, MOST).map(line));
+  const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
   const figure = el("figure", { class: "diff" },
     el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
       el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })), body);
-  if (lines.length > MOST) {
-    const more = button({ text: `Show the other ${lines.length - MOST} lines`, className: "quiet small", onClick: () => { more.remove(); body.append(...lines.slice(MOST).map(line)); } });
+  if (lines.length > most) {
+    const more = button({ text: `Show the other ${(lines.length - most).toLocaleString("en")} lines`, className: "quiet small rest", onClick: () => { more.remove(); body.append(...lines.slice(most).map(line)); } });
     figure.append(more);
   }
   return figure;

@@ -105,7 +105,7 @@ export function codeBox(text, { label = "", className = "" } = {}) {
   appendVisible(pre, text.length > MOST ? text.slice(0, MOST) : text);
   const rest = text.length - MOST;
   if (rest > 0) {
-    const more = button({ text: `Show the other ${rest.toLocaleString("en")} characters`, className: "quiet small" });
+    const more = button({ text: `Show the other ${rest.toLocaleString("en")} characters`, className: "quiet small rest" });
     more.addEventListener("click", () => { more.remove(); appendVisible(pre, text.slice(MOST)); });
     pre.after(more);
     return el("div", { class: `box ${className}` }, copyButton(() => text), pre, more);

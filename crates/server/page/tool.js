@@ -23,13 +23,19 @@ const REFUSED = new Set(["denied", "approval_expired", "not_enabled"]);
 /** The arguments that say most of a call, the first that is there. */
 const TELLING = ["path", "command", "url", "query", "expression", "pattern", "question", "topics", "task", "message"];
 
-/** What a tool call would do or did to files, if its arguments say so. */
-export function changesOf(name, args) {
+/** What a tool call would do or did to files, where that is all that its arguments say: what another tool calls a patch, and what
+ *  stands beside one, is not to be taken for a change of files. `most` is how many lines are shown at first. */
+export function changesOf(name, args, most) {
   const value = typeof args === "string" ? parsed(args) : args;
-  if (typeof value !== "object" || value === null) return undefined;
-  if (typeof value.patch === "string") return showDiff(value.patch);
-  if (name === "write_file" && typeof value.content === "string") return showContent(String(value.path ?? "file"), value.content);
+  if (name === "apply_patch" && hasOnly(value, ["patch"])) return showDiff(value.patch, most);
+  if (name === "write_file" && hasOnly(value, ["content", "path"])) return showContent(value.path, value.content, most);
   return undefined;
+}
+
+/** Whether a value is an object with these texts, named in order, and with nothing else. */
+function hasOnly(value, names) {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.keys(value).sort().join() === names.join() && names.every((name) => typeof value[name] === "string");
 }
 
 export class ToolView {
@@ -66,7 +72,7 @@ export class ToolView {
   setArguments(text) {
     this.args = text;
     const value = parsed(text);
-    const patched = typeof value?.patch === "string" ? /^\+\+\+ (?:b\/)?(\S+)/m.exec(value.patch)?.[1] : undefined;
+    const patched = this.name === "apply_patch" && hasOnly(value, ["patch"]) ? /^\+\+\+ (?:b\/)?(\S+)/m.exec(value.patch)?.[1] : undefined;
     if (patched) {
       this.brief.textContent = oneLine(patched, 160);
       return;

@@ -64,6 +64,43 @@ export async function approves_with_the_token(world) {
   await world.picture(page, "waited-wide-light");
 }
 
+/** Shows a question about a call, of which the server knows nothing. */
+const shown = (page, name, args) => page.evaluate(async ([tool, given]) => {
+  const { ApprovalView } = await import("/assets/approval.js");
+  const view = new ApprovalView({ run_id: "r", request: { tool_call_id: "c", name: tool, arguments: JSON.stringify(given), reason: "Asked." } }, {});
+  document.querySelector(".turns").replaceChildren(view.node);
+}, [name, args]);
+
+export async function shows_all_that_would_run(world) {
+  const page = await world.open();
+  const patch = "--- a/readme.md\n+++ b/readme.md\n@@ -1 +1 @@\n-a\n+b\n";
+  await shown(page, "apply_patch", { patch });
+  assert.equal(await page.locator(".ask .diff .added").count(), 1);
+  // What looks like a change of a file and is more than that, or something else.
+  for (const [name, args] of [["shop__order", { command: "rm -rf /", patch }], ["shop__order", { patch }], ["apply_patch", { patch, command: "rm -rf /" }], ["write_file", { path: "a", content: "b", mode: "rm -rf /" }]]) {
+    await shown(page, name, args);
+    assert.equal(await page.locator(".ask .diff").count(), 0, name);
+    assert.deepEqual(JSON.parse(await page.locator(".ask .exact pre").innerText()), args);
+    assert.ok(await page.isVisible(".ask .exact pre"));
+    assert.ok(await page.isHidden(".ask .unseen"));
+  }
+  // A long file is there as a whole, and its long lines are seen to their end.
+  const lines = Array.from({ length: 1000 }, (_, at) => `line ${at}`);
+  await shown(page, "write_file", { path: "a.sh", content: [`# ${"x".repeat(1000)}; rm -rf /`, ...lines].join("\n") });
+  assert.equal(await page.locator(".ask .diff .line").count(), 1001);
+  assert.ok(await page.locator(".ask .diff pre").evaluate((pre) => pre.scrollWidth <= pre.clientWidth), "nothing stands beyond the edge");
+  assert.ok(await page.isHidden(".ask .unseen"));
+  await world.picture(page, "question-long-wide-light");
+  // Where it would take too long, it is said before anybody decides.
+  await shown(page, "write_file", { path: "a.sh", content: "x\n".repeat(6000) });
+  assert.ok(await page.isVisible(".ask .unseen"));
+  await world.accessible(page, "a question that is not shown as a whole");
+  await world.picture(page, "question-unseen-wide-light");
+  await page.click("text=Show the other 1,000 lines");
+  assert.equal(await page.locator(".ask .diff .line").count(), 6000);
+  assert.ok(await page.isHidden(".ask .unseen"));
+}
+
 export async function goes_on_with_what_a_client_brings(world) {
   const { status, run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
   assert.equal(status, "waiting");
