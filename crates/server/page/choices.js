@@ -2,7 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { appendVisible, button, el, fill, icon } from "./dom.js";
-import { duration } from "./format.js";
+import { duration, parsed } from "./format.js";
 
 const PLACE = "neuraxis.choices";
 
@@ -29,7 +29,7 @@ export class Choices {
 
   async load() {
     const policy = await get("/policy");
-    const kept = JSON.parse(localStorage.getItem(PLACE) ?? "{}");
+    const { kept } = this;
     const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
     const usual = { channel: "chat", mode: "moderate" };
     for (const name of NAMES) {
@@ -40,6 +40,7 @@ export class Choices {
       if (lists[name].includes(wanted)) field.value = wanted;
       field.hidden = false;
     }
+    this.isLoaded = true;
     this.tell();
   }
 
@@ -48,9 +49,16 @@ export class Choices {
     this.word.textContent = Object.values(this.chosen).map((it) => it.replaceAll("_", " ")).join(" · ");
   }
 
-  /** What is chosen, as a turn names it. */
+  /** What was chosen the last time. */
+  get kept() {
+    return parsed(localStorage.getItem(PLACE)) ?? {};
+  }
+
+  /** What is chosen, as a turn names it. Until the fields are there that is what was kept: without it, a turn would have more
+   *  freedom than somebody gave it. */
   get chosen() {
-    const entries = NAMES.map((name) => [name, this.fields[name].value]).filter(([, value]) => value);
+    const { kept } = this;
+    const entries = NAMES.map((name) => [name, this.isLoaded ? this.fields[name].value : kept[name]]).filter(([, value]) => value);
     return Object.fromEntries(entries);
   }
 

@@ -223,6 +223,20 @@ export async function explains_the_choice(world) {
   await world.picture(page, "failed-model");
 }
 
+export async function sends_what_was_chosen_before_the_choices_are_there(world) {
+  const page = await world.open();
+  await choose(page, "Mode", "conservative");
+  const held = await hold(page, "**/api/v1/policy");
+  await page.reload();
+  const loading = await held.asked;
+  const taken = page.waitForRequest("**/turns");
+  await ask(page, "markdown please");
+  assert.deepEqual((await taken).postDataJSON(), { message: "markdown please", channel: "chat", mode: "conservative" });
+  await loading.continue();
+  await page.locator("[aria-label=Mode] option").first().waitFor({ state: "attached" });
+  assert.equal(await page.inputValue("[aria-label=Mode]"), "conservative");
+}
+
 export async function finds_and_deletes_sessions(world) {
   for (let at = 0; at < 45; at += 1) await world.api("/sessions", { id: `many-${String(at).padStart(2, "0")}` });
   await world.api("/sessions/talk/turns", { message: "markdown please" });
