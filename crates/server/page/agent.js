@@ -155,6 +155,15 @@ export class AgentView {
     return call;
   }
 
+  /** Leaves out what came live and was never recorded. */
+  dropUnrecorded() {
+    for (const reply of this.replies.values()) {
+      if (reply.isRecorded || reply.blocks.size === 0) continue;
+      reply.retract();
+      if (!reply.notes.hasChildNodes()) reply.node.remove();
+    }
+  }
+
   /** A recorded reply: its calls get their places before any of them runs. */
   replied(record) {
     const reply = this.reply(record.content_index);
@@ -184,6 +193,7 @@ export class AgentView {
 
   /** What the person said in the middle of it. */
   steered(text) {
+    this.answer = undefined;
     this.node.append(el("div", { class: "said steered" }, appendVisible(el("div", { class: "bubble" }), text)));
     this.newest = undefined;
   }

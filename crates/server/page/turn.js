@@ -200,8 +200,11 @@ export class TurnView {
     for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
     const root = this.agent("a0");
     const text = event.content ?? "";
-    // It may have been corrected after the model gave it.
-    if (text) (root.answer ?? root.reply(-2)).growing.set(text);
+    // It may have been corrected after the model gave it. A reply that was stopped has no record, and the end says what it held.
+    if (text) {
+      root.dropUnrecorded();
+      (root.answer ?? root.reply(-2)).growing.set(text);
+    }
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;

@@ -174,6 +174,12 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await sees(page, ".line-note", "stopped on the page");
   await over(page, 1);
   assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
+  // What it had said stands there once, as after a reload.
+  const did = await page.locator(".did").innerText();
+  assert.equal(did.split("word2 ").length, 2, did);
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.locator(".did").innerText(), did);
   await page.click("[aria-label='Send the message again']");
   await sees(page, ".turn:nth-child(2) .md", "word3");
   await page.click("[aria-label='Stop the run']");
