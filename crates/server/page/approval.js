@@ -2,7 +2,7 @@
 
 import { TokenField } from "./access.js";
 import { path, post } from "./api.js";
-import { announce, appendVisible, button, codeBox, el, fill, icon } from "./dom.js";
+import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
 import { clock, spread } from "./format.js";
 import { changesOf } from "./tool.js";
 
@@ -67,7 +67,7 @@ export class ApprovalView {
 
   answers(altered) {
     this.reason = el("input", { class: "field", id: `${this.id}-reason`, placeholder: "Why not? The model is told (optional)", "aria-label": "Reason for denying", on: { keydown: (event) => {
-      if (event.key === "Enter") { event.preventDefault(); this.decide("deny"); }
+      if (event.key === "Enter" && !isComposing(event)) { event.preventDefault(); this.decide("deny"); }
     } } });
     this.approve = altered ? null : button({ name: "check", text: "Approve", className: "primary", onClick: () => this.decide("approve") });
     this.deny = button({ name: "cross", text: "Deny", className: "danger", onClick: () => this.decide("deny") });

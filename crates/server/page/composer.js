@@ -1,6 +1,6 @@
 // Where the person writes: sends, steers while a run works, and stops it.
 
-import { button, el } from "./dom.js";
+import { button, el, isComposing } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files } from "./files.js";
 
@@ -24,7 +24,8 @@ export class Composer {
   }
 
   key(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (isComposing(event)) return;
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.submit();
     }

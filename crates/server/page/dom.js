@@ -71,6 +71,12 @@ export function isBusy(form) {
   return form.getAttribute("aria-busy") === "true";
 }
 
+/** Whether a key belongs to an input method, such as an Enter that takes its word: it is not meant for the page. Safari tells the
+ *  last one of a word by its code alone. */
+export function isComposing(event) {
+  return event.isComposing || event.keyCode === 229;
+}
+
 /** Replaces what an element holds. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter(Boolean));

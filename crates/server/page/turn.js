@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { announce, appendVisible, button, copyButton, el, fill, icon, isBusy, setBusy } from "./dom.js";
+import { announce, appendVisible, button, copyButton, el, fill, icon, isBusy, isComposing, setBusy } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -143,8 +143,9 @@ export class TurnView {
         return undefined;
       },
       keydown: (event) => {
+        if (isComposing(event)) return;
         if (event.key === "Escape") leave();
-        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        if (event.key === "Enter" && !event.shiftKey) {
           event.preventDefault();
           this.editor.requestSubmit();
         }

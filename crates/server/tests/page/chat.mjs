@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, hold, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -165,6 +165,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await page.keyboard.press("Shift+Enter");
   await page.keyboard.type("please");
   assert.equal(await page.inputValue("#message"), "endless\nplease");
+  assert.equal(await takeWord(page, "#message"), false, "an Enter that takes a word sends nothing");
   await page.keyboard.press("Enter");
   await sees(page, ".reply .md", "word3");
   await page.keyboard.type("and this");
@@ -312,6 +313,7 @@ export async function asks_again_with_another_message(world) {
   assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Edit the message and ask again");
   await edit(1).click();
   await page.fill(".edit-message textarea", "plan it");
+  assert.equal(await takeWord(page, ".edit-message textarea"), false, "an Enter that takes a word asks nothing");
   await world.accessible(page, "a message that is edited");
   await world.picture(page, "edit-wide-light");
   await page.keyboard.press("Enter");

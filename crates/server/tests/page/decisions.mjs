@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
-import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -123,6 +123,7 @@ export async function denies_with_a_reason(world) {
     await world.picture(page, `question-${name}`);
     await world.accessible(page, `a question ${name}`);
     await page.fill(".ask [aria-label='Reason for denying']", "not today");
+    assert.equal(await takeWord(page, ".ask [aria-label='Reason for denying']"), false, "an Enter that takes a word decides nothing");
     await page.click(".ask .danger");
     await over(page, 1);
     await sees(page, ".line-note", "Denied by a person: not today");

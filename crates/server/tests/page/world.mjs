@@ -219,6 +219,12 @@ export async function say(page, text) {
   await page.press("#message", "Enter");
 }
 
+/** Presses Enter as it takes a word of an input method; returns whether the page took it for its own. */
+export function takeWord(page, selector) {
+  const told = [{ isComposing: true }, { keyCode: 229 }];
+  return page.locator(selector).evaluate((field, all) => all.some((more) => !field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...more }))), told);
+}
+
 /** Waits until so many turns are over. */
 export async function over(page, count) {
   await page.waitForFunction((wanted) => document.querySelectorAll(".turn-foot .facts").length >= wanted, count, { timeout: PATIENCE });
