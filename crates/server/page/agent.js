@@ -1,6 +1,6 @@
 // What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
 
-import { appendVisible, el, fill, icon } from "./dom.js";
+import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
 import { duration, textOf, tokens } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
 import { ToolView } from "./tool.js";
@@ -194,7 +194,7 @@ export class AgentView {
   /** What the person said in the middle of it. */
   steered(text) {
     this.answer = undefined;
-    this.node.append(el("div", { class: "said steered" }, appendVisible(el("div", { class: "bubble" }), text)));
+    this.node.append(el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text)));
     this.newest = undefined;
   }
 }

@@ -1,7 +1,7 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
 import { Problem, get, path, post } from "./api.js";
-import { announce, appendVisible, button, eachFrame, el, fill, isBusy, setBusy } from "./dom.js";
+import { announce, appendInOrder, appendVisible, button, eachFrame, el, fill, isBusy, setBusy } from "./dom.js";
 import { textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -106,7 +106,7 @@ export class Chat {
       if (messages.length === 0) return;
       fill(this.earlier, el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
         const text = textOf(message);
-        if (message.role === "user") return el("div", { class: "said" }, shownFiles(message), appendVisible(el("div", { class: "bubble" }), text));
+        if (message.role === "user") return el("div", { class: "said" }, shownFiles(message), appendInOrder(el("div", { class: "bubble" }), text));
         return render(el("div", { class: "md" }), text);
       })));
     };

@@ -1,7 +1,7 @@
 // One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
 
 import { get, path } from "./api.js";
-import { appendVisible, button, eachFrame, el, fill } from "./dom.js";
+import { appendInOrder, appendVisible, button, eachFrame, el, fill } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
@@ -69,7 +69,7 @@ export class RunPage {
     fill(this.head,
       el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),
         button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
-      appendVisible(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })),
+      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })),
       el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
     return undefined;
   }

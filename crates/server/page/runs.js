@@ -1,7 +1,7 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get } from "./api.js";
-import { appendVisible, button, el, fill } from "./dom.js";
+import { appendInOrder, button, el, fill } from "./dom.js";
 import { clock, duration, money, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
@@ -51,7 +51,7 @@ function row(run) {
   // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads.
   const cell = (text, head) => el("td", { role: "cell", class: "right", text, "data-head": text ? head : undefined });
   return el("tr", { role: "row" },
-    el("td", { role: "cell" }, appendVisible(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
+    el("td", { role: "cell" }, appendInOrder(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell", text: run.started_at ? clock(run.started_at) : "" }),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),

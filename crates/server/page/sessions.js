@@ -1,7 +1,7 @@
 // The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
 
 import { get, path, remove } from "./api.js";
-import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
+import { announce, appendInOrder, button, el, fill, icon } from "./dom.js";
 import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
@@ -85,7 +85,7 @@ export class SessionList {
     const title = this.titles.get(id) || id;
     const state = this.states.get(id);
     const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? icon("spinner", "spins") : null;
-    const name = el("a", { href: `#/sessions/${encodeURIComponent(id)}`, "aria-current": id === this.current ? "page" : undefined, title: `${id}, ${clock(at)}` }, appendVisible(el("span", { class: "title" }), title), sign);
+    const name = el("a", { href: `#/sessions/${encodeURIComponent(id)}`, "aria-current": id === this.current ? "page" : undefined, title: `${id}, ${clock(at)}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "" }, name, bin);
   }
@@ -99,7 +99,7 @@ export class SessionList {
     const line = el("p", { class: "line-note error", role: "alert", hidden: true });
     const dialog = el("dialog", { class: "dialog", "aria-labelledby": "delete-title", on: { close: () => dialog.remove() } }, el("div", { class: "stack" },
       el("h2", { id: "delete-title", text: "Delete this session?" }),
-      appendVisible(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are removed for good." }), line,
+      appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are removed for good." }), line,
       el("div", { class: "row end" },
         button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
         button({ name: "bin", text: "Delete", className: "danger", onClick: async () => {

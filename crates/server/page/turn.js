@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { announce, appendVisible, button, copyButton, el, fill, icon, isBusy, isComposing, setBusy } from "./dom.js";
+import { announce, appendInOrder, appendVisible, button, copyButton, el, fill, icon, isBusy, isComposing, setBusy } from "./dom.js";
 import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -40,7 +40,7 @@ export class TurnView {
     this.state = el("div", { class: "turn-state" });
     this.foot = el("footer", { class: "turn-foot" });
     this.node = el("article", { class: "turn", "aria-label": `Turn${at ? ` of ${clock(at)}` : ""}` }, this.title, this.said, this.body, this.state, this.foot);
-    if (text) appendVisible(this.bubble, text);
+    if (text) appendInOrder(this.bubble, text);
     this.setState("Sending…", "spinner");
   }
 
@@ -254,7 +254,7 @@ const HANDLERS = {
       turn.message = text;
       turn.said.hidden = false;
       turn.title.textContent = oneLine(text, 80);
-      appendVisible(fill(turn.bubble), text);
+      appendInOrder(fill(turn.bubble), text);
     }
     turn.setState("Working…", "spinner");
   },

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { HOSTILE } from "./model.mjs";
-import { choose, over, say, sees, REBOUND } from "./world.mjs";
+import { ask, choose, go, over, say, sees, REBOUND } from "./world.mjs";
 
 /** What there is on the page that must not be. */
 function intruders(page) {
@@ -53,6 +53,23 @@ export async function runs_nothing_of_what_models_say(world) {
     assert.deepEqual(await intruders(page), NOTHING);
   }
   await page.goto(`${world.url}/`);
+}
+
+export async function shows_what_a_person_wrote_as_it_is(world) {
+  const page = await world.open();
+  // Joiners and marks that cannot be seen by themselves, and one sign that turns the others around.
+  const said = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u2764\ufe0f \u202eabc";
+  const shown = said.replace("\u202e", "U+202E");
+  await ask(page, said);
+  assert.equal(await page.locator(".turn .bubble").innerText(), shown);
+  await sees(page, ".session-list .title", shown);
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.locator(".turn .bubble").innerText(), shown);
+  await page.click(".actions a");
+  await sees(page, ".run-head h1", shown);
+  await go(page, "#/runs");
+  await sees(page, ".runs tbody a", shown);
 }
 
 export async function goes_on_answering_whatever_its_length(world) {

@@ -78,6 +78,7 @@ scenarios! {
     fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
+    fn what_a_person_wrote_is_shown_as_it_is_but_for_signs_that_turn_others_around() = "shows_what_a_person_wrote_as_it_is";
     fn a_page_of_another_origin_reaches_nothing_and_frames_nothing() = "keeps_pages_of_other_origins_out";
     fn a_front_end_of_an_origin_that_is_named_asks_from_a_browser() = "lets_a_front_end_of_a_named_origin_ask";
     fn a_megabyte_of_answer_and_five_thousand_records_leave_the_page_answering() = "goes_on_answering_whatever_its_length";
