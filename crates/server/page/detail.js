@@ -2,7 +2,7 @@
 // was decided about it, what it took and cost.
 
 import { appendVisible, button, codeBox, el } from "./dom.js";
-import { clock, duration, money, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
+import { clock, costOf, duration, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
 
@@ -45,7 +45,7 @@ function modelFacts(record) {
     ["Model", record.reply?.model?.model ?? record.model?.model], ["Role", record.served_by === record.role ? record.role : `${record.served_by ?? ""} for ${record.role}`],
     ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
     ["Sent", sum(usage.prompt_tokens)], ["of them cached", sum(usage.cached_tokens)], ["Received", sum(usage.completion_tokens)], ["of them reasoning", sum(usage.reasoning_tokens)],
-    ["Cost", record.cost_micro_usd === undefined ? undefined : `${record.cost_label === "estimated" ? "~" : ""}${money(record.cost_micro_usd)}`],
+    ["Cost", costOf(record)],
     ["Attempt", record.attempt > 1 ? record.attempt : undefined], ["Ended", record.reply?.finish && reasonOf(record.reply.finish)],
   ]);
 }

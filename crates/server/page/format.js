@@ -30,6 +30,26 @@ export function money(micro) {
   return dollars < 0.01 ? `$${dollars.toFixed(5)}` : `$${dollars.toFixed(dollars < 1 ? 4 : 2)}`;
 }
 
+/** A number with how sure it is: ~ for an estimate, + for at least so much. */
+export function sure(text, label) {
+  if (label === "estimated") return `~${text}`;
+  return label === "unknown" ? `${text}+` : text;
+}
+
+/** What something cost, with how sure that is; nothing where nothing is known. */
+export function costOf({ cost_micro_usd: micro, cost_label: label }) {
+  return micro === undefined || (micro === 0 && label === "unknown") ? "" : sure(money(micro), label);
+}
+
+/** From the surest to the least sure. */
+const LABELS = ["measured", "estimated", "unknown"];
+
+/** What two costs add up to: it is no surer than the less sure of them. */
+export function sumOf(one, other) {
+  const [a, b] = [one, other].map(({ cost_label: label }) => LABELS.indexOf(label ?? "measured"));
+  return { cost_micro_usd: (one.cost_micro_usd ?? 0) + (other.cost_micro_usd ?? 0), cost_label: LABELS[Math.max(a, b)] };
+}
+
 /** A time of day, with the day if it is another one. */
 export function clock(at) {
   const date = new Date(at);

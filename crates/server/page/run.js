@@ -5,7 +5,7 @@ import { appendInOrder, appendVisible, button, eachFrame, el, fill } from "./dom
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
-import { clock, duration, money, tokens } from "./format.js";
+import { clock, costOf, duration, tokens } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
 import { statusTag } from "./runs.js";
@@ -64,7 +64,7 @@ export class RunPage {
       ["Model calls", `${used.llm_calls ?? 0}${used.llm_failures ? ` + ${used.llm_failures} failed` : ""}`],
       ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
       ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
-      ["Cost", money(used.cost_micro_usd)],
+      ["Cost", costOf(used) || "unknown"],
     ];
     fill(this.head,
       el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { appendInOrder, button, el, fill } from "./dom.js";
-import { clock, duration, money, reasonOf, tokens } from "./format.js";
+import { clock, costOf, duration, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
 
@@ -58,5 +58,5 @@ function row(run) {
     cell(counted(used.llm_calls, used.llm_failures), "model calls"),
     cell(counted(used.tool_calls, used.tool_errors), "tools"),
     cell(tokens(used.usage?.total_tokens ?? 0), "tokens"),
-    cell(money(used.cost_micro_usd)));
+    cell(costOf(used)));
 }

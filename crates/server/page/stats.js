@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { appendVisible, el, fill } from "./dom.js";
-import { duration, money, tokens } from "./format.js";
+import { costOf, duration, sure, tokens } from "./format.js";
 
 /** How far back one can look, in days; 0 for as far as there is anything. */
 const SPANS = [[7, "7 days"], [30, "30 days"], [90, "90 days"], [0, "All time"]];
@@ -75,11 +75,5 @@ function barOf(part, row) {
 }
 
 function cost(row) {
-  return row.cost_micro_usd ? sure(money(row.cost_micro_usd), row.cost_label) : "";
-}
-
-/** A number with how sure it is: ~ for an estimate, + for at least so much. */
-function sure(text, label) {
-  if (label === "estimated") return `~${text}`;
-  return label === "unknown" ? `${text}+` : text;
+  return row.cost_micro_usd ? costOf(row) : "";
 }

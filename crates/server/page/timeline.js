@@ -1,7 +1,7 @@
 // The waterfall of a run: what models and tools did when, how long it took, what it used, and what failed on the way.
 
 import { appendVisible, el, icon } from "./dom.js";
-import { duration, money, tokens } from "./format.js";
+import { costOf, duration, tokens } from "./format.js";
 import { messageOf } from "./tool.js";
 
 /** How many bars are shown before somebody asks for more. */
@@ -58,7 +58,7 @@ export function barsOf(records) {
 
 function modelBar(record, base) {
   const name = PURPOSES[record.purpose] ?? record.purpose;
-  const cost = money(record.cost_micro_usd);
+  const cost = costOf(record);
   if (record.type === "llm_failed") return { ...base, kind: "failed", name, detail: `attempt ${record.attempt}: ${record.error?.message ?? record.error?.kind ?? ""}`, facts: ["", cost] };
   const usage = record.reply?.usage ?? {};
   const again = record.attempt > 1 ? `attempt ${record.attempt}, ` : "";

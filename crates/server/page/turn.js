@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { announce, appendInOrder, appendVisible, button, copyButton, el, fill, icon, isBusy, isComposing, setBusy } from "./dom.js";
-import { clock, duration, money, oneLine, reasonOf, textOf, tokens } from "./format.js";
+import { clock, costOf, duration, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
@@ -19,6 +19,9 @@ const MAX_SLICE = 200;
 /** How runs end that need no word about it. */
 const QUIET = new Set(["stop", "clarify"]);
 
+/** Errors at which a provider may have used tokens. */
+const MAY_COST = new Set(["timeout", "invalid_response", "server", "content_filtered", "incomplete", "cancelled"]);
+
 export class TurnView {
   /** `hooks`: `retry`, `fork`, `plan`, `changed` and `isLive` of the conversation it stands in; all may be left out. */
   constructor({ runId, text, files = [], at, hooks = {} }) {
@@ -27,8 +30,6 @@ export class TurnView {
     this.agents = new Map();
     this.asks = new Map();
     this.questions = new Questions();
-    this.cost = 0;
-    this.hasCost = false;
     this.status = "running";
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
@@ -187,10 +188,9 @@ export class TurnView {
     this.setState("Working…", "spinner");
   }
 
-  pay(cost) {
-    if (cost === undefined) return;
-    this.cost += cost;
-    this.hasCost = true;
+  /** Adds what a model call cost. One without a price leaves the sum a lower bound. */
+  pay(call) {
+    this.cost = sumOf(this.cost ?? {}, call.cost_micro_usd === undefined ? { cost_label: "unknown" } : call);
   }
 
   end(event) {
@@ -217,12 +217,15 @@ export class TurnView {
 
   finish(event) {
     const usage = event.usage ?? {};
+    const label = usage.labels?.total_tokens;
+    // Nobody knows what a call cost that was stopped.
+    if (label === "unknown") this.pay({});
     const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
     const parts = [
       this.model && el("span", { text: this.model, title: "Model" }),
       el("span", { text: duration(took), title: "From beginning to end" }),
-      el("span", { text: `${tokens(usage.total_tokens ?? 0)} tokens`, title: `${tokens(usage.prompt_tokens ?? 0)} sent, of them ${tokens(usage.cached_tokens ?? 0)} cached; ${tokens(usage.completion_tokens ?? 0)} received` }),
-      this.hasCost && el("span", { text: money(this.cost), title: "Cost" }),
+      el("span", { text: `${sure(tokens(usage.total_tokens ?? 0), label)} tokens`, title: `${tokens(usage.prompt_tokens ?? 0)} sent, of them ${tokens(usage.cached_tokens ?? 0)} cached; ${tokens(usage.completion_tokens ?? 0)} received` }),
+      this.cost && el("span", { text: costOf(this.cost), title: "Cost" }),
     ];
     const actions = [
       copyButton(() => this.answer, "Copy the answer"),
@@ -238,6 +241,9 @@ function sourcesOf(sources) {
   const items = sources.map((source) => el("li", {}, link(source.url, source.title || source.url) ?? source.url));
   return el("section", { class: "sources" }, el("h3", { text: "Sources" }), el("ol", {}, items));
 }
+
+/** Whether a hook answered in the place of a model, which costs nothing. */
+const isOfHook = (reply) => reply?.advice?.advice === "refused" && reply.usage?.labels?.total_tokens === "unknown";
 
 /** What each kind of event does. Those that are not here stand in the run's log alone. */
 const HANDLERS = {
@@ -264,12 +270,12 @@ const HANDLERS = {
   tool_call_delta: (turn, agent, event) => event.name && turn.setState(`Calling ${oneLine(event.name, 60)}…`, "spinner"),
   llm_call(turn, agent, event) {
     agent.replied(event);
-    turn.pay(event.cost_micro_usd);
+    if (!isOfHook(event.reply)) turn.pay(event);
     const model = event.reply?.model;
     if (model && event.agent === "a0") turn.model = model.model;
   },
   llm_failed(turn, agent, event) {
-    turn.pay(event.cost_micro_usd);
+    if (event.cost_micro_usd !== undefined || event.error?.usage || MAY_COST.has(event.error?.kind)) turn.pay(event);
     const next = event.next === "follows" ? "trying again" : event.next === "none" ? "" : reasonOf(event.next);
     agent.reply(event.content_index).note("warn", `Attempt ${event.attempt} failed: ${event.error?.message ?? event.error?.kind}${next ? `; ${next}` : ""}`);
   },

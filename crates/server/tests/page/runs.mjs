@@ -1,7 +1,7 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
@@ -142,6 +142,38 @@ export async function replays_a_run_at_work_to_where_it_is(world) {
   await sees(page, ".status", "done");
   await page.waitForFunction((before) => Number(document.querySelector(".slider").max) > before, Number(last));
   assert.equal(await page.inputValue(".slider"), at);
+}
+
+export async function says_how_sure_a_cost_is(world) {
+  const page = await world.open();
+  const stop = async () => {
+    await sees(page, ".reply .md", "word3");
+    await page.click("[aria-label='Stop the run']");
+    await over(page, 1);
+  };
+  const lastCell = () => page.locator(".runs tbody tr").first().locator("td").last().innerText();
+  // Nothing is known of a call that was stopped.
+  await say(page, "endless please");
+  await stop();
+  assert.doesNotMatch(await page.locator(".facts").innerText(), /\$/);
+  await page.click(".actions a");
+  await sees(page, ".facts-list", "Costunknown");
+  await go(page, "#/runs");
+  await sees(page, ".runs tbody", "endless please");
+  assert.equal(await lastCell(), "");
+  // With what one before it cost, the sum is a lower bound.
+  const { run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
+  await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
+  await go(page, "#/sessions/house");
+  await stop();
+  const facts = await page.locator(".facts").innerText();
+  assert.match(facts, /\$0\.0\d+\+/);
+  await page.click(".actions a");
+  await page.waitForFunction(() => /\$0\.0\d+\+/.test(document.querySelector(".facts-list")?.textContent));
+  await world.picture(page, "cost-wide-light");
+  await go(page, "#/runs");
+  await sees(page, ".runs tbody", "door please");
+  assert.match(await lastCell(), /^\$0\.0\d+\+$/);
 }
 
 export async function shows_agents_within_agents(world) {
