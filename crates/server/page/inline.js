@@ -14,7 +14,8 @@ const MARKS = new RegExp([
   "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?)(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",
   "<(?<auto>(?:https?:\\/\\/|mailto:)[^\\s<>]{1,2000})>",
   "(?<bare>https?:\\/\\/[^\\s<>\"'`\\]]{1,2000})",
-  "(?<strong>\\*\\*|__)(?=\\S)(?<bold>[^]{1,2000}?\\S)\\k<strong>",
+  "\\*{3}(?=[^\\s*])(?<both>[^*]{1,2000}?[^\\s*]|[^\\s*])\\*{3}(?!\\*)",
+  "(?<strong>\\*\\*|(?<![\\w_])__)(?=\\S)(?<bold>[^]{1,2000}?\\S)\\k<strong>(?:(?<=\\*)(?!\\*)|(?<=_)(?![\\w_]))",
   "(?<em>\\*)(?=[^\\s*])(?<italic>[^*\\n]{1,1000}?[^\\s*]|[^\\s*])\\*(?!\\*)",
   "(?<![\\w_])_(?=[^\\s_])(?<under>[^_\\n]{1,1000}?[^\\s_]|[^\\s_])_(?![\\w_])",
   "~~(?=\\S)(?<gone>[^~\\n]{1,1000})~~",
@@ -47,6 +48,7 @@ function mark(whole, groups, depth) {
     const address = withoutEnd(groups.bare);
     return [link(address, address) ?? address, groups.bare.slice(address.length)];
   }
+  if (groups.both !== undefined) return [el("em", {}, within("strong", groups.both))];
   if (groups.bold !== undefined) return within("strong", groups.bold);
   if (groups.italic !== undefined) return within("em", groups.italic);
   if (groups.under !== undefined) return within("em", groups.under);

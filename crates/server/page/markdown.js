@@ -7,7 +7,8 @@ import { copyButton, el } from "./dom.js";
 import { appendCode } from "./highlight.js";
 import { appendInline } from "./inline.js";
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
+/** Behind ticks there may stand others only where a language comes first: else it is code within a line. */
+const FENCE = /^( {0,3})(`{3,}(?!`)(?=[^`]*$|[\w+#.-]+\s(?!.*```))|~{3,})\s*([\w+#.-]*).*$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*$/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+(.*))?$/;
@@ -88,7 +89,7 @@ function border(text) {
     if (next < 0) break;
     const line = text.slice(at, next);
     const mark = FENCE.exec(line)?.[2];
-    if (mark && !fence) fence = mark[0].repeat(3);
+    if (mark && !fence) fence = mark;
     else if (fence && closes(line, fence)) fence = "";
     else if (!fence && line.trim() === "") {
       // What follows may still belong to a list.
@@ -129,7 +130,7 @@ function block(all, at, depth) {
   if (RULE.test(line)) return [el("hr"), at + 1];
   if (QUOTE.test(line)) return quotation(all, at, depth);
   if (ITEM.test(line)) return list(all, at, depth);
-  if (line.includes("|") && DIVIDER.test(all[at + 1] ?? "") && cells(line).length === cells(all[at + 1]).length) return table(all, at);
+  if (isTable(all, at)) return table(all, at);
   return paragraph(all, at, depth);
 }
 
@@ -167,23 +168,33 @@ function list(all, at, depth) {
     const item = ITEM.exec(all[next]);
     if (!item || item[1].length > indent.length + 1 || item[1].length < indent.length || /\d/.test(item[2]) !== isOrdered) break;
     const width = item[1].length + item[2].length + 1;
+    const outside = new RegExp(`^\\s{0,${width}}`);
     const inner = [item[3] ?? ""];
     next += 1;
-    while (next < all.length && belongs(all, next, width, inner)) {
-      inner.push(all[next].replace(new RegExp(`^\\s{0,${width}}`), ""));
-      next += 1;
+    for (let end = belongs(all, next, width, inner); end > next; end = belongs(all, next, width, inner)) {
+      while (next < end) inner.push(all[next++].replace(outside, ""));
     }
     node.append(listItem(inner, depth));
-    while (next < all.length && all[next].trim() === "" && ITEM.test(all[next + 1] ?? "")) next += 1;
+    const following = behindEmpty(all, next);
+    if (ITEM.test(all[following] ?? "")) next = following;
   }
   return [node, next];
 }
 
-/** Whether a line goes on with an item: it is indented, or the paragraph before has not ended. */
+/** Where the lines end with which an item goes on: empty ones up to one that is indented, one that is indented, or one that goes on
+ *  with a paragraph. */
 function belongs(all, at, width, inner) {
-  const line = all[at];
-  if (line.trim() === "") return indentOf(all[at + 1] ?? "") >= Math.min(width, 2) && (all[at + 1] ?? "").trim() !== "";
-  return indentOf(line) >= Math.min(width, 2) || (!starts(line) && inner.at(-1).trim() !== "");
+  const next = behindEmpty(all, at);
+  if (next === all.length) return at;
+  const isIndented = indentOf(all[next]) >= Math.min(width, 2);
+  return isIndented || (next === at && !starts(all[at]) && inner.at(-1).trim() !== "") ? next + 1 : at;
+}
+
+/** The place of the next line that is not empty. */
+function behindEmpty(all, at) {
+  let next = at;
+  while (next < all.length && all[next].trim() === "") next += 1;
+  return next;
 }
 
 const indentOf = (line) => line.length - line.trimStart().length;
@@ -204,6 +215,12 @@ function starts(line) {
   return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 }
 
+/** Whether a table begins here: a line of cells above one that divides as many. */
+function isTable(all, at) {
+  const [line, divider] = [all[at], all[at + 1] ?? ""];
+  return line.includes("|") && DIVIDER.test(divider) && cells(line).length === cells(divider).length;
+}
+
 function cells(line) {
   const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
@@ -222,6 +239,6 @@ function table(all, at) {
 
 function paragraph(all, at, depth) {
   let end = at + 1;
-  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && starts(all[end]))) end += 1;
+  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && (starts(all[end]) || isTable(all, end)))) end += 1;
   return [appendInline(el("p"), all.slice(at, end).map((line) => line.trimStart()).join("\n")), end];
 }

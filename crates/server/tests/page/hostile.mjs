@@ -164,6 +164,14 @@ const MARKDOWN = [
   ["| a | b |\n| - | -: |\n| 1 | 2 \\| 3 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2 | 3</td></tr></tbody></table>"],
   ["```js\nlet a = \"<b>\";\n```", "<pre><code><span>let</span> a = <span>\"&lt;b&gt;\"</span>;</code></pre>"],
   ["```unheard-of\nlet a = 1;\n```", "<pre><code>let a = 1;</code></pre>"],
+  ["````md\n```js\na\n```\n\nb\n````\n\nc", "<pre><code>```js\na\n```\n\nb</code></pre><p>c</p>"],
+  ["~~~ `a`\nb\n~~~", "<pre><code>b</code></pre>"],
+  ["```python title=\"a`b\"\nx\n```\nc", "<pre><code>x</code></pre><p>c</p>"],
+  ["```a``` b\n\nc", "<p><code>a</code> b</p><p>c</p>"],
+  ["1. a\n\n   ```\n   b\n\n\n   c\n   ```\n\n\n2. d\n\n\ne", "<ol><li>a<pre><code>b\n\n\nc</code></pre></li><li>d</li></ol><p>e</p>"],
+  ["shop__list and shop__order, __init__ and __a__b__", "<p>shop__list and shop__order, <strong>init</strong> and <strong>a__b</strong></p>"],
+  ["***both*** and **a *b***", "<p><em><strong>both</strong></em> and <strong>a <em>b</em></strong></p>"],
+  ["It is:\n| a | b |\n| - | - |\n| 1 | 2 |", "<p>It is:</p><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>"],
   ["```\nopen", "<pre><code>open</code></pre>"],
   ["", ""],
 ];
@@ -181,19 +189,24 @@ export async function renders_markdown(world) {
       return copy.innerHTML;
     };
     const whole = cases.map(([text]) => bare(render(document.createElement("div"), text)));
-    // A text that grows by one sign at a time ends as it would be at once.
+    /** A text that grows by one sign at a time. */
+    const grow = (text) => {
+      const at = document.createElement("div");
+      const growing = new Growing(at);
+      for (let end = 1; end <= text.length; end += 1) {
+        growing.set(text.slice(0, end));
+        growing.layOut();
+      }
+      return bare(at);
+    };
     const all = cases.map(([text]) => text).join("\n\n");
-    const at = document.createElement("div");
-    const growing = new Growing(at);
-    for (let end = 1; end <= all.length; end += 1) {
-      growing.set(all.slice(0, end));
-      growing.layOut();
-    }
-    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "  \n", "1. "].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
+    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "\n", "\n\n  ", "***", "**a***", "__a", "``` ", "```a `", "  \n", "1. "].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
     const took = slow.map((text) => { const begun = performance.now(); render(document.createElement("div"), text); return Math.round(performance.now() - begun); });
-    return { whole, grown: bare(at), once: bare(render(document.createElement("div"), all)), took };
+    return { whole, each: cases.map(([text]) => grow(text)), grown: grow(all), once: bare(render(document.createElement("div"), all)), took };
   }, MARKDOWN);
   MARKDOWN.forEach(([text, expected], at) => assert.equal(made.whole[at], expected, text));
+  // A text that grows ends as it would be at once.
+  MARKDOWN.forEach(([text, expected], at) => assert.equal(made.each[at], expected, text));
   assert.equal(made.grown, made.once);
   assert.ok(made.took.every((ms) => ms < 3000), `some text takes too long: ${made.took}`);
 }
