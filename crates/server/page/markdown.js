@@ -1,7 +1,7 @@
 // Markdown as models write it, made into nodes: paragraphs, headings, lists, tables, quotations, code.
 //
-// A text that grows is laid out block by block: what is complete stays as it is, and only the last block is made anew. A long
-// one is laid out in portions, so that the page goes on answering.
+// A text that grows is laid out block by block: what is complete stays as it is, and of the last block what is still the same. A
+// long one is laid out in portions, so that the page goes on answering.
 
 import { copyButton, el } from "./dom.js";
 import { appendCode } from "./highlight.js";
@@ -62,18 +62,46 @@ export class Growing {
     const began = performance.now();
     const rest = this.text.slice(this.settled);
     const end = border(rest);
-    while (this.node.childNodes.length > this.kept) this.node.lastChild.remove();
-    if (end > 0) {
-      this.node.append(...blocks(lines(rest.slice(0, end))));
-      this.settled += end;
-      this.kept = this.node.childNodes.length;
-    }
+    const made = end > 0 ? blocks(lines(rest.slice(0, end))) : [];
+    const kept = this.kept + made.length;
     const tail = rest.slice(end);
     const isMore = tail.length > PORTION && border(tail) > 0;
-    if (!isMore) this.node.append(...blocks(lines(tail)));
+    if (!isMore) made.push(...blocks(lines(tail)));
+    becomeAll(this.node, made, this.kept);
+    this.settled += end;
+    this.kept = kept;
     this.wait = Math.min(1000, 30 + (performance.now() - began) * 4);
     if (isMore) this.timer = setTimeout(() => this.layOut(), 0);
   }
+}
+
+/** Lets what a node holds from a place on become what was made anew. */
+function becomeAll(node, made, from = 0) {
+  const old = [...node.childNodes].slice(from);
+  made.forEach((fresh, at) => (old[at] ? become(old[at], fresh) : node.append(fresh)));
+  for (const left of old.slice(made.length)) left.remove();
+}
+
+/** Lets a node become another. What is the same, and a text that only grew, stays: somebody may have selected it, or scrolled there. */
+function become(old, fresh) {
+  if (old.nodeName !== fresh.nodeName || !hasSameAttributes(old, fresh)) old.replaceWith(fresh);
+  else if (old.nodeType === Node.TEXT_NODE) {
+    if (fresh.data.startsWith(old.data)) old.appendData(fresh.data.slice(old.data.length));
+    else old.data = fresh.data;
+  } else if (old.nodeName === "PRE") {
+    const isAtEnd = old.scrollTop > 0 && old.scrollHeight - old.scrollTop - old.clientHeight < 4;
+    becomeAll(old, [...fresh.childNodes]);
+    if (isAtEnd) old.scrollTop = old.scrollHeight;
+  } else if (old.nodeName !== "BUTTON") {
+    if (fresh.source !== undefined) old.source = fresh.source;
+    becomeAll(old, [...fresh.childNodes]);
+  }
+}
+
+/** Whether two nodes are told apart by nothing but what they hold. What a button looks like is its own matter. */
+function hasSameAttributes(one, other) {
+  if (one.nodeName === "BUTTON" || one.attributes === undefined) return true;
+  return one.attributes.length === other.attributes.length && [...one.attributes].every(({ name, value }) => other.getAttribute(name) === value);
 }
 
 const lines = (text) => text.split(/\r\n?|\n/);
@@ -146,9 +174,12 @@ function code(all, at, [, indent, mark, language]) {
 /** Code with the name of its language and a button that copies it. */
 export function codeBlock(text, language = "") {
   const label = language || "text";
-  return el("figure", { class: "code" },
-    el("figcaption", {}, el("span", { text: label }), copyButton(() => text, "Copy code")),
+  const figure = el("figure", { class: "code" },
+    el("figcaption", {}, el("span", { text: label }), copyButton(() => figure.source, "Copy code")),
     el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
+  // As it is, with what is shown by its number; and as long as it is by now, where it grows.
+  figure.source = text;
+  return figure;
 }
 
 function quotation(all, at, depth) {

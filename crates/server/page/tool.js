@@ -1,6 +1,6 @@
 // One tool call in a conversation: its name, arguments, what it printed and gave, how long it took, and who it asked.
 
-import { appendVisible, codeBox, el, fill, icon } from "./dom.js";
+import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from "./dom.js";
 import { showContent, showDiff } from "./diff.js";
 import { duration, oneLine, parsed, pretty, spread } from "./format.js";
 import { showPlan } from "./plan.js";
@@ -23,6 +23,10 @@ const REFUSED = new Set(["denied", "approval_expired", "not_enabled"]);
 /** The arguments that say most of a call, the first that is there. */
 const TELLING = ["path", "command", "url", "query", "expression", "pattern", "question", "topics", "task", "message"];
 
+/** How much of what a running tool printed is kept, and how much of it is laid out. */
+const MOST_OUTPUT = 100_000;
+const MOST_SHOWN = 50_000;
+
 /** What a tool call would do or did to files, where that is all that its arguments say: what another tool calls a patch, and what
  *  stands beside one, is not to be taken for a change of files. `most` is how many lines are shown at first. */
 export function changesOf(name, args, most) {
@@ -43,6 +47,10 @@ export class ToolView {
     this.name = name;
     this.args = args ?? "";
     this.output = "";
+    /** How many characters came of it in all, and how many of them stand there. */
+    this.printed = 0;
+    this.shown = 0;
+    this.printSoon = eachFrame(() => this.showOutput());
     this.notes = [];
     this.mark = el("span", { class: "mark" });
     this.brief = el("span", { class: "brief" });
@@ -84,9 +92,31 @@ export class ToolView {
 
   /** A live piece of what the tool prints. */
   print(text) {
-    this.output = (this.output + text).slice(-100_000);
-    if (!this.pre && !this.details.open) return;
-    this.show();
+    this.output = (this.output + text).slice(-MOST_OUTPUT);
+    this.printed += text.length;
+    this.printSoon();
+  }
+
+  /** Shows what was printed since the last time, and follows it, unless somebody went back from the end. */
+  showOutput() {
+    if (!this.details.open || this.result) return;
+    if (!this.pre) {
+      this.show();
+      return;
+    }
+    const isAtEnd = this.pre.scrollHeight - this.pre.scrollTop - this.pre.clientHeight < 4;
+    const fresh = this.printed - this.shown;
+    if (fresh < MOST_SHOWN && this.pre.textContent.length + fresh < 2 * MOST_SHOWN) appendVisible(this.pre, this.output.slice(this.output.length - fresh));
+    else appendVisible(fill(this.pre), this.output.slice(-MOST_SHOWN));
+    this.shown = this.printed;
+    if (isAtEnd) this.pre.scrollTop = this.pre.scrollHeight;
+  }
+
+  /** The box in which that stands. */
+  outputBox() {
+    this.pre = appendVisible(el("pre", { tabindex: "0", "aria-label": "Output so far" }), this.output.slice(-MOST_SHOWN));
+    this.shown = this.printed;
+    return el("div", { class: "box" }, copyButton(() => this.output), this.pre);
   }
 
   progress({ name, steps }) {
@@ -101,7 +131,6 @@ export class ToolView {
 
   finish(record) {
     this.result = record;
-    this.pre = undefined;
     this.took.textContent = duration(record.duration_ms);
     const isRefused = REFUSED.has(record.failure);
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
@@ -142,10 +171,11 @@ export class ToolView {
     if (changes || plan) parts.push(changes ?? plan);
     else if (this.args && this.args !== "{}") parts.push(heading("Arguments"), codeBox(spread(this.args), { label: "Arguments" }));
     parts.push(...this.notes.map((note) => appendVisible(el("p", { class: "line-note" }), note)));
-    if (this.output && !this.result) parts.push(heading("Output so far"), codeBox(this.output, { label: "Output so far" }));
+    if (this.output && !this.result) parts.push(heading("Output so far"), this.outputBox());
     if (this.result) parts.push(...shownResult(this.result));
     if (parts.length === 0) parts.push(el("p", { class: "hint", text: "No arguments." }));
     fill(this.body, parts);
+    if (this.pre?.isConnected) this.pre.scrollTop = this.pre.scrollHeight;
   }
 }
 

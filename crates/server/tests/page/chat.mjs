@@ -98,6 +98,60 @@ export async function attaches_files(world) {
   await sees(page, ".composer .file", "archive.zip");
 }
 
+export async function keeps_what_is_read_where_it_is_while_it_grows(world) {
+  const page = await world.open();
+  const lines = (from, to) => Array.from({ length: to - from }, (_, at) => `let line${from + at} = "${from + at}"; // a comment`).join("\n");
+  const grown = await page.evaluate(async ([text, more, last]) => {
+    const { Growing } = await import("/assets/markdown.js");
+    const node = document.createElement("div");
+    node.className = "md";
+    document.querySelector(".turns").replaceChildren(node);
+    const growing = new Growing(node);
+    const grow = (whole) => { growing.set(whole); growing.layOut(); };
+    grow(text);
+    const pre = node.querySelector("pre");
+    pre.scrollTop = 70;
+    const word = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
+    while (!word.nextNode().data.includes("comment"));
+    getSelection().selectAllChildren(word.currentNode.parentNode);
+    const selected = getSelection().toString();
+    const button = node.querySelector("button");
+    grow(text + more);
+    const found = { isSame: pre.isConnected && button.isConnected, top: pre.scrollTop, selected, stays: getSelection().toString() };
+    pre.scrollTop = pre.scrollHeight;
+    grow(text + more + last);
+    return { ...found, fromEnd: pre.scrollHeight - pre.scrollTop - pre.clientHeight, text: pre.textContent };
+  }, [`Look:\n\n\`\`\`js\n${lines(0, 200)}\nlet ha`, `lf = 1;\n${lines(200, 300)}`, "\nlet end = 1;\n```\n"]);
+  assert.equal(grown.isSame, true);
+  assert.equal(grown.top, 70);
+  assert.match(grown.selected, /a comment/);
+  assert.equal(grown.stays, grown.selected);
+  assert.ok(grown.fromEnd < 4, `who read its end stays there: ${grown.fromEnd}`);
+  assert.match(grown.text, /\nlet half = 1;\n[^]*\nlet end = 1;$/);
+  await page.click(".code button");
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), grown.text, "all of it is copied");
+  // The same holds for what a tool prints, of which the end is shown.
+  await page.evaluate(async () => {
+    const { ToolView } = await import("/assets/tool.js");
+    const view = new ToolView("run_command", "{}");
+    document.querySelector(".turns").replaceChildren(view.node);
+    view.setState("running");
+    window.printed = (from, to) => { for (let at = from; at < to; at += 1) view.print(`line ${at} of what it prints\n`); };
+    window.printed(0, 6000);
+  });
+  await page.click(".call summary");
+  const pre = page.locator("[aria-label='Output so far']");
+  await sees(page, ".call-body pre", "line 5999 of");
+  assert.ok(await pre.evaluate((node) => node.scrollTop > 0 && node.scrollHeight - node.scrollTop - node.clientHeight < 4));
+  await world.picture(page, "output-so-far");
+  await pre.evaluate((node) => { node.scrollTop = 100; window.printed(6000, 6100); });
+  await sees(page, ".call-body pre", "line 6099 of");
+  assert.equal(await pre.evaluate((node) => node.scrollTop), 100);
+  await page.evaluate(() => window.printed(6100, 12_000));
+  await sees(page, ".call-body pre", "line 11999 of");
+  assert.ok((await pre.innerText()).length <= 50_000);
+}
+
 export async function survives_a_lost_connection(world) {
   const page = await world.open();
   await say(page, "slow please");
