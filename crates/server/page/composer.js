@@ -4,21 +4,26 @@ import { button, el, isComposing } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files } from "./files.js";
 
+/** How many characters a message may have: more fit no model. A field that held no more would leave out the rest of what is pasted
+ *  without a word. */
+const MOST = 4_000_000;
+
 export class Composer {
   /** `send` gets the text and the files that go with it, `stop` nothing. */
   constructor({ send, stop }) {
     this.send = send;
-    this.input = el("textarea", { id: "message", rows: "1", class: "message", placeholder: "Ask something…", "aria-label": "Message", "aria-describedby": "message-hint", autocomplete: "off", maxlength: "500000", on: {
-      keydown: (event) => this.key(event), input: () => this.fit(),
+    this.input = el("textarea", { id: "message", rows: "1", class: "message", placeholder: "Ask something…", "aria-label": "Message", "aria-describedby": "message-hint", autocomplete: "off", on: {
+      keydown: (event) => this.key(event), input: () => { this.complain(""); this.fit(); },
     } });
     this.choices = new Choices({ draft: () => this.input.value });
     this.files = new Files();
     this.sendButton = button({ name: "up", label: "Send", className: "primary round", onClick: () => this.submit() });
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
+    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
     this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); } } },
       this.choices.panel,
-      el("div", { class: "composer-box" }, this.files.node, this.input, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
+      el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
       this.hint);
     this.files.takeFrom(this.node);
   }
@@ -38,12 +43,25 @@ export class Composer {
 
   submit() {
     const text = this.input.value.trim();
-    if (!text) return;
+    if (text.length > MOST) {
+      this.complain(`A message may have ${MOST.toLocaleString("en")} characters, and this one has ${text.length.toLocaleString("en")}: take out what is not needed.`);
+      return;
+    }
+    if (!text) {
+      if (this.files.files.length > 0) this.complain("Say what is to be done with the files.");
+      return;
+    }
     this.input.value = "";
     this.fit();
     this.choices.open(false);
     this.choices.fold(true);
     this.send(text, this.files.take());
+  }
+
+  /** Says why nothing was sent. */
+  complain(text) {
+    this.problem.hidden = !text;
+    this.problem.textContent = text;
   }
 
   /** Puts back what could not be sent, unless there is something else by now. */

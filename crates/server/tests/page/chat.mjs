@@ -98,6 +98,37 @@ export async function attaches_files(world) {
   await sees(page, ".composer .file", "archive.zip");
 }
 
+export async function sends_all_that_was_pasted_or_nothing(world) {
+  const page = await world.open();
+  const paste = async (length) => {
+    await page.evaluate((count) => navigator.clipboard.writeText(`markdown please ${"x ".repeat(count / 2)}the end`), length);
+    await page.focus("#message");
+    await page.keyboard.press("ControlOrMeta+V");
+  };
+  await paste(600_000);
+  await page.press("#message", "Enter");
+  await over(page, 1);
+  const [{ run_id: run }] = (await world.api("/runs")).runs;
+  const records = await (await fetch(`${world.server}/api/v1/runs/${run}/events`)).text();
+  assert.ok(records.includes("x the end"), "all of it went");
+  // What is more than any model takes stays where it is, and the page says so.
+  await paste(4_000_000);
+  await page.press("#message", "Enter");
+  await sees(page, ".composer [role=alert]", "4,000,000 characters");
+  assert.ok((await page.inputValue("#message")).endsWith("the end"));
+  assert.equal(await page.locator(".turn").count(), 1);
+  // Files alone are no message, which is said too.
+  await page.fill("#message", "");
+  assert.ok(await page.isHidden(".composer-box > [role=alert]"));
+  await go(page, "#/");
+  await page.waitForSelector(".welcome");
+  await page.setInputFiles("#files", [{ name: "list.txt", mimeType: "text/plain", buffer: Buffer.from("Milk.") }]);
+  await page.press("#message", "Enter");
+  await sees(page, ".composer [role=alert]", "with the files");
+  await world.accessible(page, "a message that was not sent");
+  await world.picture(page, "not-sent-wide-light");
+}
+
 export async function keeps_what_is_read_where_it_is_while_it_grows(world) {
   const page = await world.open();
   const lines = (from, to) => Array.from({ length: to - from }, (_, at) => `let line${from + at} = "${from + at}"; // a comment`).join("\n");

@@ -57,6 +57,7 @@ macro_rules! scenarios {
 scenarios! {
     fn a_message_is_sent_and_its_answer_shown_as_it_comes() = "sends_and_streams";
     fn a_page_that_is_loaded_anew_in_mid_stream_takes_the_run_up_again() = "reloads_in_mid_stream";
+    fn all_that_was_pasted_is_sent_or_nothing_and_why_is_said() = "sends_all_that_was_pasted_or_nothing";
     fn what_is_read_stays_where_it_is_while_it_grows() = "keeps_what_is_read_where_it_is_while_it_grows";
     fn a_lost_connection_is_told_and_nothing_is_lost_with_it() = "survives_a_lost_connection";
     fn a_view_that_is_left_while_it_loads_keeps_no_connection() = "follows_nothing_from_a_view_that_was_left";
