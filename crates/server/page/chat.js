@@ -42,7 +42,7 @@ export class Chat {
       if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
       else this.look();
     });
-    const resized = new ResizeObserver(() => this.stick());
+    const resized = new ResizeObserver(() => { this.keep(); this.stick(); });
     resized.observe(this.turns);
     resized.observe(this.scroller);
   }
@@ -50,11 +50,22 @@ export class Chat {
   /** Follows the end, unless the person went back from it: what grows or shrinks meanwhile is nobody's wish. */
   look() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
     if (scrollHeight - scrollTop - clientHeight < 40) this.isAtEnd = true;
     else if (scrollTop < this.top - 2 && scrollHeight >= this.height) this.isAtEnd = false;
     this.top = scrollTop;
     this.height = scrollHeight;
     this.down.hidden = this.isAtEnd;
+  }
+
+  /** Keeps what was read where it is while earlier turns before it grow. A browser by itself keeps the one that grows. */
+  keep() {
+    if (!this.held) return;
+    const { node, top, views } = this.held;
+    this.scroller.scrollTop += node.getBoundingClientRect().top - top;
+    this.held.at = this.scroller.scrollTop;
+    if (views.every((view) => view.status !== "running")) this.held = undefined;
+    this.scroller.classList.toggle("holds", Boolean(this.held));
   }
 
   toEnd() {
@@ -86,12 +97,18 @@ export class Chat {
 
   /** Shows runs that were not shown yet, the newest of them first taken. */
   async showMore() {
+    const first = this.views[0]?.node;
+    const top = first?.getBoundingClientRect().top;
+    const hadFocus = this.earlier.contains(document.activeElement);
     const begin = Math.max(0, this.runs.length - SHOWN);
     const shown = this.runs.splice(begin);
     const views = shown.map((run) => this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }));
     this.turns.prepend(...views.map((view) => view.node));
     this.views.unshift(...views);
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
+    if (first && !this.isAtEnd) this.held = { node: first, top, views, at: this.scroller.scrollTop };
+    this.keep();
+    if (hadFocus) (this.earlier.querySelector("button") ?? this.scroller).focus({ preventScroll: true });
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
     if (this.runs.length === 0) this.showBefore(views[0]);
     // What went wrong with one stands in its turn.

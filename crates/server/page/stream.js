@@ -64,6 +64,8 @@ export class Follower {
     this.stopped = new AbortController();
     this.isOver = false;
     this.wait = FIRST_WAIT;
+    /** How often the connection was lost since something came. */
+    this.losses = 0;
   }
 
   stop() {
@@ -90,14 +92,13 @@ export class Follower {
   }
 
   async persist(open) {
-    let losses = 0;
     while (!this.isOver && !this.stopped.signal.aborted) {
       try {
         const response = await open();
         this.onState("live");
         await read(response, (event) => this.hear(event), this.stopped.signal);
         // An answer that waits ends here and goes on in the run's events.
-        if (this.isOver || this.waits) { this.waits = false; losses = 0; continue; }
+        if (this.isOver || this.waits) { this.waits = false; this.losses = 0; continue; }
       } catch (error) {
         if (this.stopped.signal.aborted) return;
         if (error instanceof Problem && !error.isPassing) throw error;
@@ -105,8 +106,8 @@ export class Follower {
         if (error instanceof Problem && error.status && !this.runId) throw error;
       }
       if (this.isOver || this.stopped.signal.aborted) break;
-      losses += 1;
-      this.onState("lost", losses);
+      this.losses += 1;
+      this.onState("lost", this.losses);
       await this.pause();
     }
     if (this.isOver) this.onState("over");
@@ -121,6 +122,7 @@ export class Follower {
       this.wait = FIRST_WAIT;
       this.waits = event.type === "waiting";
     }
+    this.losses = 0;
     if (isLast(event)) this.isOver = true;
     this.onEvent(event);
     return this.isOver;

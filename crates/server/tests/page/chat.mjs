@@ -195,6 +195,18 @@ export async function survives_a_lost_connection(world) {
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
   const { runs } = await world.api("/runs");
   assert.equal(runs.length, 1, "the message was not sent twice");
+  // Each loss is counted by itself, and told, once something came in between.
+  await say(page, "endless please");
+  for (const word of ["word3", "word20"]) {
+    await sees(page, ".turn:last-child .reply .md", word);
+    await page.evaluate(() => { document.getElementById("announcements").textContent = ""; });
+    world.cut();
+    await sees(page, ".turn:last-child .turn-state", "trying again (1)");
+    await sees(page, "#announcements", "connection is lost");
+    world.mend();
+  }
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 2);
 }
 
 export async function follows_nothing_from_a_view_that_was_left(world) {
@@ -287,6 +299,25 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
     reached.add(name);
   }
   for (const name of ["Skip to the content", "New session", "message", "Agent", "Channel", "Mode", "Why?", "Send"]) assert.ok(reached.has(name), `${name} is reached: ${[...reached]}`);
+}
+
+export async function shows_earlier_turns_without_a_jump(world) {
+  for (let at = 0; at < 26; at += 1) await world.api("/sessions/long/turns", { message: `markdown ${at}` });
+  const page = await world.open({ token: false, hash: "#/sessions/long" });
+  await over(page, 12);
+  const top = (text) => page.locator(`.bubble:text-is("${text}")`).evaluate((bubble) => bubble.getBoundingClientRect().top);
+  const scroller = page.locator(".chat .scroller");
+  for (const [first, count, focus] of [["markdown 14", 24, "BUTTON"], ["markdown 2", 26, "DIV"]]) {
+    // The button in sight, as somebody has it who presses it.
+    await scroller.evaluate((node) => { node.scrollTop = 0; });
+    await page.waitForFunction(() => !document.querySelector(".to-end").hidden);
+    const before = await top(first);
+    await page.focus(".earlier button");
+    await page.keyboard.press("Enter");
+    await over(page, count);
+    assert.ok(Math.abs((await top(first)) - before) < 5, "what was read stays where it was");
+    assert.equal(await page.evaluate(() => document.activeElement.tagName), focus);
+  }
 }
 
 export async function explains_the_choice(world) {

@@ -161,6 +161,7 @@ const MARKDOWN = [
   ["[a](javascript:alert(1))", "<p>[a](javascript:alert(1))</p>"],
   ["[a](/relative) [b](//elsewhere)", "<p>[a](/relative) [b](//elsewhere)</p>"],
   ["see https://a.example/b_c_(d), and", "<p>see <a href=\"https://a.example/b_c_(d)\">https://a.example/b_c_(d)</a>, and</p>"],
+  ["\u8be6\u89c1https://a.example/b\uff0c\u7136\u540e\u3002", "<p>\u8be6\u89c1<a href=\"https://a.example/b\">https://a.example/b</a>\uff0c\u7136\u540e\u3002</p>"],
   ["| a | b |\n| - | -: |\n| 1 | 2 \\| 3 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2 | 3</td></tr></tbody></table>"],
   ["```js\nlet a = \"<b>\";\n```", "<pre><code><span>let</span> a = <span>\"&lt;b&gt;\"</span>;</code></pre>"],
   ["```unheard-of\nlet a = 1;\n```", "<pre><code>let a = 1;</code></pre>"],

@@ -144,6 +144,15 @@ export async function replays_a_run_at_work_to_where_it_is(world) {
   assert.equal(await page.inputValue(".slider"), at);
 }
 
+export async function says_how_long_it_took(world) {
+  const page = await world.open();
+  const said = await page.evaluate(async () => {
+    const { duration } = await import("/assets/format.js");
+    return [999, 1000, 59_499, 59_500, 119_400, 119_600, 3_599_600, 7_260_000].map(duration);
+  });
+  assert.deepEqual(said, ["999 ms", "1.0 s", "59 s", "1 min 0 s", "1 min 59 s", "2 min 0 s", "1 h 0 min", "2 h 1 min"]);
+}
+
 export async function says_how_sure_a_cost_is(world) {
   const page = await world.open();
   const stop = async () => {

@@ -64,6 +64,7 @@ scenarios! {
     fn a_session_that_is_made_after_the_person_went_elsewhere_does_not_bring_them_back() = "stays_where_the_person_went";
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
+    fn earlier_turns_are_shown_and_what_was_read_stays_where_it_was() = "shows_earlier_turns_without_a_jump";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
     fn a_message_is_asked_again_in_other_words_and_what_was_said_before_it_stays() = "asks_again_with_another_message";
     fn a_message_that_is_asked_again_keeps_its_files() = "asks_again_with_the_files_of_the_message";
@@ -88,6 +89,7 @@ scenarios! {
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
     fn the_replay_of_a_run_at_work_goes_on_with_it() = "replays_a_run_at_work_to_where_it_is";
+    fn a_duration_is_rounded_before_it_is_split_into_minutes_and_seconds() = "says_how_long_it_took";
     fn a_cost_is_shown_with_how_sure_it_is() = "says_how_sure_a_cost_is";
     fn what_agents_of_agents_do_stands_within_their_call() = "shows_agents_within_agents";
 }
