@@ -59,6 +59,8 @@ struct Page<'a> {
     table: Option<Table>,
     is_in_code: bool,
     is_in_line: bool,
+    /// The line holds nothing but the sign of an item.
+    is_after_sign: bool,
     /// A block has ended, so that the next one is set off.
     is_after_block: bool,
 }
@@ -77,6 +79,7 @@ impl<'a> Page<'a> {
             table: None,
             is_in_code: false,
             is_in_line: false,
+            is_after_sign: false,
             is_after_block: false,
         }
     }
@@ -230,6 +233,7 @@ impl<'a> Page<'a> {
         };
         self.is_after_block = false;
         self.write(&sign);
+        self.is_after_sign = true;
         self.margins.push(" ".repeat(sign.chars().count()));
     }
 
@@ -287,6 +291,7 @@ impl<'a> Page<'a> {
     }
 
     fn write_in_line(&mut self, text: &str) {
+        self.is_after_sign = false;
         for (_, said) in &mut self.links {
             said.push_str(&harmless(text));
         }
@@ -333,6 +338,9 @@ impl<'a> Page<'a> {
             let margin: String = self.margins.concat();
             self.text.push_str(margin.trim_end());
             self.text.push('\n');
+        } else if !self.is_after_sign {
+            // Where an item has no empty lines, nothing says that its text ends.
+            self.end_line();
         }
         self.is_after_block = false;
     }

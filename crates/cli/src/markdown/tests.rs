@@ -104,6 +104,29 @@ fn a_text_that_is_underlined_too_late_stays_a_text() {
 }
 
 #[test]
+fn a_block_below_the_text_of_an_item_begins_on_a_line_of_its_own() {
+    for (text, expected) in [
+        (
+            "1. Install it:\n   ```bash\n   cargo install x\n   ```\n2. Run it.\n",
+            "1. Install it:\n   bash\n   cargo install x\n2. Run it.\n",
+        ),
+        ("- Run it:\n  ```\n  x run\n  ```\n", "• Run it:\n  x run\n"),
+        ("- It says:\n  > quoted\n", "• It says:\n  │ quoted\n"),
+        ("- [x] Part\n  ## Head\n", "• [x] Part\n  Head\n"),
+        // What an item begins with stands behind its sign.
+        ("- ## Head\n", "• Head\n"),
+    ] {
+        let mut markdown = Markdown::default();
+        let letters = text
+            .chars()
+            .map(|letter| markdown.push(letter.encode_utf8(&mut [0; 4])));
+        let streamed = letters.collect::<String>() + &markdown.end();
+        assert_eq!(plain(&streamed), expected, "{text:?}");
+        assert_eq!(plain(&whole(text)), expected, "{text:?}");
+    }
+}
+
+#[test]
 fn what_a_terminal_would_obey_is_shown_however_it_is_spelled() {
     for text in [
         "\u{1b}[31mred\n",
