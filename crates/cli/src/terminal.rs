@@ -15,6 +15,10 @@ use crate::wrap::USUAL_WIDTH;
 /// The height that is assumed of what is not a terminal, or does not say.
 const USUAL_HEIGHT: usize = 24;
 
+/// Has the terminal mark pasted text, so that its line breaks are told from Enter.
+#[cfg(unix)]
+const BRACKETED_PASTE: &str = "\u{1b}[?2004h";
+
 /// Ends what line editors switch on: pasted text is marked no more.
 #[cfg(unix)]
 const NO_BRACKETED_PASTE: &str = "\u{1b}[?2004l";
@@ -72,16 +76,28 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     line
 }
 
+/// Who reads what is typed while nobody reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextReader {
+    /// Our line editor, which knows pasted text by its marks.
+    Editor,
+    /// Another program, such as the shell.
+    Other,
+}
+
 /// Keeps what is typed from showing up in the middle of what is written. It is not lost: whoever reads next gets it.
 #[derive(Debug)]
 pub(crate) struct Unechoed {
     #[cfg(unix)]
     before: Termios,
+    /// Pasted text is marked meanwhile.
+    #[cfg(unix)]
+    marks_pastes: bool,
 }
 
 /// Begins to keep what is typed from showing, until that is dropped. Nothing where the terminal is not ours.
 #[cfg(unix)]
-pub(crate) fn unechoed() -> Option<Unechoed> {
+pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
     use std::io::IsTerminal;
 
     use rustix::termios::LocalModes;
@@ -96,12 +112,19 @@ pub(crate) fn unechoed() -> Option<Unechoed> {
     quiet.local_modes.insert(LocalModes::NOFLSH);
     tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
     note(Some(before.clone()));
-    Some(Unechoed { before })
+    let marks_pastes = next == NextReader::Editor && !is_dumb();
+    if marks_pastes {
+        tell(BRACKETED_PASTE);
+    }
+    Some(Unechoed {
+        before,
+        marks_pastes,
+    })
 }
 
 /// Elsewhere, what is typed shows.
 #[cfg(not(unix))]
-pub(crate) const fn unechoed() -> Option<Unechoed> {
+pub(crate) const fn unechoed(_next: NextReader) -> Option<Unechoed> {
     None
 }
 
@@ -110,10 +133,24 @@ impl Drop for Unechoed {
     fn drop(&mut self) {
         note(None);
         if !is_in_the_background() {
+            if self.marks_pastes {
+                tell(NO_BRACKETED_PASTE);
+            }
             // A terminal that is gone needs nothing.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
         }
     }
+}
+
+/// Tells the terminal behind standard output what to do.
+#[cfg(unix)]
+fn tell(sequence: &str) {
+    use std::io::Write;
+
+    let mut stdout = std::io::stdout();
+    // A terminal that is gone does nothing any more.
+    let _ = stdout.write_all(sequence.as_bytes());
+    let _ = stdout.flush();
 }
 
 #[cfg(unix)]

@@ -28,6 +28,7 @@ use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
 use crate::progress::Progress;
 use crate::setup::{Setup, close};
+use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
 pub(super) use slash::{is_chat_command, nearest};
@@ -94,6 +95,9 @@ impl Chat {
         conversation.instructions = instructions;
         conversation.begin_in(mode, channel)?;
         let mut input = Input::open(&conversation, lines)?;
+        if input.is_interactive() {
+            conversation.next_reader = NextReader::Editor;
+        }
         conversation.greet(input.is_interactive()).await;
         if is_given && input.is_interactive() {
             conversation.show_last_exchange().await;

@@ -122,6 +122,47 @@ fn a_message_may_have_several_lines() {
 }
 
 #[test]
+fn each_line_that_is_typed_ahead_is_a_message() {
+    let model = Scripted::start([Turn::Says(&["First.\n"]), Turn::Says(&["Second.\n"])]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "one\rtwo");
+    person.exp_string("First.").unwrap();
+    person.exp_string("Second.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    assert_eq!(model.heard(), ["one", "two"]);
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn what_is_pasted_while_an_answer_comes_is_one_message() {
+    let model = Scripted::start([
+        Turn::Stalls("# Beginning\nand then"),
+        Turn::Says(&["Understood.\n"]),
+    ]);
+    let machine = model.machine();
+    let mut person = sit_with(&machine, &["chat", "--session", "s"], Options::new());
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "Hello?");
+    // The terminal is asked to mark what is pasted, and so it does.
+    person.exp_string("\u{1b}[?2004h").unwrap();
+    person.exp_string("Beginning").unwrap();
+    person
+        .send("\u{1b}[200~one\r  two\r\rthree\u{1b}[201~")
+        .unwrap();
+    person.send_control('c').unwrap();
+    person.exp_string("interrupted").unwrap();
+    person.exp_string("three").unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Understood.").unwrap();
+    assert_eq!(model.heard(), ["Hello?", "one\n  two\n\nthree"]);
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     let model = Scripted::start([
         Turn::Stalls("# Beginning\nand then"),

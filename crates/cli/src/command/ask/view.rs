@@ -18,7 +18,7 @@ use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, on_one_line};
-use crate::terminal;
+use crate::terminal::{self, NextReader};
 
 /// Shows a run.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(in crate::command) struct View {
     answer: PrintedAnswer,
     /// What was recorded before is known already.
     known: Seq,
+    /// Who reads what is typed meanwhile.
+    next_reader: NextReader,
     text: Shown,
     /// The roles that rules serve: what they say may turn out to be no answer.
     by_rules: Vec<Role>,
@@ -64,6 +66,7 @@ impl View {
             began: Instant::now(),
             answer: PrintedAnswer::new(when),
             known: Seq(0),
+            next_reader: NextReader::Other,
             text: Shown::All,
             by_rules: Vec::new(),
         }
@@ -93,6 +96,12 @@ impl View {
         self
     }
 
+    /// Leaves what is typed meanwhile to this reader.
+    pub(in crate::command) const fn read_next_by(mut self, next_reader: NextReader) -> Self {
+        self.next_reader = next_reader;
+        self
+    }
+
     /// Says something that the user should know before the answer.
     pub(in crate::command) fn notice(&self, notice: &str) {
         self.reporter.progress.notice(notice);
@@ -106,7 +115,7 @@ impl View {
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
         let mut events = run.events();
-        let mut unechoed = terminal::unechoed();
+        let mut unechoed = terminal::unechoed(self.next_reader);
         loop {
             tokio::select! {
                 // What has happened is shown before anything is asked about it.
@@ -119,7 +128,7 @@ impl View {
                     self.pause()?;
                     drop(unechoed.take());
                     let answer = prompter.put(question, run, tools).await?;
-                    unechoed = terminal::unechoed();
+                    unechoed = terminal::unechoed(self.next_reader);
                     if answer == Some(approve::Answer::StopRun) {
                         interrupt.note();
                     }

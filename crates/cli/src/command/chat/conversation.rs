@@ -20,6 +20,7 @@ use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{Loaded, Setup, hear_of_other_commands};
+use crate::terminal::NextReader;
 
 /// What to do about files that stay with each message until one is taken.
 const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
@@ -52,6 +53,8 @@ pub(super) struct Conversation {
     pub(super) output: Output,
     /// How much is told beside the answers.
     pub(super) detail: Detail,
+    /// Who reads what is typed while an answer comes.
+    pub(super) next_reader: NextReader,
 }
 
 /// Whether the conversation goes on.
@@ -85,6 +88,7 @@ impl Conversation {
             plan: None,
             output: Output::new(),
             detail: Detail::default(),
+            next_reader: NextReader::Other,
         }
     }
 
@@ -276,7 +280,10 @@ impl Conversation {
             },
             || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
         );
-        let view = View::new(Format::Text).telling(self.detail).after(known);
+        let view = View::new(Format::Text)
+            .telling(self.detail)
+            .after(known)
+            .read_next_by(self.next_reader);
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, &run, attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
