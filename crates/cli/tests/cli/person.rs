@@ -163,6 +163,25 @@ fn what_is_pasted_while_an_answer_comes_is_one_message() {
 }
 
 #[test]
+fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
+    use std::io::Write;
+
+    let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    let mut keyboard = person.process().get_file_handle().unwrap();
+    keyboard.write_all(b"caf\xe9 au lait\r").unwrap();
+    person.exp_string("is not text in UTF-8").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "Hello?");
+    person.exp_string("Understood.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    assert_eq!(model.heard(), ["Hello?"]);
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     let model = Scripted::start([
         Turn::Stalls("# Beginning\nand then"),

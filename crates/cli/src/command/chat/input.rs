@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 
 use super::conversation::Conversation;
 use super::editor::Editor;
-use crate::approve::Line;
+use crate::approve::{Line, forget_what_was_typed};
 use crate::error::CommandError;
 use crate::interrupt::{Signal, Signals};
 use crate::progress::Progress;
@@ -94,11 +94,7 @@ impl Input {
                 };
                 let (ours, typed) = typed.context("the line editor failed")?;
                 *editor = Some(ours);
-                Ok(match typed.context("cannot read from the terminal")? {
-                    Line::Text(text) => Said::Text(text),
-                    // The editor has heard it twice, or it ends the same as Ctrl-D.
-                    Line::Interrupted | Line::End => Said::End,
-                })
+                read_by_editor(typed)
             }
         }
     }
@@ -116,6 +112,25 @@ impl Source {
                 Progress::new().warn(&format!("lines cannot be edited here: {error}"));
                 standard_input()
             }
+        }
+    }
+}
+
+/// Reads what the line editor says.
+fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
+    match typed {
+        Ok(Line::Text(text)) => Ok(Said::Text(text)),
+        // The editor has heard it twice, or it ends the same as Ctrl-D.
+        Ok(Line::Interrupted | Line::End) => Ok(Said::End),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            // What else came with it, such as the rest of a paste, is no message by itself.
+            forget_what_was_typed();
+            let why = "what was typed is not text in UTF-8 and was left out";
+            Ok(Said::Unreadable(why.to_owned()))
+        }
+        Err(error) => {
+            let error = anyhow::Error::new(error).context("cannot read from the terminal");
+            Err(CommandError::failed(error))
         }
     }
 }
