@@ -198,12 +198,15 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     person.exp_string("Here I am.").unwrap();
     assert_eq!(model.said(), ["# Beginning\nand then\n\n[interrupted]"]);
     person.exp_string("chat/moderate>").unwrap();
-    // At the prompt, one says how to leave and two leave.
-    person.send_control('c').unwrap();
-    person
-        .exp_string("Ctrl-C again, or Ctrl-D, leaves")
-        .unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    // At the prompt, one says how to leave and two leave, unless something was typed in between.
+    for typed in ["", "a draft"] {
+        person.send(typed).unwrap();
+        person.send_control('c').unwrap();
+        person
+            .exp_string("Ctrl-C again, or Ctrl-D, leaves")
+            .unwrap();
+        person.exp_string("chat/moderate>").unwrap();
+    }
     person.send_control('c').unwrap();
     assert_eq!(leave(&mut person), 0);
 }

@@ -3,6 +3,8 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
@@ -10,7 +12,10 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::{DefaultHistory, History};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Cmd, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers};
+use rustyline::{
+    Cmd, CompletionType, ConditionalEventHandler, Config, Context, Event, EventContext,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
 
 use super::conversation::Conversation;
 use super::slash::{COMMANDS, is_fence};
@@ -30,6 +35,14 @@ pub(super) struct Editor {
     editor: rustyline::Editor<Words, DefaultHistory>,
     /// Where what was typed is remembered, if it is.
     history: Option<PathBuf>,
+    /// The line held something when Ctrl-C emptied it.
+    held_text: Arc<AtomicBool>,
+}
+
+/// Ctrl-C, which notes whether the line holds something; the rest is up to the editor.
+#[derive(Debug)]
+struct Interrupt {
+    held_text: Arc<AtomicBool>,
 }
 
 /// What can be completed: commands, and the names that follow some of them.
@@ -51,29 +64,39 @@ impl Editor {
         editor.set_helper(Some(Words::of(conversation)));
         let new_line = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         editor.bind_sequence(new_line, Cmd::Newline);
+        let held_text = Arc::new(AtomicBool::new(false));
+        let interrupt = Interrupt {
+            held_text: Arc::clone(&held_text),
+        };
+        let interrupt = EventHandler::Conditional(Box::new(interrupt));
+        editor.bind_sequence(KeyEvent::ctrl('C'), interrupt);
         let mut editor = Self {
             editor,
             history: conversation.loaded.environment.chat_history(),
+            held_text,
         };
         editor.remember_before();
         Ok(editor)
     }
 
-    /// Reads a message. A first Ctrl-C empties the line, or says how to leave; a second one right after it leaves.
+    /// Reads a message. A first Ctrl-C empties the line and says how to leave; a second one leaves if nothing was typed since.
     pub(super) fn read(&mut self, prompt: &str) -> io::Result<Line> {
         let mut is_leaving = false;
         loop {
+            self.held_text.store(false, Ordering::Relaxed);
             let line = terminal::edited(|| self.editor.readline(prompt));
             match line_of(line)? {
                 Line::Text(text) => {
                     self.remember(&text);
                     return Ok(Line::Text(text));
                 }
-                Line::Interrupted if !is_leaving => {
+                Line::Interrupted if is_leaving && !self.held_text.load(Ordering::Relaxed) => {
+                    return Ok(Line::Interrupted);
+                }
+                Line::Interrupted => {
                     is_leaving = true;
                     Progress::new().notice("Ctrl-C again, or Ctrl-D, leaves");
                 }
-                Line::Interrupted => return Ok(Line::Interrupted),
                 Line::End => return Ok(Line::End),
             }
         }
@@ -147,6 +170,20 @@ impl Words {
             line.starts_with(begun) && line.trim_end().matches(' ').count() == depth
         });
         fitting.cloned().collect()
+    }
+}
+
+impl ConditionalEventHandler for Interrupt {
+    fn handle(
+        &self,
+        _event: &Event,
+        _repeated: RepeatCount,
+        _is_positive: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let held_text = !context.line().is_empty();
+        self.held_text.store(held_text, Ordering::Relaxed);
+        None
     }
 }
 
