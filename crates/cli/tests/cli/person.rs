@@ -122,6 +122,24 @@ fn a_message_may_have_several_lines() {
 }
 
 #[test]
+fn a_pasted_command_keeps_its_backslashes() {
+    let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    person.send("What is this?\\\r").unwrap();
+    person
+        .send("\u{1b}[200~docker run \\\r  -p 80:80 \\\r  image\u{1b}[201~")
+        .unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Understood.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    let expected = "What is this?\ndocker run \\\n  -p 80:80 \\\n  image";
+    assert_eq!(model.heard(), [expected]);
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn each_line_that_is_typed_ahead_is_a_message() {
     let model = Scripted::start([Turn::Says(&["First.\n"]), Turn::Says(&["Second.\n"])]);
     let machine = model.machine();

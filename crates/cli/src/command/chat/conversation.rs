@@ -181,9 +181,9 @@ impl Conversation {
             }
             Meant::Command(command, argument) => self.obey(command, argument).await,
             Meant::Unknown { name, argument, .. } if prompts::is_kept(&self.loaded, name) => {
-                let given = slash::without_continuations(argument.unwrap_or_default());
-                let words = prompts::words_of(&given);
-                let message = prompts::filled(&self.loaded, name, &given, &words)?;
+                let given = argument.unwrap_or_default();
+                let words = prompts::words_of(given);
+                let message = prompts::filled(&self.loaded, name, given, &words)?;
                 self.say(message, text).await?;
                 Ok(Flow::GoOn)
             }

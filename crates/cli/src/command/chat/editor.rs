@@ -18,7 +18,7 @@ use rustyline::{
 };
 
 use super::conversation::Conversation;
-use super::slash::{COMMANDS, is_fence};
+use super::slash::COMMANDS;
 use crate::approve::{Line, line_of};
 use crate::progress::Progress;
 use crate::terminal;
@@ -45,10 +45,19 @@ struct Interrupt {
     held_text: Arc<AtomicBool>,
 }
 
+/// Enter behind a `\` that says that the message goes on: a line break takes its place. No command of the editor replaces text,
+/// but completion does.
+#[derive(Debug)]
+struct Continuation {
+    is_pressed: Arc<AtomicBool>,
+}
+
 /// What can be completed: commands, and the names that follow some of them.
 #[derive(Debug)]
 struct Words {
     lines: Vec<String>,
+    /// What is completed is a `\` behind which Enter was pressed.
+    is_continued: Arc<AtomicBool>,
 }
 
 impl Editor {
@@ -61,7 +70,16 @@ impl Editor {
             .history_ignore_space(true)
             .completion_type(CompletionType::List);
         let mut editor = rustyline::Editor::with_config(config.build())?;
-        editor.set_helper(Some(Words::of(conversation)));
+        let is_continued = Arc::new(AtomicBool::new(false));
+        editor.set_helper(Some(Words::of(conversation, &is_continued)));
+        // What was typed while nothing read comes with Ctrl-J in place of Enter.
+        let enter = KeyEvent(KeyCode::Enter, Modifiers::NONE);
+        for key in [enter, KeyEvent::ctrl('J')] {
+            let continuation = Continuation {
+                is_pressed: Arc::clone(&is_continued),
+            };
+            editor.bind_sequence(key, EventHandler::Conditional(Box::new(continuation)));
+        }
         let new_line = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         editor.bind_sequence(new_line, Cmd::Newline);
         let held_text = Arc::new(AtomicBool::new(false));
@@ -87,6 +105,10 @@ impl Editor {
             let line = terminal::edited(|| self.editor.readline(prompt));
             match line_of(line)? {
                 Line::Text(text) => {
+                    let text = match terminal::is_dumb() {
+                        true => without_continuations(&text),
+                        false => text,
+                    };
                     self.remember(&text);
                     return Ok(Line::Text(text));
                 }
@@ -147,7 +169,7 @@ fn make_folder(file: &Path) -> io::Result<()> {
 }
 
 impl Words {
-    fn of(conversation: &Conversation) -> Self {
+    fn of(conversation: &Conversation, is_continued: &Arc<AtomicBool>) -> Self {
         let policy = conversation.loaded.config.policy();
         let commands = COMMANDS.iter().map(|(_, name, argument, _)| {
             let space = if argument.is_empty() { "" } else { " " };
@@ -160,6 +182,7 @@ impl Words {
         let names = modes.chain(channels).chain(agents);
         Self {
             lines: commands.chain(names).collect(),
+            is_continued: Arc::clone(is_continued),
         }
     }
 
@@ -187,6 +210,22 @@ impl ConditionalEventHandler for Interrupt {
     }
 }
 
+impl ConditionalEventHandler for Continuation {
+    fn handle(
+        &self,
+        _event: &Event,
+        _repeated: RepeatCount,
+        _is_positive: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let text = context.line();
+        let is_at_end = context.pos() == text.len();
+        let is_continued = is_at_end && text.ends_with('\\') && !is_in_code(text);
+        self.is_pressed.store(is_continued, Ordering::Relaxed);
+        is_continued.then_some(Cmd::Complete)
+    }
+}
+
 impl Completer for Words {
     type Candidate = String;
 
@@ -197,6 +236,11 @@ impl Completer for Words {
         _context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let begun = line.get(..position).unwrap_or_default();
+        if self.is_continued.swap(false, Ordering::Relaxed)
+            && let Some(before) = begun.strip_suffix('\\')
+        {
+            return Ok((before.len(), vec!["\n".to_owned()]));
+        }
         if !begun.starts_with('/') {
             return Ok((0, Vec::new()));
         }
@@ -224,8 +268,33 @@ impl Helper for Words {}
 
 /// Tells whether a message goes on in the next line: it ends with a backslash, or within a fence of code.
 fn goes_on(text: &str) -> bool {
+    text.ends_with('\\') || is_in_code(text)
+}
+
+/// Tells whether a text ends within a fence of code.
+fn is_in_code(text: &str) -> bool {
     let fences = text.lines().filter(|line| is_fence(line));
-    text.ends_with('\\') || fences.count() % 2 == 1
+    fences.count() % 2 == 1
+}
+
+/// Takes the `\` off the ends of lines, where it only says that the message goes on: where a terminal knows nothing but lines,
+/// Enter cannot do that. Within a fence of code nobody needs it for that: there it is the code's own.
+fn without_continuations(text: &str) -> String {
+    let mut is_code = false;
+    let mut lines = Vec::new();
+    let mut rest = text.split('\n').peekable();
+    while let Some(line) = rest.next() {
+        is_code ^= is_fence(line);
+        let goes_on = !is_code && rest.peek().is_some();
+        let before = line.strip_suffix('\\').filter(|_| goes_on);
+        lines.push(before.unwrap_or(line));
+    }
+    lines.join("\n")
+}
+
+/// Tells whether a line begins or ends a fence of code.
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
 }
 
 #[cfg(test)]
@@ -248,10 +317,24 @@ mod tests {
     }
 
     #[test]
+    fn without_an_editor_the_backslashes_that_let_a_message_go_on_are_taken_off() {
+        for (text, expected) in [
+            ("one\\\ntwo", "one\ntwo"),
+            (
+                "one\\\n```\na \\\n b\n```\ntwo\\\nthree\\",
+                "one\n```\na \\\n b\n```\ntwo\nthree\\",
+            ),
+        ] {
+            assert_eq!(without_continuations(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn commands_are_completed_and_then_their_arguments() {
         let lines = ["/mode ", "/new", "/mode moderate", "/mode mine"];
         let words = Words {
             lines: lines.map(str::to_owned).into(),
+            is_continued: Arc::default(),
         };
         assert_eq!(words.fitting("/m"), ["/mode "]);
         assert_eq!(words.fitting("/"), ["/mode ", "/new"]);

@@ -173,7 +173,7 @@ pub(super) fn read(line: &str) -> Meant<'_> {
         return Meant::Command(Slash::Quit, None);
     }
     let Some(rest) = line.strip_prefix('/') else {
-        return Meant::Message(without_continuations(line));
+        return Meant::Message(line.to_owned());
     };
     if rest.starts_with('/') {
         return Meant::Message(rest.to_owned());
@@ -199,26 +199,6 @@ pub(super) fn read(line: &str) -> Meant<'_> {
             nearest: nearest(name, COMMANDS.iter().map(|(_, known, ..)| *known)),
         },
     }
-}
-
-/// Takes the `\` off the ends of lines, where it only says that the message goes on. Within a fence of code nobody needs it for
-/// that: there it is the code's own.
-pub(super) fn without_continuations(text: &str) -> String {
-    let mut is_code = false;
-    let mut lines = Vec::new();
-    let mut rest = text.split('\n').peekable();
-    while let Some(line) = rest.next() {
-        is_code ^= is_fence(line);
-        let goes_on = !is_code && rest.peek().is_some();
-        let before = line.strip_suffix('\\').filter(|_| goes_on);
-        lines.push(before.unwrap_or(line));
-    }
-    lines.join("\n")
-}
-
-/// Tells whether a line begins or ends a fence of code.
-pub(super) fn is_fence(line: &str) -> bool {
-    line.trim_start().starts_with("```")
 }
 
 /// Tells whether a line is meant as a command, one that there is or not.
@@ -260,11 +240,7 @@ mod tests {
         for (line, meant) in [
             ("  ", Meant::Nothing),
             (" hello ", message("hello")),
-            ("one\\\ntwo", message("one\ntwo")),
-            (
-                "one\\\n```\na \\\n b\n```\ntwo\\\nthree\\",
-                message("one\n```\na \\\n b\n```\ntwo\nthree\\"),
-            ),
+            ("run \\\n  it", message("run \\\n  it")),
             ("/help", Meant::Command(Slash::Help, None)),
             (
                 "/mode  exploratory ",
