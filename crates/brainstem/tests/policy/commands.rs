@@ -343,6 +343,10 @@ const DENIED: &[&str] = &[
     "function f { curl x; }; f",
     "for x do curl y; done",
     "git +x push",
+    "cat > a.md <<'EOF'\nIt's x\nEOF\ncurl x\ncat > b.md <<'EOF'\nDon't\nEOF",
+    "cat >a <<-E\n\t6\" x\n\tE\nrm f\ncat >b <<E\n7\" y\nE",
+    "sh -c 'cat <<E\n\"\nE\ncurl x\ncat <<E\n\"\nE'",
+    "echo $'\\'' ; curl x ; echo \\'",
 ];
 
 /// Commands that cannot be seen through, so that they ask.
@@ -361,6 +365,8 @@ const NOT_SEEN_THROUGH: &[&str] = &[
     "python3 x.py",
     "rm${IFS}f",
     "git add x <<E",
+    "cat >a.md <<'E'\nIt's said to use curl, and that's it\nE",
+    "cat >a.md <<<x; echo 'one\ncurl two'",
 ];
 
 #[test]
@@ -387,6 +393,7 @@ fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
         "git stash push",
         "kill 1",
         "cargo test --no-run",
+        "git commit -m 'one\ncurl two'",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }

@@ -114,7 +114,7 @@ impl Reader {
             part.unclear = unclear.or(part.unclear);
             parts.push(part);
         }
-        if flaw.is_some() {
+        if flaw.is_some() || split.may_hide {
             parts.push(Part::roughly(text, flaw));
         }
         parts

@@ -45,6 +45,8 @@ pub(super) struct Split {
     pub(super) commands: Vec<Simple>,
     /// Why the text as a whole is not understood, and possibly not read to its end.
     pub(super) flaw: Option<&'static str>,
+    /// Whether what was read as text of a quote may hold commands, since a quote may begin or end elsewhere.
+    pub(super) may_hide: bool,
 }
 
 /// Splits a command line.
@@ -55,6 +57,8 @@ pub(super) fn split(text: &str) -> Split {
         outer: Vec::new(),
         now: Level::new(Ends::Text),
         flaw: None,
+        has_here_document: false,
+        may_hide: false,
     };
     while splitter.flaw.is_none()
         && let Some(letter) = splitter.letters.next()
@@ -71,6 +75,9 @@ struct Splitter<'a> {
     outer: Vec<Level>,
     now: Level,
     flaw: Option<&'static str>,
+    /// Whether lines may be the text of a here-document. They are read as commands, but a quote in them is none.
+    has_here_document: bool,
+    may_hide: bool,
 }
 
 /// A command that is being read.
@@ -199,6 +206,7 @@ impl Splitter<'_> {
         if matches!(letter, '\'' | '"' | '\\') {
             self.now.mark("it has quotes or escapes within quotes");
         }
+        self.may_hide |= self.has_here_document && letter == '\n';
         self.now.push(letter);
     }
 
@@ -249,6 +257,8 @@ impl Splitter<'_> {
 
     fn expand(&mut self) {
         self.now.push_marked('$', EXPANDS);
+        // Some shells take `$'\''` for a quote with an escape in it, others for a `$` before two quotes.
+        self.may_hide |= self.now.quote.is_none() && self.letters.peek() == Some(&'\'');
         if self.letters.next_if_eq(&'(').is_some() {
             self.open_within_word("(…)", Ends::Parenthesis);
         }
@@ -280,7 +290,8 @@ impl Splitter<'_> {
             .letters
             .next_if(|letter| matches!(letter, '<' | '>' | '&' | '|'));
         if (letter, second) == ('<', Some('<')) {
-            self.letters.next_if(|letter| matches!(letter, '<' | '-'));
+            let third = self.letters.next_if(|letter| matches!(letter, '<' | '-'));
+            self.has_here_document |= third != Some('<');
         }
         self.now.is_target = true;
         if second == Some('&') {
@@ -408,6 +419,7 @@ impl Splitter<'_> {
         Split {
             commands: self.commands,
             flaw: self.flaw,
+            may_hide: self.may_hide,
         }
     }
 }
