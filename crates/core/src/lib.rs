@@ -75,6 +75,7 @@ mod reply;
 mod run;
 #[cfg(feature = "schema")]
 mod schema;
+mod secret_files;
 mod spec;
 mod tool;
 mod tool_search;
@@ -141,6 +142,7 @@ pub use record::{
 };
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
+pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{
     FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec,

@@ -39,10 +39,11 @@ use root::ProjectRoot;
 
 #[cfg(feature = "commands")]
 pub use command::COMMAND_ENVIRONMENT;
+pub use neuraxis_core::SECRET_FILES;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
-pub use secret::{PROTECTED_NAMES, SECRET_FILES, is_protected, is_secret};
+pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///

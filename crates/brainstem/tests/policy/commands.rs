@@ -612,6 +612,38 @@ fn why_a_wildcard_does_not_stand_for_a_word_is_said() {
     );
 }
 
+#[test]
+fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
+    let rule = |commands: &str| {
+        layered(&format!(
+            "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [{commands}]"
+        ))
+    };
+    let policy = rule("'cat **', 'grep **', 'git show **'");
+    for command in [
+        "cat .env",
+        "cat src/.ENV.local",
+        "grep -r KEY .env",
+        "grep -f.env x",
+        "grep --file=.env x",
+        "cat deploy/server.pem",
+        "git show HEAD:.env",
+        "git show HEAD:deploy/id_rsa",
+        "cat README.md .npmrc",
+    ] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+    for command in [
+        "cat .envrc",
+        "grep -r KEY src/env.rs",
+        "git show HEAD:src/main.rs",
+    ] {
+        assert_eq!(judged(&policy, command), "allow", "{command}");
+    }
+    // Who writes it out means it.
+    assert_eq!(judged(&rule("'cat .env'"), "cat .env"), "allow");
+}
+
 fn with_schema(name: &str, schema: &str) -> ToolSpec {
     let mut tool = tool(name, neuraxis_core::ToolClass::Irreversible);
     tool.parameters = JsonText::from_text(schema);

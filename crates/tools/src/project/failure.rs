@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use neuraxis_core::SECRET_FILES;
 use neuraxis_ports::ToolError;
 
-use super::secret::{PROTECTED_NAMES, SECRET_FILES};
+use super::secret::PROTECTED_NAMES;
 use crate::blocking::Cancelled;
 
 /// Not a [`std::error::Error`]: it becomes a [`ToolError`] that says whether the call would meet it again, and any such error

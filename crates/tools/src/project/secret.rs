@@ -3,34 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// Names of files that hold secrets as a rule, some with the folder they are in: such files are listed, but neither read,
-/// searched nor written. Upper and lower case count as equal.
-pub const SECRET_FILES: &[&str] = &[
-    ".env",
-    ".env.*",
-    "*.pem",
-    "id_rsa*",
-    "id_ed25519*",
-    "id_ecdsa*",
-    "id_dsa*",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".git-credentials",
-    ".htpasswd",
-    "*.tfstate",
-    "*.tfstate.backup",
-    ".aws/credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".docker/config.json",
-    ".git/config",
-];
+use neuraxis_core::is_secret_name;
 
 /// Names of files and folders that decide what may run here: nothing is written to them or beneath them. Upper and lower
 /// case count as equal.
@@ -64,7 +37,7 @@ const fn is_ignored(letter: char) -> bool {
     matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Tells whether a file at this path is never read, because [`SECRET_FILES`] lists its name.
+/// Tells whether a file at this path is never read, because [`SECRET_FILES`](neuraxis_core::SECRET_FILES) lists its name.
 #[must_use]
 pub fn is_secret(path: &Path) -> bool {
     let part = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().to_lowercase();
@@ -74,26 +47,9 @@ pub fn is_secret(path: &Path) -> bool {
     );
     // Windows opens `.env` under these names, too: with blanks or full stops behind it, or as `.env::$DATA`.
     let stream_of = name.split(':').next().unwrap_or_default();
-    [name.as_str(), stream_of].iter().any(|name| {
-        let name = name.trim_end_matches([' ', '.']);
-        SECRET_FILES
-            .iter()
-            .any(|pattern| match pattern.split_once('/') {
-                Some((within, pattern)) => folder == within && matches(pattern, name),
-                None => matches(pattern, name),
-            })
-    })
-}
-
-/// Matches a pattern that may begin or end with `*`.
-fn matches(pattern: &str, name: &str) -> bool {
-    if let Some(ending) = pattern.strip_prefix('*') {
-        name.ends_with(ending)
-    } else if let Some(beginning) = pattern.strip_suffix('*') {
-        name.starts_with(beginning)
-    } else {
-        name == pattern
-    }
+    [name.as_str(), stream_of]
+        .iter()
+        .any(|name| is_secret_name(&folder, name.trim_end_matches([' ', '.'])))
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Words of commands that name files out of the folder, or files that govern what may run.
+//! Words of commands that name files out of the folder, files that govern what may run, or files that hold secrets.
+
+use neuraxis_core::is_secret_name;
 
 use crate::rules::path::{PathTarget, lead};
 
@@ -17,9 +19,9 @@ const MAX_PATHS: usize = 16;
 /// Names of files and folders that decide what may run.
 const GOVERNING: [&str; 2] = [".git", "neuraxis.toml"];
 
-/// Says why a word is nothing that a wildcard stands for, whatever the program: it may name a file elsewhere.
+/// Says why a word is nothing that a wildcard stands for, whatever the program: it may name a file elsewhere, or one that
+/// tools neither read nor write.
 pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static str> {
-    let is_of_name = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
     let is_option = word.starts_with('-');
     let governs = |name: &str| {
         let name = name.to_lowercase();
@@ -30,7 +32,45 @@ pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static 
     if word.split(|letter| !is_of_name(letter)).any(governs) {
         return Some("it names a file that decides what may run");
     }
+    if names_secret(&word.to_lowercase(), &folder.base.to_lowercase()) {
+        return Some("it names a file that holds secrets as a rule");
+    }
     names_outside(word, folder).then_some("it names a file out of the project's folder")
+}
+
+/// Tells whether a word names a file that holds secrets as a rule: as the word itself, behind a mark such as `:` or `=`, or
+/// glued to an option.
+fn names_secret(word: &str, base: &str) -> bool {
+    let mut path: Vec<&str> = base.split('/').collect();
+    for (index, name) in word.split(|letter| !is_of_name(letter)).enumerate() {
+        match name {
+            "" | "." => {}
+            ".." => {
+                path.pop();
+            }
+            _ => {
+                let folder = path.last().copied().unwrap_or_default();
+                // Windows opens `.env` as `.env.`, too.
+                let opened = name.trim_end_matches('.');
+                let is_option = index == 0 && word.starts_with('-');
+                if is_secret_name(folder, opened) || is_option && ends_secretly(folder, opened) {
+                    return true;
+                }
+                path.push(name);
+            }
+        }
+    }
+    false
+}
+
+/// Tells whether an option has the name of such a file for its end.
+fn ends_secretly(folder: &str, option: &str) -> bool {
+    let mut ends = option.char_indices().filter_map(|(at, _)| option.get(at..));
+    ends.any(|end| is_secret_name(folder, end))
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || "._-".contains(letter)
 }
 
 /// Tells whether a word may name a file elsewhere: a path that is absolute, begins at a home folder, or climbs; as the word
@@ -136,6 +176,17 @@ mod tests {
             "/home/me/project/a:/etc/x",
             "~",
             "~root/x",
+            ".env",
+            "sub/.ENV.local",
+            "HEAD:.env",
+            "--env-file=.env",
+            "-f.env",
+            "-xfid_rsa",
+            "keys/server.pem",
+            "/home/me/project/.env",
+            "HEAD:deploy/prod.tfstate",
+            ".aws/./x/../credentials",
+            ".env.",
         ] {
             assert!(goes_elsewhere(word, folder).is_some(), "{word}");
         }
@@ -165,6 +216,12 @@ mod tests {
             "crate::path",
             "-n5",
             "-",
+            ".envrc",
+            "x.env",
+            "--env-file=x.env",
+            "credentials",
+            "id.rs",
+            "src/key.rs",
         ] {
             assert_eq!(goes_elsewhere(word, folder), None, "{word}");
         }
@@ -175,5 +232,10 @@ mod tests {
         assert_eq!(goes_elsewhere("../x", inside), None);
         assert!(goes_elsewhere("../../x", inside).is_some());
         assert!(goes_elsewhere("/home/me/project/x", inside).is_some());
+        let inside = Folder {
+            base: "home/.aws",
+            root: None,
+        };
+        assert!(goes_elsewhere("credentials", inside).is_some());
     }
 }
