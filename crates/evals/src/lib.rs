@@ -56,7 +56,7 @@ pub use judge::{JUDGE, Judge, judge};
 pub use matching::CallPattern;
 pub use recorded::NoCase;
 pub use report::{
-    Attempt, CaseReport, CaseStatus, CheckReport, REPORT_FORMAT, Report, ReportFault, Totals,
-    Verdict,
+    Attempt, CaseReport, CaseStatus, CheckReport, JudgeUsage, REPORT_FORMAT, Report, ReportFault,
+    Totals, Verdict,
 };
 pub use runner::{CaseFault, Evals};

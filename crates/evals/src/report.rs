@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount};
+use neuraxis_engine::OrchestratorResult;
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
+use crate::case::{Case, Source};
 use crate::seen::Seen;
 
 /// The form in which reports are written. A report of another one is not read.
@@ -35,7 +36,7 @@ pub struct Report {
     pub cases: Vec<CaseReport>,
 }
 
-/// How many cases came to what, and what all their runs used that were begun for them.
+/// How many cases came to what, and what all runs used that were begun for them, those of the judge among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -68,6 +69,9 @@ pub struct CaseReport {
     pub pass_rate: f64,
     /// How many attempts were to be made.
     pub planned: u32,
+    /// Whether it is about a run that was there already: the totals leave out what that one used.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stored: bool,
     /// Those that were made, in the order in which they began.
     pub attempts: Vec<Attempt>,
 }
@@ -150,6 +154,22 @@ pub struct CheckReport {
     /// The run of the judge, if one was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge_run: Option<RunId>,
+    /// What that run used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge_usage: Option<JudgeUsage>,
+}
+
+/// What a run of the judge used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct JudgeUsage {
+    /// Tokens of all its model calls.
+    pub tokens: u64,
+    /// How sure that number is.
+    pub tokens_label: CountLabel,
+    /// What they cost; `None` if a model has no price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// Why a text is no report.
@@ -175,6 +195,7 @@ impl Report {
             status: CaseStatus::NotRun,
             pass_rate: case.pass_rate,
             planned: case.attempts(repeat),
+            stored: matches!(case.source, Source::Run(_) | Source::Log(_)),
             attempts: Vec::new(),
         });
         let mut report = Self {
@@ -215,10 +236,13 @@ impl Report {
                 CaseStatus::NotRun => &mut totals.not_run,
             } += 1;
             for attempt in &case.attempts {
-                totals.tokens = totals.tokens.saturating_add(attempt.tokens);
-                totals.tokens_measured &= attempt.tokens_label == CountLabel::Measured;
-                let sum = totals.cost_micro_usd.zip(attempt.cost_micro_usd);
-                totals.cost_micro_usd = sum.map(|(one, other)| one.saturating_add(other));
+                if !case.stored {
+                    totals.add(attempt.tokens, attempt.tokens_label, attempt.cost_micro_usd);
+                }
+                let judges = attempt.checks.iter().filter_map(|check| check.judge_usage);
+                for used in judges {
+                    totals.add(used.tokens, used.tokens_label, used.cost_micro_usd);
+                }
             }
         }
         self.totals = totals;
@@ -253,6 +277,15 @@ impl Report {
             return Err(ReportFault::OtherFormat { found });
         }
         Ok(serde_json::from_str(text)?)
+    }
+}
+
+impl Totals {
+    fn add(&mut self, tokens: u64, label: CountLabel, cost: Option<u64>) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.tokens_measured &= label == CountLabel::Measured;
+        let sum = self.cost_micro_usd.zip(cost);
+        self.cost_micro_usd = sum.map(|(one, other)| one.saturating_add(other));
     }
 }
 
@@ -297,6 +330,18 @@ impl CaseStatus {
             Self::Failed => "failed",
             Self::Error => "error",
             Self::NotRun => "not_run",
+        }
+    }
+}
+
+impl JudgeUsage {
+    /// What the run that came to this used.
+    pub(crate) fn of(result: &OrchestratorResult) -> Self {
+        let TokenCount { tokens, label } = result.usage.total.total;
+        Self {
+            tokens,
+            tokens_label: label,
+            cost_micro_usd: result.cost.map(|MicroUsd(cost)| cost),
         }
     }
 }
@@ -351,6 +396,10 @@ impl Attempt {
         };
         self.checks.push(found);
     }
+}
+
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 fn millis(duration: Duration) -> u64 {

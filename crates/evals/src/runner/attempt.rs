@@ -16,7 +16,7 @@ use super::Evals;
 use crate::case::{Case, Source};
 use crate::check::Check;
 use crate::judge::{Judge, Judgment};
-use crate::report::{Attempt, CheckReport, Verdict};
+use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
 use crate::seen::Seen;
 
 /// Why a run was cancelled, as it stands on record.
@@ -115,7 +115,8 @@ impl Evals {
     }
 
     async fn judged(&self, check: &Check, rubric: &str, seen: &Seen) -> CheckReport {
-        let (run, found) = self.ask_judge(rubric, seen).await;
+        let (asked, found) = self.ask_judge(rubric, seen).await;
+        let (judge_run, judge_usage) = asked.unzip();
         let (verdict, message) = match found {
             Ok(judgment) if judgment.passed => (Verdict::Passed, judgment.reason),
             Ok(judgment) => (Verdict::Failed, judgment.reason),
@@ -125,16 +126,17 @@ impl Evals {
             check: check.to_string(),
             verdict,
             message: Some(message),
-            judge_run: run,
+            judge_run,
+            judge_usage,
         }
     }
 
-    /// Asks the judge. Returns its run, if there was one, and what it found.
+    /// Asks the judge. Returns its run with what that used, if there was one, and what it found.
     async fn ask_judge(
         &self,
         rubric: &str,
         seen: &Seen,
-    ) -> (Option<RunId>, Result<Judgment, String>) {
+    ) -> (Option<(RunId, JudgeUsage)>, Result<Judgment, String>) {
         let Some(orchestrator) = &self.orchestrator else {
             return (None, Err("there is no model to judge".to_owned()));
         };
@@ -147,7 +149,10 @@ impl Evals {
             Err(error) => return (None, Err(error)),
         };
         match self.run_to_its_end(orchestrator, request).await {
-            Ok((handle, result)) => (Some(handle.run_id()), Judge::read(&result)),
+            Ok((handle, result)) => {
+                let asked = (handle.run_id(), JudgeUsage::of(&result));
+                (Some(asked), Judge::read(&result))
+            }
             Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
         }
     }
@@ -164,6 +169,7 @@ fn no_answer(seen: &Seen) -> Option<CheckReport> {
         verdict: Verdict::Failed,
         message: reason,
         judge_run: None,
+        judge_usage: None,
     })
 }
 
@@ -177,6 +183,7 @@ fn looked_at(check: &Check, seen: &Seen) -> CheckReport {
         },
         message: found.err(),
         judge_run: None,
+        judge_usage: None,
     }
 }
 

@@ -61,6 +61,21 @@ async fn a_judge_that_answers_nonsense_or_fails_gives_no_judgment() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_judge_uses_is_in_the_totals_and_no_limit_of_the_run() {
+    let judgment = || -> Script {
+        let passed = reply::text(r#"{"reason":"It does.","passed":true}"#);
+        reply::using(passed, 100, 20).into()
+    };
+    let report = judged(judgment).await;
+    let (attempt, check) = (&report.cases[0].attempts[0], &found(&report)[0]);
+    let used = check.judge_usage.unwrap();
+    assert_eq!(used.tokens, 120);
+    assert_eq!(report.totals.tokens, attempt.tokens + 120);
+    // No model of the test has a price.
+    assert_eq!(report.totals.cost_micro_usd, None);
+}
+
 #[tokio::test]
 async fn without_the_agent_that_judges_that_is_an_error_of_the_case() {
     let model = ScriptedModel::always(reply::text("Hello."));

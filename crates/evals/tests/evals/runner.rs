@@ -260,7 +260,7 @@ async fn an_approval_never_outweighs_a_denial() {
 async fn a_stored_run_is_looked_at_without_a_model_and_once() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
-        .then(reply::text("Wet."));
+        .then(reply::using(reply::text("Wet."), 100, 20));
     let orchestrator = builder(model).build().unwrap();
     let session: SessionId = "s".parse().unwrap();
     let done = orchestrator
@@ -282,7 +282,14 @@ async fn a_stored_run_is_looked_at_without_a_model_and_once() {
         verdicts(&report),
         [Verdict::Passed, Verdict::Passed, Verdict::Failed]
     );
-    assert_eq!(report.cases[0].attempts[0].run_id, Some(done.run_id));
+    let attempt = &report.cases[0].attempts[0];
+    assert_eq!(attempt.run_id, Some(done.run_id));
+    // What it used was paid for when it ran.
+    assert!(attempt.tokens >= 120, "{}", attempt.tokens);
+    assert_eq!(
+        (report.totals.tokens, report.totals.cost_micro_usd),
+        (0, Some(0))
+    );
     let error = report.cases[1].attempts[0].error.as_deref().unwrap();
     assert!(error.contains("ffffffff"), "{error}");
     let error = report.cases[2].attempts[0].error.as_deref();
