@@ -25,6 +25,9 @@ const MAX_BYTES_IN_ALL: usize = 64 * 1024;
 /// How many folders are looked at.
 const MAX_FOLDERS: usize = 16;
 
+/// What stands above the files in what an agent is told.
+const HEADING: &str = "The project that you work in says about itself:";
+
 /// A file that tells an agent about its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -93,8 +96,14 @@ pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
     let texts: Vec<String> = texts.collect();
     (!texts.is_empty()).then(|| {
         let texts = texts.join("\n\n");
-        format!("The project that you work in says about itself:\n\n{texts}")
+        format!("{HEADING}\n\n{texts}")
     })
+}
+
+/// Tells whether what an agent was told holds what [`instructions_of`] puts together.
+#[must_use]
+pub fn holds_instructions(system_prompt: &str) -> bool {
+    system_prompt.contains(HEADING)
 }
 
 fn in_folder(folder: &Path, environment: &Environment) -> Option<InstructionFile> {
@@ -181,6 +190,8 @@ mod tests {
         let files = instruction_files(&project.at("repo/src/deep"));
         let told = instructions_of(&files).unwrap();
         assert!(told.find("Use tabs.") < told.find("Use spaces."), "{told}");
+        assert!(holds_instructions(&format!("You help.\n\n{told}")));
+        assert!(!holds_instructions("You help."));
     }
 
     #[test]

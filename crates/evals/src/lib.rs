@@ -54,7 +54,7 @@ pub use compare::{Comparison, Shift};
 pub use file::{EvalFile, FileFault};
 pub use judge::{JUDGE, Judge, judge};
 pub use matching::CallPattern;
-pub use recorded::NoCase;
+pub use recorded::{LeftOut, NoCase};
 pub use report::{
     Attempt, CaseReport, CaseStatus, CheckReport, JudgeUsage, REPORT_FORMAT, Report, ReportFault,
     Totals, Verdict,

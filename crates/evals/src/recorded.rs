@@ -1,8 +1,9 @@
 //! A case made of a run that happened: what was asked, and checks of what it did, to be read and edited by a person.
 
+use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{FinishReason, Message, Record, RunId, Transcript};
+use neuraxis_core::{FinishReason, Message, Part, Record, RunId, Transcript};
 use serde_json::Value;
 
 use crate::case::{Case, Said, Source};
@@ -28,9 +29,34 @@ pub enum NoCase {
     Unwritable,
 }
 
+/// Something that models read in a run and that no case holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeftOut {
+    /// Images, sounds and files of what users said.
+    Attachments,
+    /// Calls of tools in earlier runs, with their results.
+    EarlierCalls,
+    /// What models thought in earlier runs.
+    EarlierThoughts,
+    /// What the loop or the deployment said among earlier messages.
+    EarlierNotes,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Attachments => "what was attached",
+            Self::EarlierCalls => "calls of tools in earlier runs",
+            Self::EarlierThoughts => "what models thought in earlier runs",
+            Self::EarlierNotes => "notes among earlier messages",
+        })
+    }
+}
+
 impl Case {
     /// Makes a case of a run: the question with what was said before, which tools were called, that it finishes as it should,
-    /// and in no more turns. Attachments and the calls of earlier runs are left out.
+    /// and in no more turns. [`left_out`](Self::left_out) says what of the conversation is not in it.
     ///
     /// # Errors
     ///
@@ -76,6 +102,43 @@ impl Case {
             case.checks.push(Check::max_turns(seen.view.turns().max(1)));
         }
         Ok(case)
+    }
+
+    /// Returns what models read in a run that a case made of it does not hold. A recording of such a run does not answer the
+    /// case.
+    #[must_use]
+    pub fn left_out(history: &Transcript, records: &[Arc<Record>]) -> Vec<LeftOut> {
+        let seen = Seen::of(records);
+        let asked = seen.view.spec().map(|spec| spec.messages.as_slice());
+        let (mut attached, mut called, mut thought, mut noted) = (false, false, false, false);
+        for message in history.messages().iter().chain(asked.unwrap_or_default()) {
+            let parts: &[Part] = match &**message {
+                Message::System { .. } => {
+                    noted = true;
+                    &[]
+                }
+                Message::User { parts } => parts,
+                Message::Assistant(message) => &message.parts,
+                Message::Tool(_) => {
+                    called = true;
+                    &[]
+                }
+            };
+            for part in parts {
+                attached |= matches!(part, Part::Media(_));
+                called |= matches!(part, Part::ToolCall(_));
+                thought |= matches!(part, Part::Reasoning(_));
+            }
+        }
+        [
+            (attached, LeftOut::Attachments),
+            (called, LeftOut::EarlierCalls),
+            (thought, LeftOut::EarlierThoughts),
+            (noted, LeftOut::EarlierNotes),
+        ]
+        .into_iter()
+        .filter_map(|(is_there, what)| is_there.then_some(what))
+        .collect()
     }
 
     /// Lets the case be about the run as it is stored, so that no model is asked.

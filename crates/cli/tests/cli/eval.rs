@@ -277,6 +277,72 @@ fn cases_about_recordings_and_stored_runs_ask_no_model() {
     assert_eq!(model.asked(), asked);
 }
 
+/// Runs a command with the key of the model.
+fn with_key(machine: &Machine, arguments: &[&str]) -> Done {
+    let mut command = machine.command(arguments);
+    command
+        .env("MY_KEY", "canary-key-1234")
+        .output()
+        .unwrap()
+        .into()
+}
+
+#[test]
+fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
+    let model = Scripted::start([
+        Turn::Calls(&[("calculate", "{\"expression\": \"6*7\"}")]),
+        Turn::Says(&["It is 42."]),
+        Turn::Says(&["It is 84."]),
+        Turn::Says(&["A note, it rhymes to a boat."]),
+        Turn::Says(&["Hello, boat."]),
+    ]);
+    let machine = model.machine().with_file("note.md", "A note.\n");
+    let ask = |more: &[&str]| with_key(&machine, &[&["ask", "--session"][..], more].concat());
+    ask(&["calls", "What is 6*7?"]).stdout_of(0);
+    ask(&["calls", "And twice that?"]).stdout_of(0);
+    ask(&["attached", "--attach", "note.md", "What is it?"]).stdout_of(0);
+    let machine = machine.with_file("AGENTS.md", "Always answer in verse.\n");
+    machine.run(["trust", "add", "--yes"]).stdout_of(0);
+    with_key(&machine, &["ask", "--session", "told", "Who are you?"]).stdout_of(0);
+    for (session, reason) in [
+        ("calls", "calls of tools in earlier runs"),
+        ("attached", "what was attached"),
+        ("told", "AGENTS.md"),
+    ] {
+        let run = &machine.runs(session)[0];
+        let add = ["eval", "add", "cases.toml", run];
+        let recorded = [&add[..], &["--cassette", "its.cassette"]].concat();
+        let complaint = with_key(&machine, &recorded).complaint(1);
+        assert!(complaint.contains(reason), "{complaint}");
+        assert!(complaint.contains("--stored"), "{complaint}");
+        assert!(!machine.path("its.cassette").exists());
+        with_key(&machine, &add).stdout_of(0);
+        let text = fs::read_to_string(machine.path("cases.toml")).unwrap();
+        let note = text.lines().find(|line| line.contains(reason));
+        assert!(note.is_some_and(|note| note.starts_with("# ")), "{text}");
+    }
+}
+
+#[test]
+fn a_run_that_another_role_served_becomes_a_case_that_asks_the_same_role() {
+    let model = Scripted::start([Turn::Says(&["Hello."]), Turn::Says(&["Hello there."])]);
+    let machine = model.machine_with_roles();
+    let ask = |more: &[&str]| with_key(&machine, &[&["ask", "--session"][..], more].concat());
+    ask(&["named", "-m", "coding", "Hi there"]).stdout_of(0);
+    ask(&["usual", "Hi there"]).stdout_of(0);
+    for (session, role) in [("named", Some("role = \"coding\"")), ("usual", None)] {
+        let run = &machine.runs(session)[0];
+        let (file, recording) = (format!("{session}.toml"), format!("{session}.cassette"));
+        let add = ["eval", "add", &file, run, "--cassette", &recording];
+        with_key(&machine, &add).stdout_of(0);
+        let text = fs::read_to_string(machine.path(&file)).unwrap();
+        let line = text.lines().find(|line| line.starts_with("role"));
+        assert_eq!(line, role, "{text}");
+        let done = machine.run(["eval", &file]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+}
+
 #[test]
 fn all_cases_are_recorded_once_and_replayed_without_the_model() {
     let machine = offline();

@@ -1,5 +1,7 @@
 //! `neuraxis eval add`: a stored run becomes a case.
 
+mod faithful;
+
 use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
@@ -125,11 +127,25 @@ impl Add {
         let redactor = secrets_of(&loaded.config, &loaded.environment);
         // First without secrets, then cut.
         case.name = self.name(&redactor.text(&case.message), names)?;
-        let notes = notes(run, &RunView::of(&records));
+        let view = RunView::of(&records);
+        let mut notes = notes(run, &view);
         if self.stored {
             case = case.stored(run);
             (case.message, case.history) = (String::new(), Vec::new());
-        } else if let Some(file) = &self.cassette {
+            return Ok(Made { run, case, notes });
+        }
+        let decision = view.decision();
+        case.role = decision.and_then(|it| faithful::named_role(&case, it, &loaded.config));
+        let left_out = faithful::left_out(&history, &records, &view);
+        if let Some(left_out) = &left_out {
+            notes.push(format!(
+                "Models read more in it, which a case does not hold: {left_out}"
+            ));
+        }
+        if let Some(file) = &self.cassette {
+            if let Some(left_out) = left_out {
+                return Err(unlike(run, &left_out));
+            }
             let made = Cassette::from_records(history, &records, redactor.clone());
             let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
             let made = made.map_err(CommandError::failed)?;
@@ -180,11 +196,6 @@ fn notes(run: RunId, view: &RunView) -> Vec<String> {
         if !outcome.content.trim().is_empty() {
             notes.push(format!("It answered: {}", outcome.content));
         }
-    }
-    let messages = view.spec().map(|spec| spec.messages.as_slice());
-    let mut messages = messages.unwrap_or_default().iter();
-    if messages.any(|message| message.media().next().is_some()) {
-        notes.push("What was attached to its question is left out.".to_owned());
     }
     notes
 }
@@ -241,6 +252,16 @@ fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
             Err(CommandError::usage(error).hint("check the path"))
         }
     }
+}
+
+/// A recording answers what was asked in the run, to the letter.
+fn unlike(run: RunId, left_out: &str) -> CommandError {
+    let error = anyhow!(
+        "a recording of run {run} could not answer a case: models read more in it, which a case does not hold: {left_out}"
+    );
+    CommandError::failed(error).hint(
+        "`--stored` makes a case about the run as it is; without `--cassette` the case asks a model",
+    )
 }
 
 fn no_case(run: RunId, error: neuraxis::evals::NoCase) -> CommandError {
