@@ -188,7 +188,7 @@ struct Ran {
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,
-    /// Repositories and the like that it made without access to git: `.set-aside` stands behind their names now.
+    /// Repositories and the like that appeared while it ran without access to git: `.set-aside` stands behind their names now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<String>,
     /// What it could have asked for, if it failed.
@@ -322,7 +322,7 @@ fn renamed(set_aside: &[String]) -> String {
     }
     let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
     format!(
-        " It made {names}, which takes access to git: that was renamed, with `.set-aside` behind it."
+        " While it ran, {names} appeared, which takes access to git: that was renamed, with `.set-aside` behind it."
     )
 }
 

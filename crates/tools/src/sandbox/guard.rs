@@ -15,8 +15,8 @@ use neuraxis_core::Access;
 use super::closed;
 use super::order::Run;
 
-/// What is appended to the name of what a command made and must not make. Nothing is deleted: somebody else may have made
-/// it meanwhile.
+/// What is appended to the name of what appeared while a command ran and it must not make. Nothing is deleted: somebody else
+/// may have made it meanwhile.
 const SET_ASIDE: &str = ".set-aside";
 
 /// How many bytes of names are told: the answer that they are part of is bounded.

@@ -563,7 +563,10 @@ async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_canc
     assert_eq!(ran.get("timed_out"), Some(&json!(true)), "{ran}");
     assert_eq!(ran.get("set_aside"), Some(&json!(["sub/.git"])), "{ran}");
     let summary = ran.get("summary").and_then(Value::as_str).unwrap();
-    assert!(summary.contains("It made sub/.git, "), "{summary}");
+    assert!(
+        summary.contains(" While it ran, sub/.git appeared, "),
+        "{summary}"
+    );
 
     let output = Arc::new(RecordedOutput::default());
     let mut ctx = context();
@@ -578,7 +581,10 @@ async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_canc
     let (cancelled, ()) = tokio::join!(running, cancelling);
     let message = cancelled.unwrap_err().message;
     assert!(message.starts_with("cancelled: "), "{message}");
-    assert!(message.contains("It made new/.git, "), "{message}");
+    assert!(
+        message.contains(" While it ran, new/.git appeared, "),
+        "{message}"
+    );
     for path in ["sub/.git", "new/.git"] {
         assert!(!project.path(path).exists(), "{path}");
         assert!(project.path(format!("{path}.set-aside")).exists(), "{path}");
