@@ -59,7 +59,7 @@ pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
 ///
 /// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
-    project_files_without(root, &OwnFiles::default(), Commands::default())
+    project_files_without(root, &OwnFiles::default(), Commands::default(), &[])
 }
 
 /// As [`project_files`], but the files of the program itself are out of reach, whatever the policy says.
@@ -69,6 +69,9 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 /// above those, the top of the project included; nor do they change a configuration that is there. Outside the project
 /// they write nothing anyway. None of this holds for commands that run [unconfined](Commands::Unconfined).
 ///
+/// Of the variables of this program commands get those that go by a name of `variables`, such as `HTTPS_PROXY`, besides
+/// [`COMMAND_ENVIRONMENT`]: name none that holds a secret.
+///
 /// # Errors
 ///
 /// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
@@ -76,6 +79,7 @@ pub fn project_files_without(
     root: impl AsRef<Path>,
     own: &OwnFiles,
     commands: Commands,
+    variables: &[String],
 ) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
     let root = Arc::new(ProjectRoot::open(root.as_ref(), own)?);
     let tools = vec![
@@ -85,7 +89,8 @@ pub fn project_files_without(
         write::tool(Arc::clone(&root))?,
         patch::tool(Arc::clone(&root))?,
     ];
-    Ok(tools.into_iter().chain(command(root, commands)?).collect())
+    let command = command(root, commands, variables)?;
+    Ok(tools.into_iter().chain(command).collect())
 }
 
 /// Makes a tool of work on the files of a project, which runs where it may block.
@@ -110,7 +115,11 @@ use command::tool as command;
 
 #[cfg(not(feature = "commands"))]
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-fn command(_: Arc<ProjectRoot>, _: Commands) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
+fn command(
+    _: Arc<ProjectRoot>,
+    _: Commands,
+    _: &[String],
+) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
     Ok(None)
 }
 

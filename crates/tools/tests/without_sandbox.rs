@@ -25,7 +25,8 @@ impl Project {
     fn new(commands: Commands) -> Self {
         without_sandbox();
         let folder = tempfile::tempdir().unwrap();
-        let tools = project_files_without(folder.path(), &OwnFiles::default(), commands).unwrap();
+        let tools = project_files_without(folder.path(), &OwnFiles::default(), commands, &[]);
+        let tools = tools.unwrap();
         Self { folder, tools }
     }
 

@@ -94,8 +94,9 @@ pub(super) fn tools(
     }
     let own = config.own_files(environment);
     let own = recording.into_iter().fold(own, OwnFiles::store);
-    let commands = config.tools().commands;
-    let files = neuraxis_tools::project_files_without(config.project_root(), &own, commands);
+    let (root, settings) = (config.project_root(), config.tools());
+    let (commands, variables) = (settings.commands, &settings.environment);
+    let files = neuraxis_tools::project_files_without(root, &own, commands, variables);
     tools.extend(files.map_err(|source| BuildError::ProjectRoot {
         at: config.origin("tools.root"),
         source,

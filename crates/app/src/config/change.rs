@@ -93,6 +93,7 @@ impl Change {
                 "lets commands run without a sandbox where there is none: as you, with all that you can do"
                     .to_owned(),
             ),
+            ["tools", "environment"] => (1, "tells these of your variables to commands".to_owned()),
             ["tools", ..] => (3, "changes the tools".to_owned()),
             ["web", "allow_hosts"] => (
                 1,

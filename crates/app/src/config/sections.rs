@@ -22,6 +22,7 @@ use super::discovery::DiscoveryConfig;
 use super::driver::DriverConfig;
 use super::mcp::McpConfig;
 use super::prices::PriceListConfig;
+use super::secret::{may_be_key, sounds_secret};
 use super::store::StoreConfig;
 use super::telemetry::TelemetryConfig;
 use crate::environment::Environment;
@@ -97,6 +98,10 @@ pub struct ToolsConfig {
     pub project_id: Option<String>,
     /// Whether commands may run where nothing confines them: `sandboxed` (they may not) if left out, or `unconfined`.
     pub commands: Commands,
+    /// The variables that commands get besides the usual ones, by their names: those of a proxy, or of certificates. None that
+    /// sounds like a secret; none if left out.
+    #[serde(deserialize_with = "variable_names")]
+    pub environment: Vec<String>,
     /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
     /// others; 50 if left out.
     search_above: Option<u32>,
@@ -136,6 +141,30 @@ fn result_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usi
         return Err(D::Error::custom(format!("expected at least {least} bytes")));
     }
     Ok(Some(bytes))
+}
+
+fn variable_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    for name in &names {
+        // What may be a key is not shown.
+        if !is_name_of_variable(name) || may_be_key(name) {
+            return Err(D::Error::custom(
+                "expected names of variables, such as \"HTTPS_PROXY\", without values",
+            ));
+        }
+        if sounds_secret(name) {
+            return Err(D::Error::custom(format!(
+                "{name} sounds like a secret, and commands get none: name variables of a proxy, of certificates and the like"
+            )));
+        }
+    }
+    Ok(names)
+}
+
+/// Tells whether programs can look a variable up by this name; `http_proxy` is one that they do.
+fn is_name_of_variable(text: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    text.chars().all(is_of_name) && text.starts_with(|first: char| !first.is_ascii_digit())
 }
 
 /// `[server]`: how `neuraxis-server` is reached, and what its clients may use.

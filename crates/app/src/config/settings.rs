@@ -57,6 +57,13 @@ impl Config {
         if let Ok(commands) = Value::try_from(self.tools.commands) {
             self.add(&mut list, "tools.commands", commands);
         }
+        if !self.tools.environment.is_empty() {
+            self.add(
+                &mut list,
+                "tools.environment",
+                self.tools.environment.clone(),
+            );
+        }
         let above = self.tools.search_above();
         self.add(&mut list, "tools.search_above", above);
         let bounds = self.tools.result_bounds();

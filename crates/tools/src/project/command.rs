@@ -66,16 +66,18 @@ const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder,
     running. Because of that `access` has to name all there is: [\"network\", \"git\"]. Use the file tools to read, search \
     and write files.";
 
-/// Makes the tool; none where no command is run on this machine.
+/// Makes the tool, whose commands get these variables besides the usual ones; none where no command is run on this machine.
 pub(super) fn tool(
     root: Arc<ProjectRoot>,
     commands: Commands,
+    variables: &[String],
 ) -> Result<Option<Arc<dyn Tool>>, DefinitionError> {
     const NAME: &str = "run_command";
     let annotations = ToolAnnotations::default().destructive().open_world();
     let confined = annotations.confined();
     let timeout = COMMAND_MAX_TIMEOUT + MARGIN;
     let class = ToolClass::Irreversible;
+    let variables: Arc<[String]> = variables.into();
     Ok(match commands.here() {
         CommandsHere::Refused { .. } => None,
         CommandsHere::Sandboxed => {
@@ -83,7 +85,8 @@ pub(super) fn tool(
                 NAME,
                 description(&root),
                 move |arguments: Arguments, ctx| {
-                    run(Arc::clone(&root), arguments, Confinement::Sandbox, ctx)
+                    let (root, variables) = (Arc::clone(&root), Arc::clone(&variables));
+                    run(root, arguments, Confinement::Sandbox, variables, ctx)
                 },
             )?;
             let tool = tool.class(class).annotations(confined);
@@ -94,7 +97,8 @@ pub(super) fn tool(
                 NAME,
                 UNCONFINED,
                 move |arguments: UnconfinedArguments, ctx| {
-                    run(Arc::clone(&root), arguments.into(), Confinement::None, ctx)
+                    let (root, variables) = (Arc::clone(&root), Arc::clone(&variables));
+                    run(root, arguments.into(), Confinement::None, variables, ctx)
                 },
             )?;
             let tool = tool.class(class).annotations(annotations);
@@ -208,6 +212,7 @@ async fn run(
     root: Arc<ProjectRoot>,
     arguments: Arguments,
     confinement: Confinement,
+    variables: Arc<[String]>,
     ctx: ToolContext,
 ) -> Result<Ran, ToolError> {
     check(&arguments.command)?;
@@ -232,7 +237,8 @@ async fn run(
                 .into());
             }
         };
-        confinement.start(&command, &root, &folder, access, trace.as_ref())
+        let trace = trace.as_ref();
+        confinement.start(&command, &root, &folder, access, trace, &variables)
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;

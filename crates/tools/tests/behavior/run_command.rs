@@ -171,6 +171,14 @@ async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_u
 }
 
 #[tokio::test]
+async fn a_command_gets_the_variables_that_are_named_and_no_other() {
+    let project = Project::naming(&["CARGO_MANIFEST_DIR".to_owned()]);
+    let shown = run(&project, "echo $CARGO_MANIFEST_DIR; echo $CARGO_PKG_NAME").await;
+    let expected = concat!(env!("CARGO_MANIFEST_DIR"), "\n\n");
+    assert_eq!(shown["stdout"], expected);
+}
+
+#[tokio::test]
 async fn a_command_has_no_input_and_no_rights_to_gain() {
     let project = Project::new();
     assert_eq!(run(&project, "cat; echo end").await["stdout"], "end\n");

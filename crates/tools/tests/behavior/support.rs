@@ -8,7 +8,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, EffectId, JsonText, ProgressSteps, RunId, ToolCallId, Turn};
 use neuraxis_ports::{Clock, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
-use neuraxis_tools::project_files;
+use neuraxis_tools::{Commands, OwnFiles, project_files_without};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -114,12 +114,19 @@ pub(crate) struct Project {
 
 impl Project {
     pub(crate) fn new() -> Self {
+        Self::naming(&[])
+    }
+
+    /// As `new`, and commands get these variables, too.
+    pub(crate) fn naming(variables: &[String]) -> Self {
         #[cfg(target_os = "linux")]
         neuraxis_tools::use_sandbox_helper(env!("CARGO_BIN_EXE_neuraxis-sandbox"));
         let world = TempDir::new().unwrap();
         fs::create_dir(world.path().join("project")).unwrap();
         fs::write(world.path().join("outside.txt"), "SECRET outside\n").unwrap();
-        let tools = project_files(world.path().join("project")).unwrap();
+        let (root, own) = (world.path().join("project"), OwnFiles::default());
+        let tools = project_files_without(root, &own, Commands::default(), variables);
+        let tools = tools.unwrap();
         Self { world, tools }
     }
 

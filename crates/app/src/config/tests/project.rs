@@ -517,6 +517,27 @@ fn a_key_of_earlier_versions_has_no_effect_and_can_be_removed() {
 }
 
 #[test]
+fn which_variables_commands_get_is_for_the_user_to_say_and_none_is_a_secret() {
+    let text = "[tools]\nenvironment = ['HTTPS_PROXY', 'http_proxy', 'SSL_CERT_FILE']\n";
+    let named = ["HTTPS_PROXY", "http_proxy", "SSL_CERT_FILE"];
+    assert!(found(text).load().unwrap().tools().environment.is_empty());
+    assert_eq!(ignored(&found(text)), ["tools.environment"]);
+    assert_eq!(trusted(text).load().unwrap().tools().environment, named);
+    let own = |text: &str| Machine::new().with_file("user/neuraxis.toml", text);
+    assert_eq!(own(text).load().unwrap().tools().environment, named);
+    for (name, reason) in [
+        ("GITHUB_TOKEN", "GITHUB_TOKEN sounds like a secret"),
+        ("A=b", "expected names of variables"),
+        ("", "expected names of variables"),
+        ("sk-hunter2", "expected names of variables"),
+    ] {
+        let said = own(&format!("[tools]\nenvironment = ['{name}']\n")).complaint();
+        assert!(said.contains(reason), "{said}");
+        assert!(said.contains("tools.environment"), "{said}");
+    }
+}
+
+#[test]
 fn it_does_not_let_commands_run_without_a_sandbox() {
     let text = "[tools]\ncommands = 'unconfined'\n";
     let config = found(text).load().unwrap();

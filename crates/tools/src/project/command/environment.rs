@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 
 use neuraxis_core::TraceContext;
 
-/// The variables that are handed on to commands, if they are set: no other one is, since any may hold a secret. A `*` at
-/// the end stands for anything.
+/// The variables that are handed on to commands, if they are set: no other one is, unless it is
+/// [named](crate::project_files_without), since any may hold a secret. A `*` at the end stands for anything.
 pub const COMMAND_ENVIRONMENT: &[&str] = &[
     "PATH",
     "HOME",
@@ -70,22 +70,25 @@ const UNCONFINED: &[&str] = &[
     "PROGRAMFILES",
 ];
 
-/// Makes the environment of a command that nothing confines from that of this program.
+/// Makes the environment of a command that nothing confines from that of this program, with the variables that were named.
 pub(super) fn unconfined_environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
+    named: &[String],
 ) -> Vec<(OsString, OsString)> {
     let (more, others): (Vec<_>, Vec<_>) = ours.partition(|(name, _)| {
         let name = name.to_str();
         name.is_some_and(|name| UNCONFINED.iter().any(|known| is_name(name, known)))
     });
-    let mut handed_on = environment(others.into_iter());
+    let mut handed_on = environment(others.into_iter(), named);
     handed_on.extend(more);
     handed_on
 }
 
-/// Makes the environment of a command in the sandbox from that of this program. The helper adds where temporary files go.
+/// Makes the environment of a command in the sandbox from that of this program, with the variables that were named. The
+/// helper adds where temporary files go.
 pub(super) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
+    named: &[String],
 ) -> Vec<(OsString, OsString)> {
     let set = SET.map(|(name, value)| (name.into(), value.into()));
     let git = GIT_CONFIGURATION.iter().enumerate();
@@ -93,7 +96,8 @@ pub(super) fn environment(
         [("KEY", key), ("VALUE", value)]
             .map(|(part, text)| (format!("GIT_CONFIG_{part}_{number}").into(), text.into()))
     });
-    ours.filter(|(name, _)| name.to_str().is_some_and(is_handed_on))
+    let is_given = |name: &str| is_handed_on(name) || is_named(name, named);
+    ours.filter(|(name, _)| name.to_str().is_some_and(is_given))
         .map(|(name, value)| match name.to_str() {
             Some(path) if is_name(path, "PATH") => (name, absolute_only(&value)),
             _ => (name, value),
@@ -127,6 +131,12 @@ fn is_handed_on(name: &str) -> bool {
         })
 }
 
+/// Tells whether a variable was named, and is none of those that commands are told.
+fn is_named(name: &str, named: &[String]) -> bool {
+    let is_told = SET.iter().any(|(told, _)| is_name(name, told)) || name.starts_with("GIT_CONFIG");
+    !is_told && named.iter().any(|known| is_name(name, known))
+}
+
 /// Tells whether a variable goes by a name: on Windows in capitals or not.
 fn is_name(variable: &str, name: &str) -> bool {
     variable == name || cfg!(windows) && variable.eq_ignore_ascii_case(name)
@@ -148,7 +158,7 @@ mod tests {
             ("path", "secret"),
         ];
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
-        let made = environment(ours.into_iter());
+        let made = environment(ours.into_iter(), &[]);
         let made: Vec<_> = made
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
@@ -181,6 +191,34 @@ mod tests {
                 "GIT_CONFIG_VALUE_5=explicit",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_named_is_handed_on_but_for_what_commands_are_told() {
+        let ours = [
+            ("HTTPS_PROXY", "http://proxy:3128"),
+            ("https_proxy", "other"),
+            ("TERM", "xterm"),
+            ("GIT_CONFIG_COUNT", "0"),
+            ("GIT_CONFIG_PARAMETERS", "'core.fsmonitor=./x'"),
+        ];
+        let variable = |(name, value): (&str, &str)| (OsString::from(name), OsString::from(value));
+        let ours: Vec<(OsString, OsString)> = ours.into_iter().map(variable).collect();
+        let named = [
+            "HTTPS_PROXY",
+            "TERM",
+            "GIT_CONFIG_COUNT",
+            "GIT_CONFIG_PARAMETERS",
+        ];
+        let named = named.map(str::to_owned);
+        let usual = environment(std::iter::empty(), &[]);
+        for made in [
+            environment(ours.clone().into_iter(), &named),
+            unconfined_environment(ours.clone().into_iter(), &named),
+        ] {
+            assert_eq!(made.first(), ours.first());
+            assert_eq!(made.get(1..), Some(usual.as_slice()));
+        }
     }
 
     #[test]

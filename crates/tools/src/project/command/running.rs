@@ -21,7 +21,7 @@ pub(super) enum Confinement {
 }
 
 impl Confinement {
-    /// Starts a command in a folder of the project.
+    /// Starts a command in a folder of the project, with these variables besides the usual ones.
     pub(super) fn start(
         self,
         command: &str,
@@ -29,16 +29,17 @@ impl Confinement {
         folder: &LocatedFolder,
         access: BTreeSet<Access>,
         trace: Option<&TraceContext>,
+        variables: &[String],
     ) -> Result<Running, ToolError> {
         match self {
-            Self::Sandbox => sandboxed(command, root, folder, access, trace),
+            Self::Sandbox => sandboxed(command, root, folder, access, trace, variables),
             Self::None if access.len() < Access::ALL.len() => Err(ToolError::permanent(
                 "invalid_access: nothing confines a command on this machine, so that `access` has to name all there is: \
                  [\"network\", \"git\"]",
             )),
             Self::None => {
                 let folder = root.path().join(&folder.path);
-                let mut environment = unconfined_environment(std::env::vars_os());
+                let mut environment = unconfined_environment(std::env::vars_os(), variables);
                 environment.extend(trace.into_iter().flat_map(of_trace));
                 unconfined::start(command, &folder, environment).map(Running::Unconfined)
             }
@@ -53,11 +54,12 @@ fn sandboxed(
     folder: &LocatedFolder,
     access: BTreeSet<Access>,
     trace: Option<&TraceContext>,
+    variables: &[String],
 ) -> Result<Running, ToolError> {
     use std::path::{Path, PathBuf};
 
     let own = root.own();
-    let mut environment = super::environment::environment(std::env::vars_os());
+    let mut environment = super::environment::environment(std::env::vars_os(), variables);
     environment.extend(trace.into_iter().flat_map(of_trace));
     let owned = |path: &Path| -> PathBuf { path.to_owned() };
     let running = crate::sandbox::start(crate::sandbox::Wanted {
@@ -81,6 +83,7 @@ fn sandboxed(
     _: &LocatedFolder,
     _: BTreeSet<Access>,
     _: Option<&TraceContext>,
+    _: &[String],
 ) -> Result<Running, ToolError> {
     Err(ToolError::permanent(
         "no_sandbox: commands cannot be confined here, so none is run; go on without it",
