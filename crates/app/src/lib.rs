@@ -66,9 +66,7 @@ pub use discover::{
     PassedOver, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
-pub use instructions::{
-    InstructionFile, holds_instructions, instruction_files, instructions_of,
-};
+pub use instructions::{InstructionFile, holds_instructions, instruction_files, instructions_of};
 pub use mcp::start_mcp_server;
 pub use model_choice::{ModelChoice, UnknownModel, choose_model};
 pub use neuraxis_cassette::Redactor;

@@ -158,10 +158,6 @@ impl Approver for PromptingApprover {
         answer.await.unwrap_or(ApproverReply::Nobody)
     }
 
-    fn stays_for_answer(&self) -> bool {
-        false
-    }
-
     async fn answer(&self, question: &ports::Question) -> QuestionReply {
         let (reply, answer) = oneshot::channel();
         let question = question.clone();
@@ -188,10 +184,6 @@ impl Approver for AbsentApprover {
 
     fn can_answer(&self) -> bool {
         matches!(self.0, WhenAway::Wait)
-    }
-
-    fn stays_for_answer(&self) -> bool {
-        false
     }
 }
 

@@ -21,7 +21,7 @@ use neuraxis_ports::{RequestContext, RunSummary, SessionStore, StoreError};
 use serde::Serialize;
 
 use crate::orchestrator::Parts;
-use crate::runs::{Reached, ResumeError, Runs, Taker};
+use crate::runs::{ResumeError, Runs, Taker};
 
 pub use decide::{DecideError, Decided};
 pub use later::DecideLater;
@@ -188,11 +188,7 @@ impl Approvals {
             return Ok(Vec::new());
         }
         let store = self.store();
-        let records = match self.parts.active.reach(run.run_id) {
-            // What its data policy keeps out of the store is to be seen by who decides, too.
-            Reached::Here(handle) => handle.records(),
-            Reached::Soon | Reached::No => store.records(run.run_id, Seq(0)).await?,
-        };
+        let records = store.records(run.run_id, Seq(0)).await?;
         let mut open = read_open(run, &records);
         if open.is_empty() {
             return Ok(open);

@@ -105,6 +105,12 @@ pub enum BroughtError {
     /// The tool that is to be called first is not offered.
     #[error("tool {0} is to be called, and is not offered")]
     NoSuchTool(ToolName),
+    /// The run would wait for the results of the client's tools, and could not go on with them.
+    #[error(
+        "a run cannot wait for tools of yours here: the data policy keeps {0} out of its log, without which it could not go on; \
+         let it end with the calls instead (`hand_over`, as OpenAI's protocols do)"
+    )]
+    Withheld(&'static str),
 }
 
 impl Brought {
@@ -311,13 +317,17 @@ impl UserRequest {
     ///
     /// # Errors
     ///
-    /// [`BroughtError::NoSuchTool`].
+    /// [`BroughtError::NoSuchTool`] and [`BroughtError::Withheld`].
     pub(crate) fn join(&self, spec: &mut RunSpec) -> Result<Vec<Arc<Message>>, BroughtError> {
         if let Some(brought) = &self.brought {
             if let Some(ToolChoice::Named(tool)) = &brought.tool_choice
                 && !spec.root.tools.iter().any(|it| it.name == *tool)
             {
                 return Err(BroughtError::NoSuchTool(tool.clone()));
+            }
+            let waits = !brought.tools.is_empty() && brought.client_tools == ClientTools::Wait;
+            if let Some(what) = spec.withheld().filter(|_| waits) {
+                return Err(BroughtError::Withheld(what));
             }
             spec.messages.extend(brought.conversation.iter().cloned());
         }

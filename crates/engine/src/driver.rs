@@ -16,7 +16,6 @@ mod long_result;
 mod model_call;
 mod model_hooks;
 mod next_input;
-mod rest;
 mod serving;
 mod tool_call;
 mod under_way;
@@ -150,17 +149,11 @@ impl Driver {
         if !self.carry_out(step).await {
             return Standing::Over;
         }
-        if self.stands_still(step.status) && !self.rests() && !self.read_inbox().await {
-            if !self.is_bound_here() {
-                return Standing::StandsStill;
-            }
-            self.rest();
+        if self.stands_still(step.status) && !self.read_inbox().await {
+            return Standing::StandsStill;
         }
         let refused = match self.next_input(step.wake_at).await {
-            Ok(input) => {
-                self.wake(&input);
-                self.advance(input, step)
-            }
+            Ok(input) => self.advance(input, step),
             Err(error) => {
                 self.lose(error);
                 return Standing::Over;

@@ -45,17 +45,7 @@ struct FeedState {
     records: Vec<Arc<Record>>,
     open: Vec<OpenCall>,
     ended: bool,
-    /// How many records there were each time that it had ended and then went on: whoever listened by then hears no others.
-    pauses: Vec<usize>,
     waiting: Waitings,
-}
-
-impl FeedState {
-    /// Returns after how many records a listener that began after so many pauses hears nothing more; `None` if more may come.
-    fn end_after(&self, pauses: usize) -> Option<usize> {
-        let pause = self.pauses.get(pauses).copied();
-        pause.or_else(|| self.ended.then_some(self.records.len()))
-    }
 }
 
 /// A call that has begun and is not closed by a record yet.
@@ -166,21 +156,13 @@ impl Feed {
         waiting.wake();
     }
 
-    /// Says that nothing more will come, to those who listen by now.
+    /// Says that nothing more will come.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
         let waiting = state.waiting.all();
         drop(state);
         waiting.wake();
-    }
-
-    /// Says, after an end, that more will come after all, to those who begin to listen from now on.
-    pub(crate) fn go_on(&self) {
-        let mut state = self.lock();
-        state.ended = false;
-        let heard = state.records.len();
-        state.pauses.push(heard);
     }
 
     /// Reads all records so far.

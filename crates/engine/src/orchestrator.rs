@@ -220,8 +220,7 @@ impl Orchestrator {
     ///
     /// A left run is one whose process died, for whoever listens to it: its events end without a last one, and
     /// [`RunHandle::result`] is an error. Calls that were under way are made again, or told as unknown, as their class allows.
-    /// A run that is kept nowhere is cancelled, and one whose data policy keeps something out of its log is ended: nobody could
-    /// go on with it. Where the store does not outlive the process [`shutdown`](Self::shutdown) is
+    /// A run that is kept nowhere is cancelled. Where the store does not outlive the process [`shutdown`](Self::shutdown) is
     /// kinder.
     ///
     /// # Cancel safety

@@ -36,11 +36,6 @@ impl EndSender {
         self.0.clone()
     }
 
-    /// Tells whether it was sent.
-    pub(crate) fn is_sent(&self) -> bool {
-        self.0.has_ended()
-    }
-
     /// Sends it. What was sent first stays.
     pub(crate) fn send(&self, end: Ended) {
         self.0.set(Some(end));

@@ -30,13 +30,6 @@ pub trait Approver: Debug + Send + Sync + 'static {
         true
     }
 
-    /// Tells whether the program stays until the answer comes where this one says [`Later`](ApproverReply::Later). Where it does
-    /// not, a run whose data policy keeps something out of its log cannot wait, since nobody could read it back: the call is
-    /// denied.
-    fn stays_for_answer(&self) -> bool {
-        true
-    }
-
     /// Answers a question that a tool asks in the middle of a call, such as one of an MCP server. Declines, unless somebody
     /// says otherwise.
     async fn answer(&self, _question: &Question) -> QuestionReply {

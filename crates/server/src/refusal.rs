@@ -144,7 +144,8 @@ fn brought(why: &BroughtError, text: String) -> Problem {
         | BroughtError::ToolTwice(_)
         | BroughtError::ReservedTool(_)
         | BroughtError::Parameters(_)
-        | BroughtError::UnboundedParameters { .. } => problem.with("field", "tools"),
+        | BroughtError::UnboundedParameters { .. }
+        | BroughtError::Withheld(_) => problem.with("field", "tools"),
         BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),
         BroughtError::RoleNotAllowed { .. } => problem.with("field", "model"),
         _ => problem,

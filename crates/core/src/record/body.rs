@@ -481,7 +481,7 @@ impl ApprovalRequested {
     }
 }
 
-    /// The turn limit was reached while the loop would have gone on.
+/// The turn limit was reached while the loop would have gone on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaxTurnsReached {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, DataPolicy, InboxEntry,
-    InboxInput, InputId, Record, RecordBody, RunId, Seq, ToolCallId,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxEntry, InboxInput,
+    InputId, Record, RecordBody, RunId, Seq, ToolCallId,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::{Instant, sleep};
@@ -218,8 +218,6 @@ impl Approvals {
                 Err(error) => return Err(DecideError::NotKept(error)),
             });
         }
-        // One that waits in this process looks at once.
-        self.parts.active.hear(run);
         // A lease that ran out meanwhile leaves nobody who would look for them.
         match self.runs().resume(run, Vec::new()).await {
             Ok(handle) if handle.run_id() == run => return Ok(Decided::GoesOn(handle)),
@@ -235,8 +233,8 @@ impl Approvals {
         // Whoever has the run may have had an answer already that was not on record yet, or may have ended it.
         let until = Instant::now() + TAKEN_WITHIN;
         for ((waiting, decided), is_first) in decided.iter().zip(is_first) {
-            let counts = match self.counts_on_record(waiting, decided, until).await {
-                Ok(Some(counts)) => counts,
+            let counts = match self.answer_on_record(waiting, until).await {
+                Ok(Some(answer)) => answer == decided.decision,
                 Ok(None) => is_first,
                 Err(error) => return Err(DecideError::KeptOnly(error)),
             };
@@ -247,23 +245,21 @@ impl Approvals {
         Ok(Decided::LeftToHolder)
     }
 
-    /// Waits a little for the answer to a question that is to be on record soon, and tells whether it is this one; `None` if
-    /// none is on record by then.
+    /// Waits a little for the answer to a question that is to be on record soon; `None` if none is.
     ///
     /// # Errors
     ///
     /// [`ResumeError::Ended`]: none will be.
-    async fn counts_on_record(
+    async fn answer_on_record(
         &self,
         waiting: &WaitingApproval,
-        decided: &ApprovalDecided,
         until: Instant,
-    ) -> Result<Option<bool>, ResumeError> {
+    ) -> Result<Option<ApprovalDecision>, ResumeError> {
         let run = waiting.run_id;
         loop {
             let records = self.store().records(run, Seq(0)).await?;
-            if let Some(answer) = answer_to(&waiting.request, &records) {
-                return Ok(Some(says(answer, decided, &records)));
+            if let Some(decided) = answer_to(&waiting.request, &records) {
+                return Ok(Some(decided.decision.clone()));
             }
             if records.last().is_some_and(|last| last.ends_the_run()) {
                 return Err(ResumeError::Ended(run));
@@ -315,33 +311,20 @@ impl Approvals {
     }
 }
 
-/// Returns the record of what was decided about a question, according to the log of its run.
+/// Returns what was decided about a question, according to the log of its run.
 fn answer_to<'a>(
     request: &ApprovalRequested,
     records: &'a [Arc<Record>],
-) -> Option<&'a Arc<Record>> {
+) -> Option<&'a ApprovalDecided> {
     let is_it = |record: &&Arc<Record>| match &record.body {
         RecordBody::ApprovalRequested(asked) => asked.effect_id == request.effect_id,
         _ => false,
     };
     let mut after = records.iter().skip_while(|record| !is_it(record));
-    after.find(|record| match &record.body {
-        RecordBody::ApprovalDecided(decided) => decided.tool_call_id == request.tool_call_id,
-        _ => false,
+    after.find_map(|record| match &record.body {
+        RecordBody::ApprovalDecided(decided) if decided.tool_call_id == request.tool_call_id => {
+            Some(&**decided)
+        }
+        _ => None,
     })
-}
-
-/// Tells whether a record of a decision says what was decided, as far as the data policy of its run lets it be stored.
-fn says(record: &Arc<Record>, decided: &ApprovalDecided, records: &[Arc<Record>]) -> bool {
-    let RecordBody::ApprovalDecided(kept) = &record.body else {
-        return false;
-    };
-    let mut same = Record::clone(record);
-    same.body = RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
-        decision: decided.decision.clone(),
-        ..ApprovalDecided::clone(kept)
-    }));
-    let started = records.first().and_then(|first| first.run_started());
-    let policy = started.map_or(DataPolicy::ALL, |started| started.spec.data_policy());
-    same.withheld(policy).unwrap_or(same) == **record
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, Consult, Hook, Input, InputId,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, Consult, DataPolicy, Hook,
+    Input, InputId,
 };
 use neuraxis_ports::{Advisor, ApproverReply, TurnContext};
 
@@ -15,7 +16,7 @@ use crate::driver::{Driver, answered};
 const NOBODY: &str = "it needs a person's approval, and nobody can give it here \
                       (an approver, a rule that allows it or a freer mode could)";
 
-/// What is said of a call about which a person would be asked later, where the run cannot wait for that.
+/// What is said of a call about which a person would be asked later, where the run could not go on then.
 const NOT_KEPT: &str = "it needs a person's approval, and cannot wait for it: the data policy keeps out of the log what the run \
                         would go on with (somebody who decides at once, a rule that allows it or a freer mode could)";
 
@@ -34,8 +35,7 @@ impl Driver {
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let turn = self.turn_context(ask.agent, self.tree.turn_of(ask.agent));
         let is_kept = self.scope.session_id.is_some();
-        // A run that is bound to this process waits only where the process does.
-        let may_wait = !self.is_bound_here() || approver.stays_for_answer();
+        let is_whole = self.journal.policy == DataPolicy::ALL;
         self.work.push(Box::pin(async move {
             let reply = answered(async { approver.decide(&ask, &turn).await });
             let reply = match left {
@@ -48,7 +48,7 @@ impl Driver {
             };
             let (decision, by) = match reply {
                 Ok(Some(ApproverReply::Decided { decision, by })) => (decision, by),
-                Ok(Some(ApproverReply::Later)) if is_kept && may_wait => return Work::Later,
+                Ok(Some(ApproverReply::Later)) if is_kept && is_whole => return Work::Later,
                 Ok(Some(ApproverReply::Later)) if is_kept => denied(NOT_KEPT),
                 // Nobody could ever answer a question that is kept nowhere.
                 Ok(Some(ApproverReply::Nobody | ApproverReply::Later)) => denied(NOBODY),

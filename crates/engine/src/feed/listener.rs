@@ -33,8 +33,6 @@ const AHEAD: Duration = Duration::from_millis(2);
 pub(super) struct Listener {
     feed: Arc<Feed>,
     next_record: usize,
-    /// How many pauses the feed had made when it began to listen.
-    pauses: usize,
     after: Seq,
     /// The calls it reads along with, few at a time. A buffer stays here until its call's record was heard, so that the text
     /// is whole.
@@ -60,11 +58,9 @@ pub(crate) fn closed_call(record: &Record) -> Option<EffectId> {
 
 impl Listener {
     pub(super) fn new(feed: Arc<Feed>) -> Self {
-        let pauses = feed.lock().pauses.len();
         Self {
             feed,
             next_record: 0,
-            pauses,
             after: Seq(0),
             reading: Vec::new(),
             ready: VecDeque::new(),
@@ -80,8 +76,7 @@ impl Listener {
             return false;
         };
         let mut state = self.feed.lock();
-        let has_ended = state.end_after(self.pauses).is_some();
-        if has_ended || state.records.len() > self.next_record {
+        if state.ended || state.records.len() > self.next_record {
             return false;
         }
         let replaced = state
@@ -101,8 +96,7 @@ impl Listener {
     fn read(&mut self, waker: &Waker) -> bool {
         let (records, open, ended, replaced) = {
             let mut state = self.feed.lock();
-            let end = state.end_after(self.pauses);
-            if end.is_none() && state.waiting.still_waits(self.place, waker) {
+            if !state.ended && state.waiting.still_waits(self.place, waker) {
                 return false;
             }
             let replaced = state
@@ -110,15 +104,12 @@ impl Listener {
                 .wait(&mut self.place, Awaited::Anything, waker);
             let records = state
                 .records
-                .get(self.next_record..end.unwrap_or(state.records.len()))
+                .get(self.next_record..)
                 .unwrap_or_default()
                 .to_vec();
-            // What is open now came after the pause that ended this one.
-            let is_past = state.pauses.len() > self.pauses;
-            let open = state.open.iter().filter(|_| !is_past);
-            let open = open.filter_map(|call| call.buffer.clone());
+            let open = state.open.iter().filter_map(|call| call.buffer.clone());
             let open: SmallVec<[_; 2]> = open.collect();
-            (records, open, end.is_some(), replaced)
+            (records, open, state.ended, replaced)
         };
         drop(replaced);
         for buffer in open.iter().filter(|buffer| buffer.is_void()) {
@@ -324,27 +315,6 @@ mod tests {
         feed.end();
         assert_eq!(text(events.next().now_or_never().unwrap()), "ij");
         assert_eq!(events.next().now_or_never().unwrap(), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whoever_listened_before_a_pause_hears_nothing_of_what_comes_after_it() {
-        let feed = Arc::new(Feed::default());
-        let (mut before, mut idle) = (feed.listen(), feed.listen());
-        assert!(before.next().now_or_never().is_none());
-        feed.end();
-        assert_eq!(before.next().now_or_never().unwrap(), None);
-        feed.go_on();
-        feed.begin(call().effect_id);
-        let buffer = feed.buffer(call());
-        buffer.text(Attempt(1), BlockIndex(0), LiveText::Text, "a");
-        feed.grown();
-        assert_eq!(idle.next().now_or_never().unwrap(), None);
-        let mut after = feed.listen();
-        assert!(matches!(
-            after.next().now_or_never().unwrap(),
-            Some(Event::Live(_))
-        ));
-        assert!(after.next().now_or_never().is_none(), "more may come");
     }
 
     /// Counts how often it is woken and dropped, each time with the lock of the feed let go.

@@ -18,7 +18,6 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::orchestrator::Parts;
-use crate::run_end::EndReceiver;
 use crate::run_handle::RunHandle;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
@@ -121,19 +120,19 @@ impl ActiveRuns {
 
     /// Stops the tasks of all runs, and waits until none of them does anything more. Each is kept until
     /// [`note_left`](Self::note_left).
-    pub(crate) async fn stop(&self) -> Vec<RunHandle> {
+    pub(crate) async fn stop(&self) -> Vec<(RunId, SessionId)> {
         let mut stopped = Vec::new();
         for (run, active) in self.lock().iter() {
             if let (Some(task), Some(handle)) = (&active.task, &active.handle) {
                 self.stopped().insert(*run);
                 task.abort();
-                stopped.push(RunHandle::clone(handle));
+                stopped.push((*run, handle.session_id.clone()));
             }
         }
         loop {
             // From now on nothing is missed.
             let moved = self.moved();
-            if !stopped.iter().any(|run| self.contains(run.run_id())) {
+            if !stopped.iter().any(|(run, _)| self.contains(*run)) {
                 return stopped;
             }
             moved.await;
@@ -306,15 +305,6 @@ impl RunSlot {
         let active = &self.claim.parts.active;
         active.lock().entry(self.run()).or_default().handle = Some(Box::new(handle));
         active.moved.notify_waiters();
-    }
-
-    /// Gives whoever reaches the run from now on another end to wait for: it had come to wait, and goes on.
-    pub(crate) fn show_end(&self, end: EndReceiver) {
-        let mut runs = self.claim.parts.active.lock();
-        let active = runs.get_mut(&self.run());
-        if let Some(handle) = active.and_then(|active| active.handle.as_mut()) {
-            handle.link.end = end;
-        }
     }
 
     /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it.

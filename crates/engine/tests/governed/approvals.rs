@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ContentHash, FinishReason, InputId, Mode, Record,
-    RecordBody, Role, RunOutcome, RunStatus, RunUsage, Seq, ToolFailure,
+    AgentId, ApprovalDecided, ApprovalDecision, Channel, ContentHash, FinishReason, InputId, Mode,
+    Record, RecordBody, Role, RunOutcome, RunStatus, RunUsage, Seq, ToolFailure, ToolSpec,
 };
-use neuraxis_engine::{Agent, DecideError, Decided, ResumeError, WaitingApproval};
+use neuraxis_engine::{
+    Agent, Brought, BroughtError, DecideError, Decided, RequestError, ResumeError, UserRequest,
+    WaitingApproval,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
@@ -278,4 +281,42 @@ async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left
         matches!(approved, Err(DecideError::KeptOnly(ResumeError::Ended(_)))),
         "{approved:?}"
     );
+}
+
+/// Nobody could read such a run back: whatever were decided later, or brought, would end it.
+#[tokio::test]
+async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
+    let policy = "[channels.code_task]\ndata = { reasoning = false }\n";
+    let world = World::new(policy, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", r#"{"n":7}"#)]).await;
+    assert_eq!(ran.result.status, RunStatus::Done);
+    let results = results(&world.records_of(&ran).await);
+    let told = results[0].value.as_str();
+    assert!(
+        told.contains("cannot wait for it: the data policy"),
+        "{told}"
+    );
+    assert_eq!(world.tools.put.count(), 0);
+
+    let weather = || {
+        [ToolSpec::new(
+            "weather".parse().unwrap(),
+            "Tells the weather.",
+        )]
+    };
+    let asks = |session: &str, brought| {
+        let request = UserRequest::new(session.parse().unwrap(), "Cold?");
+        let request = request
+            .mode(Mode::MODERATE)
+            .channel(Channel::new("code_task"));
+        world.orchestrator.handle(request.bring(brought))
+    };
+    let waits = asks("waits", Brought::default().tools(weather())).await;
+    let withheld = BroughtError::Withheld("reasoning");
+    assert!(
+        matches!(&waits, Err(RequestError::Brought(error)) if *error == withheld),
+        "{waits:?}"
+    );
+    let handed_over = Brought::default().tools(weather()).hand_over();
+    assert!(asks("handed-over", handed_over).await.is_ok());
 }

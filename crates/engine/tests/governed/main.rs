@@ -15,4 +15,3 @@ mod taint;
 mod threats;
 mod tool_source;
 mod verdicts;
-mod withheld;

@@ -236,32 +236,6 @@ async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_dec
 }
 
 #[tokio::test]
-async fn a_turn_waits_and_goes_on_where_the_data_policy_keeps_something_out_of_its_log() {
-    let folder = asking();
-    let withheld = "[channels.chat]\ndata = { reasoning = false }\n";
-    let policy = format!("{ASKS}{withheld}");
-    std::fs::write(folder.path().join("neuraxis.toml"), policy).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
-    let client = program.client();
-    let asked = waiting(&client, "s").await;
-    let path = format!("/api/v1/runs/{}", asked.run);
-    let (_, shown) = get(&client, &path).await;
-    assert_eq!(shown["result"]["status"], "waiting", "{shown}");
-    let (_, open) = get(&client, "/api/v1/approvals").await;
-    assert_eq!(open["approvals"][0]["question"], asked.question);
-    let frames = client.events(client.get(&format!("{path}/events"))).await;
-    let approve = json!({"decision": "approve", "question": asked.question});
-    let (status, kept) = decide(&program, &asked.path, approve).await;
-    assert_eq!(status, 202, "{kept}");
-    let frames = frames.rest().await;
-    let ran = frames.iter().find(|frame| frame.event == "tool_result");
-    assert_eq!(ran.unwrap().data["failure"], Value::Null);
-    assert_eq!(frames.last().unwrap().event, "final");
-    let (_, shown) = get(&client, &path).await;
-    assert_eq!(shown["status"], "done", "{shown}");
-}
-
-#[tokio::test]
 async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
     let program = Program::start_in(asking(), |_| {}).await;
     let client = program.client();
