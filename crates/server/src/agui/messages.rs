@@ -2,7 +2,7 @@
 
 mod parts;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use neuraxis::Message;
@@ -19,6 +19,8 @@ use crate::problem::Problem;
 pub(super) struct Conversation {
     messages: Vec<Arc<Message>>,
     instructions: Vec<String>,
+    /// The tools of the calls that stand in the thread; of several calls with one id the first counts.
+    tools: BTreeMap<ToolCallId, Arc<str>>,
 }
 
 /// What a session is told that it does not know.
@@ -58,6 +60,7 @@ impl Conversation {
         let mut read = Self {
             messages: Vec::new(),
             instructions: Vec::new(),
+            tools: BTreeMap::new(),
         };
         for (at, message) in sent.iter().enumerate() {
             let wire: Wire = typed(message.clone(), &format!("messages[{at}]."))?;
@@ -85,8 +88,12 @@ impl Conversation {
             "assistant" => {
                 let mut parts = parts(wire.content, at)?;
                 parts.retain(|part| matches!(part, Part::Text(text) if !text.text.is_empty()));
-                let calls = wire.tool_calls.unwrap_or_default().into_iter();
-                parts.extend(calls.map(WireCall::into_part));
+                for call in wire.tool_calls.unwrap_or_default() {
+                    let call = call.into_call();
+                    let tool = self.tools.entry(call.id.clone());
+                    tool.or_insert_with(|| Arc::clone(&call.name));
+                    parts.push(Part::ToolCall(call));
+                }
                 Message::Assistant(AssistantMessage { parts, model: None })
             }
             "tool" => {
@@ -98,25 +105,15 @@ impl Conversation {
                     Some(error) => JsonText::error(&error),
                     None => value_of(&texts(&parts(wire.content, at)?)),
                 };
-                let name = self.tool_of(&id);
-                Message::tool_result(ToolCallId::from_text(id), name, value)
+                let id = ToolCallId::from_text(id);
+                let tool = self.tools.get(&id).cloned();
+                Message::tool_result(id, tool.unwrap_or_else(|| Arc::from("unknown")), value)
             }
             // Thoughts, activities, and what a later version of the protocol may add.
             _ => return Ok(()),
         };
         self.messages.push(Arc::new(message));
         Ok(())
-    }
-
-    /// Returns the name of the tool of a call that stands in the thread.
-    fn tool_of(&self, id: &str) -> Arc<str> {
-        let calls = self
-            .messages
-            .iter()
-            .flat_map(|message| message.tool_calls());
-        let mut calls = calls.filter(|call| call.id.as_str() == id);
-        let call = calls.next();
-        call.map_or_else(|| Arc::from("unknown"), |call| Arc::clone(&call.name))
     }
 
     pub(super) fn instructions(&self) -> impl Iterator<Item = &str> {
@@ -174,8 +171,10 @@ impl Conversation {
 
     /// Returns the results that the thread ends with, where the session holds their calls; `None` if it ends otherwise.
     pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<New> {
+        let calls = kept.iter().flat_map(|message| message.tool_calls());
+        let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
         let is_kept = |message: &&Arc<Message>| match message.as_ref() {
-            Message::Tool(result) => is_called(&result.tool_call_id, kept, &[]),
+            Message::Tool(result) => called.contains(&result.tool_call_id),
             _ => false,
         };
         let latest_first = self.messages.iter().rev().take_while(is_kept);
@@ -233,15 +232,15 @@ fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bo
 }
 
 impl WireCall {
-    fn into_part(self) -> Part {
+    fn into_call(self) -> ToolCall {
         let arguments = self.function.arguments.unwrap_or_else(|| "{}".to_owned());
-        Part::ToolCall(ToolCall {
+        ToolCall {
             id: ToolCallId::from_text(self.id),
             name: self.function.name.into(),
             arguments: JsonText::from_text(arguments),
             provider_id: None,
             state: None,
-        })
+        }
     }
 }
 

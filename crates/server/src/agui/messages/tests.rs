@@ -105,6 +105,40 @@ fn the_results_at_the_end_are_told_again_to_a_session_that_holds_their_calls_alo
 }
 
 #[test]
+fn many_results_find_their_calls_in_a_time_that_grows_no_faster_than_they_do() {
+    let ids: Vec<String> = (0..100_000).map(|number| format!("c{number}")).collect();
+    let calls = ids.iter().map(|id| {
+        let function = json!({"name": format!("tool-{id}"), "arguments": "{}"});
+        json!({"id": id, "function": function})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let mut thread = vec![json!({"role": "assistant", "toolCalls": calls})];
+    let results = ids.iter().rev();
+    thread.extend(results.map(|id| json!({"role": "tool", "toolCallId": id, "content": "1"})));
+    let thread = read(Value::Array(thread));
+    let Message::Tool(first) = thread.messages[1].as_ref() else {
+        panic!("{:?}", thread.messages[1]);
+    };
+    assert_eq!(&*first.name, "tool-c99999");
+    let again = thread.results_again(&thread.messages).unwrap();
+    assert_eq!(again.before.len(), ids.len());
+}
+
+#[test]
+fn of_several_calls_with_one_id_the_first_names_the_tool_of_the_result() {
+    let named = |name: &str| {
+        let function = json!({"name": name, "arguments": "{}"});
+        json!({"role": "assistant", "toolCalls": [{"id": "c1", "function": function}]})
+    };
+    let result = json!({"role": "tool", "toolCallId": "c1", "content": "1"});
+    let thread = read(json!([named("first"), named("second"), result]));
+    let Message::Tool(result) = thread.messages[2].as_ref() else {
+        panic!("{thread:?}");
+    };
+    assert_eq!(&*result.name, "first");
+}
+
+#[test]
 fn a_result_is_json_text_or_an_error() {
     for (message, expected) in [
         (json!({"content": "3 degrees"}), "\"3 degrees\""),
