@@ -9,6 +9,7 @@ mod event;
 mod input;
 mod mapping;
 mod messages;
+mod questions;
 mod resume;
 
 use std::sync::Arc;
@@ -75,10 +76,12 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
-        return Ok(match resume::resume(&limited, &caller, &input).await {
-            Ok(telling) => telling.answer(&streams),
-            Err(problem) => refused(&streams, input.named, &problem),
-        });
+        match resume::resume(&limited, &caller, &input).await {
+            Ok(Some(telling)) => return Ok(telling.answer(&streams)),
+            // What the person said begins a run.
+            Ok(None) => {}
+            Err(problem) => return Ok(refused(&streams, input.named, &problem)),
+        }
     }
     let orchestrator = limited.orchestrator().clone();
     let kept = kept(&orchestrator, &caller, &input.session).await?;
@@ -88,9 +91,11 @@ pub(crate) async fn run(
     match begin(orchestrator.clone(), request, slot).await {
         Ok((handle, events, end)) => {
             let run = handle.run_id();
+            let mut mapping = Mapping::new(input.named, run, input.state, input.messages);
+            mapping.begin();
             let telling = Telling {
                 orchestrator,
-                mapping: Mapping::new(input.named, run, input.state, input.messages),
+                mapping,
                 run,
                 handle: Some(handle),
                 events,

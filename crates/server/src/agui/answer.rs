@@ -21,7 +21,7 @@ use crate::turns::{Later, no_result};
 /// Why a run is ended whose client left.
 const LEFT: &str = "the AG-UI client went away";
 
-/// A run that is told to a front end, to its end or to where it waits.
+/// A run that is told to a front end, to its end or to where it waits. That it began was told.
 pub(super) struct Telling {
     pub(super) orchestrator: Orchestrator,
     pub(super) mapping: Mapping,
@@ -68,8 +68,7 @@ impl Drop for EndIfLeft {
 
 impl Telling {
     /// Answers with the run.
-    pub(super) fn answer(mut self, streams: &Streams) -> Response {
-        self.mapping.begin();
+    pub(super) fn answer(self, streams: &Streams) -> Response {
         streams.send(Left::Events(Box::new(self)))
     }
 

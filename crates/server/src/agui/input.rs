@@ -58,6 +58,13 @@ pub(super) struct Resume {
     pub(super) payload: Option<Value>,
 }
 
+impl Resume {
+    /// Tells whether nobody answers.
+    pub(super) fn gives_up(&self) -> bool {
+        self.status == ResumeStatus::Cancelled
+    }
+}
+
 /// Whether somebody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiResumeStatus")]

@@ -50,6 +50,8 @@ pub(super) struct Mapping {
     questions: Vec<(AgentId, ApprovalRequested)>,
     usage: Vec<(ModelRef, Usage)>,
     waits: bool,
+    /// Whether the client gave up what it was asked.
+    is_given_up: bool,
     outcome: Option<RunOutcome>,
     /// What is to be told.
     out: Vec<Outgoing>,
@@ -81,6 +83,7 @@ impl Mapping {
             questions: Vec::new(),
             usage: Vec::new(),
             waits: false,
+            is_given_up: false,
             outcome: None,
             out: Vec::new(),
             at: None,
@@ -99,6 +102,12 @@ impl Mapping {
         self.usage.clear();
         self.plan_is_shown = false;
         self.waits = false;
+    }
+
+    /// Tells no failure of the run as one: what a client was asked is open to it until a run finishes, so that one which gave
+    /// it up would never be rid of it.
+    pub(super) const fn give_up(&mut self) {
+        self.is_given_up = true;
     }
 
     /// Tells that the run began, or goes on.

@@ -1,9 +1,10 @@
 //! Decides what interrupts ask, as `/api/v1/runs/{id}/approvals/{call_id}` does, and lets their run go on.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
-use neuraxis::core::{ApprovalDecision, JsonText, Record, RecordBody, RunId, Seq};
+use neuraxis::core::{ApprovalDecision, JsonText, Record, RunId, Seq};
 use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
 use neuraxis::{Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
@@ -11,13 +12,23 @@ use serde::Deserialize;
 use super::answer::{EndIfLeft, Telling};
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use super::mapping::Mapping;
+use super::questions::{Questions, not_asked};
 use crate::access::detached;
 use crate::caller::Caller;
 use crate::limits::Limited;
-use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, QUESTION_EXPIRED, RUN_ENDED};
+use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
 
 /// What the model is told where the person left the question alone.
 const LEFT: &str = "the person left the question without an answer";
+
+/// The code of the warning that a run has not taken what the person said.
+const NOT_TAKEN: &str = "message_not_taken";
+
+/// What a session asks, by the names of the questions.
+type Open = BTreeMap<String, WaitingApproval>;
+
+/// A decision that is to be taken.
+type Deciding = (WaitingApproval, ApprovalDecision, ResumeStatus);
 
 /// What a person answers.
 #[derive(Debug, Deserialize)]
@@ -28,12 +39,13 @@ struct Payload {
     reason: Option<String>,
 }
 
-/// Answers the interrupts of a session's run. What was answered the same way before is not answered again.
+/// Answers the interrupts of a session's run. What was answered the same way before is not answered again. `None` if there is
+/// nothing to answer or to tell: what is given up was settled in a run that is over, and the person said something since.
 pub(super) async fn resume(
     limited: &Limited,
     caller: &Caller,
     input: &Input,
-) -> Result<Telling, Problem> {
+) -> Result<Option<Telling>, Problem> {
     match answer(limited, caller, input).await {
         // Somebody may have answered since it was looked at: by now it stands on record in which way.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
@@ -43,46 +55,43 @@ pub(super) async fn resume(
     }
 }
 
-async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Telling, Problem> {
-    caller.decides(limited)?;
+async fn answer(
+    limited: &Limited,
+    caller: &Caller,
+    input: &Input,
+) -> Result<Option<Telling>, Problem> {
     let (session, answers) = (&input.session, &input.resume);
+    let gives_up = answers.iter().all(Resume::gives_up);
+    if !gives_up {
+        caller.decides(limited)?;
+    }
     let orchestrator = limited.orchestrator();
     caller.session(orchestrator, session).await?;
+    let named = named(answers)?;
     let open = orchestrator.approvals().of_session(session).await?;
-    let run = match open.first() {
-        Some(waiting) => waiting.run_id,
-        None => last_run(orchestrator, session).await?,
-    };
-    let records = orchestrator.sessions().records(run).await?;
-    check_message(input.conversation.said_last(), &records)?;
-    let mut decided = Vec::new();
-    // The first of the decisions that were taken before.
-    let mut earlier: Option<Seq> = None;
-    for (at, answer) in answers.iter().enumerate() {
-        check_once(answers, at)?;
-        let decision = decision(answer, at)?;
-        let is_it = |waiting: &&WaitingApproval| waiting.question() == answer.interrupt_id;
-        if let Some(waiting) = open.iter().find(is_it) {
-            check(orchestrator, waiting, &decision, at)?;
-            decided.push((waiting.clone(), decision));
-        } else {
-            let before = decided_before(&records, run, &answer.interrupt_id, &decision)?;
-            earlier = Some(earlier.map_or(before, |known| known.min(before)));
-        }
+    let open = open.into_iter().map(|it| (it.question(), it));
+    let open: Open = open.collect();
+    let (run, records) = asking(orchestrator, session, &named, &open).await?;
+    let questions = Questions::of(run, &records);
+    let is_new = is_new(input.conversation.said_last(), &records);
+    if is_new && !gives_up {
+        let complaint = "a run that goes on takes no new message: send it once the run has ended";
+        return Err(invalid("messages", complaint));
     }
-    let left = open.iter().map(WaitingApproval::question);
-    let left: Vec<String> = left
-        .filter(|question| !answers.iter().any(|it| it.interrupt_id == *question))
-        .collect();
-    if !left.is_empty() {
-        let left = left.join(", ");
-        let why = format!("it has to answer all that is open; missing: {left}");
-        return Err(Problem::invalid("resume", why));
+    let (decided, earlier) = sort(orchestrator, answers, &open, &questions)?;
+    let is_settled = decided.is_empty();
+    if is_new && is_settled && questions.are_over() {
+        return Ok(None);
+    }
+    // What is open besides is told at the end of a run that is told again.
+    if !is_settled {
+        caller.decides(limited)?;
+        check_all(&open, &named)?;
     }
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // What the client was told before.
     let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
-    let (handle, end) = match decided.is_empty() {
+    let (handle, end) = match is_settled {
         true => (None, EndIfLeft::new(orchestrator.runs(), run)),
         false => go_on(orchestrator, caller, run, decided).await?,
     };
@@ -94,7 +103,17 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Tel
     let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
     let past = records.iter().filter(|record| record.seq <= last);
     mapping.recall(past.map(Arc::as_ref));
-    Ok(Telling {
+    if gives_up && is_settled {
+        mapping.give_up();
+    }
+    mapping.begin();
+    if is_new {
+        mapping.warn(
+            NOT_TAKEN,
+            "a run that goes on takes no new message: send it once more",
+        );
+    }
+    Ok(Some(Telling {
         orchestrator: orchestrator.clone(),
         mapping,
         run,
@@ -102,52 +121,88 @@ async fn answer(limited: &Limited, caller: &Caller, input: &Input) -> Result<Tel
         events,
         known: Some(newest).filter(|newest| *newest > last),
         end,
-    })
+    }))
 }
 
-/// Returns the last run of a session.
-async fn last_run(orchestrator: &Orchestrator, session: &SessionId) -> Result<RunId, Problem> {
-    let runs = orchestrator.sessions().runs(session).await?;
-    let last = runs.unwrap_or_default().into_iter().map(|run| run.run_id);
-    last.max().ok_or_else(not_asked)
+/// Returns the interrupts that are answered. None may be twice: which of the two counts would be anybody's guess.
+fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
+    let mut named = BTreeSet::new();
+    for (at, answer) in answers.iter().enumerate() {
+        if !named.insert(answer.interrupt_id.as_str()) {
+            let field = format!("resume[{at}].interruptId");
+            return Err(invalid(&field, "the interrupt is answered twice"));
+        }
+    }
+    Ok(named)
 }
 
-fn not_asked() -> Problem {
-    let detail = "resume: no such interrupt of this thread waits for an answer";
-    Problem::new(&NOT_ASKED, detail)
+/// Returns the run that asked, and its records: the one that waits for one of the answers, or the last that asked one of them.
+async fn asking(
+    orchestrator: &Orchestrator,
+    session: &SessionId,
+    named: &BTreeSet<&str>,
+    open: &Open,
+) -> Result<(RunId, Vec<Arc<Record>>), Problem> {
+    let sessions = orchestrator.sessions();
+    if let Some(waiting) = named.iter().find_map(|question| open.get(*question)) {
+        let run = waiting.run_id;
+        return Ok((run, sessions.records(run).await?));
+    }
+    let runs = sessions.runs(session).await?.unwrap_or_default();
+    for run in runs.into_iter().rev().map(|run| run.run_id) {
+        let records = sessions.records(run).await?;
+        if Questions::of(run, &records).hold_any(named.iter().copied()) {
+            return Ok((run, records));
+        }
+    }
+    Err(not_asked())
 }
 
-/// Refuses a message that the run has not taken: it would be lost.
-fn check_message(said: Option<String>, records: &[Arc<Record>]) -> Result<(), Problem> {
+/// Tells whether the run has not taken what the person said last.
+fn is_new(said: Option<String>, records: &[Arc<Record>]) -> bool {
     let view = RunView::of(records);
     let messages = view.spec().map(|spec| spec.messages.as_slice());
     let mut latest_first = messages.unwrap_or_default().iter().rev();
     let asked = latest_first.find(|message| matches!(***message, Message::User { .. }));
-    match said {
-        Some(said) if asked.is_none_or(|asked| asked.text() != said) => {
-            let complaint =
-                "a run that goes on takes no new message: send it once the run has ended";
-            Err(invalid("messages", complaint))
-        }
-        _ => Ok(()),
-    }
+    said.is_some_and(|said| asked.is_none_or(|asked| asked.text() != said))
 }
 
-/// Refuses to answer an interrupt twice: which of the two counts would be anybody's guess.
-fn check_once(answers: &[Resume], at: usize) -> Result<(), Problem> {
-    let mut before = answers.iter().take(at);
-    let answer = answers.get(at).map(|answer| &answer.interrupt_id);
-    match before.any(|before| Some(&before.interrupt_id) == answer) {
-        true => Err(invalid(
-            &format!("resume[{at}].interruptId"),
-            "the interrupt is answered twice",
-        )),
-        false => Ok(()),
+/// Returns the decisions that are to be taken, and the first record that settled one of the others before.
+fn sort(
+    orchestrator: &Orchestrator,
+    answers: &[Resume],
+    open: &Open,
+    questions: &Questions<'_>,
+) -> Result<(Vec<Deciding>, Option<Seq>), Problem> {
+    let mut decided = Vec::new();
+    let mut earlier: Option<Seq> = None;
+    for (at, answer) in answers.iter().enumerate() {
+        let decision = decision(answer, at)?;
+        if let Some(waiting) = open.get(&answer.interrupt_id) {
+            check(orchestrator, waiting, &decision, at)?;
+            decided.push((waiting.clone(), decision, answer.status));
+        } else {
+            let before = questions.settled(answer, &decision)?;
+            earlier = Some(earlier.map_or(before, |known| known.min(before)));
+        }
     }
+    Ok((decided, earlier))
+}
+
+/// Refuses to answer a part of what is open.
+fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
+    let left = open.keys().map(String::as_str);
+    let left: Vec<&str> = left.filter(|question| !named.contains(question)).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let left = left.join(", ");
+    let why = format!("it has to answer all that is open; missing: {left}");
+    Err(Problem::invalid("resume", why))
 }
 
 fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
-    if answer.status == ResumeStatus::Cancelled {
+    if answer.gives_up() {
         return Ok(ApprovalDecision::Deny {
             reason: Some(LEFT.to_owned()),
         });
@@ -196,56 +251,26 @@ fn check(
     }
 }
 
-/// Returns the record of the decision about a question that was decided, if it was decided so.
-fn decided_before(
-    records: &[Arc<Record>],
-    run: RunId,
-    question: &str,
-    wanted: &ApprovalDecision,
-) -> Result<Seq, Problem> {
-    let asked = records.iter().find_map(|record| match &record.body {
-        RecordBody::ApprovalRequested(asked) if asked.question(run) == question => Some(asked),
-        _ => None,
-    });
-    let asked = asked.ok_or_else(not_asked)?;
-    let decided = records.iter().find_map(|record| match &record.body {
-        RecordBody::ApprovalDecided(decided) if decided.tool_call_id == asked.tool_call_id => {
-            Some((record.seq, &decided.decision))
-        }
-        _ => None,
-    });
-    match decided {
-        Some((seq, decision)) if decision == wanted => Ok(seq),
-        Some((_, ApprovalDecision::Expired)) => {
-            let detail = "nobody answered the interrupt in time: the run went on without the call";
-            Err(Problem::new(&QUESTION_EXPIRED, detail))
-        }
-        Some(_) => {
-            let detail = "resume: the interrupt was answered in another way before";
-            Err(Problem::new(&NOT_ASKED, detail))
-        }
-        // The run ended while it was asked.
-        None => Err(not_asked()),
-    }
-}
-
 /// Lets the run go on with the decisions, here or where it is. A client that leaves in the middle must not leave a run that nobody
 /// drives.
 async fn go_on(
     orchestrator: &Orchestrator,
     caller: &Caller,
     run: RunId,
-    decided: Vec<(WaitingApproval, ApprovalDecision)>,
+    decided: Vec<Deciding>,
 ) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
     let approvals = orchestrator.approvals().with_context(caller.seeing());
     let runs = orchestrator.runs();
     let gone_on = detached(async move {
-        for (waiting, _) in &decided {
-            let in_time = approvals.check_time(waiting).await;
-            in_time.map_err(DecideError::Resume)?;
+        for (waiting, _, status) in &decided {
+            // To give it up is never too late: the run takes it for the expiry.
+            if *status == ResumeStatus::Resolved {
+                let in_time = approvals.check_time(waiting).await;
+                in_time.map_err(DecideError::Resume)?;
+            }
         }
         let decisions = decided.iter();
-        let decisions = decisions.map(|(waiting, decision)| (waiting, decision.clone()));
+        let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), None);
         let handle = match decided.await? {
             Decided::GoesOn(handle) => Some(handle),

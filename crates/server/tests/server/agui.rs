@@ -1,6 +1,7 @@
 //! `/agui`: what a front end of AG-UI sends, and the events that it is answered with.
 
 mod again;
+mod given_up;
 mod interrupts;
 mod official_client;
 

@@ -24,8 +24,12 @@ impl Mapping {
                 pending_tool_call_ids: self.unanswered(),
             },
             _ if matches!(status, RunStatus::Failed | RunStatus::Interrupted) => {
-                self.fail(reply.to_owned(), RUN_FAILED);
-                return;
+                if !self.is_given_up {
+                    self.fail(reply.to_owned(), RUN_FAILED);
+                    return;
+                }
+                self.warn(RUN_FAILED, reply);
+                Outcome::Cancelled
             }
             _ => {
                 self.add_what_is_missing(reply);

@@ -57,6 +57,12 @@ impl Mapping {
         }
     }
 
+    /// Warns of what stands in no record.
+    pub(in crate::agui) fn warn(&mut self, code: &str, message: &str) {
+        let value = json!({"code": code, "message": message});
+        self.tell(AgentId::ROOT, custom("warning", value));
+    }
+
     pub(super) fn record(&mut self, record: &Record) {
         if record.ends_the_run() {
             if let RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) = &record.body {

@@ -50,6 +50,27 @@ async function decide() {
   return { interrupts };
 }
 
+async function ask() {
+  say("Refund order 17.");
+  await agent.runAgent();
+  return agent.pendingInterrupts;
+}
+
+// Denies all that the thread asks in another way than the front end's, and waits for the runs to end.
+async function denyElsewhere() {
+  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+  const answer = async (path, more) => (await fetch(`${url}/api/v1/${path}`, { headers, ...more })).json();
+  const { approvals } = await answer(`approvals?session=${agent.threadId}`);
+  for (const { run_id, request, question } of approvals) {
+    const body = JSON.stringify({ decision: "deny", question });
+    await answer(`runs/${run_id}/approvals/${request.tool_call_id}`, { method: "POST", body });
+    while ((await answer(`runs/${run_id}`)).status !== "done");
+  }
+}
+
+const giveUp = (interrupts) =>
+  agent.runAgent({ resume: interrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" })) });
+
 const scenes = {
   async talk() {
     say("How is it outside?");
@@ -77,6 +98,28 @@ const scenes = {
   approve: decide,
   deny: decide,
   edit: decide,
+  async decided_elsewhere() {
+    let code;
+    const interrupts = await ask();
+    await denyElsewhere();
+    const resume = interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload: payloads.approve }));
+    await agent.runAgent({ resume }, {
+      onRunErrorEvent: ({ event }) => {
+        code = event.code;
+      },
+    }).catch(() => {});
+    await giveUp(interrupts);
+    say("Good night.");
+    await agent.runAgent();
+    return { code, pending: agent.pendingInterrupts };
+  },
+  async message_instead() {
+    const interrupts = await ask();
+    await denyElsewhere();
+    say("Good night.");
+    await giveUp(interrupts);
+    return { pending: agent.pendingInterrupts };
+  },
   async error() {
     let code;
     say("Hello?");

@@ -7,13 +7,32 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
 use super::{input, kinds, named, refunds, serve, serve_by, text, told, told_with, user};
+use crate::support::Client;
 use crate::support::in_process::TOKEN;
 
-fn resume(run: &str, interrupt: &Value, payload: Value) -> Value {
+pub(super) fn resume(run: &str, interrupt: &Value, payload: Value) -> Value {
     let mut answer = json!({"interruptId": interrupt["id"], "status": "resolved"});
     answer["payload"] = payload;
     let messages = json!([user("Refund order 17.")]);
     input(run, messages, json!({"resume": [answer]}))
+}
+
+pub(super) fn give_up(run: &str, interrupt: &Value, messages: Value) -> Value {
+    let answer = json!({"interruptId": interrupt["id"], "status": "cancelled"});
+    input(run, messages, json!({"resume": [answer]}))
+}
+
+/// Decides about a call in another way than the front end's.
+pub(super) async fn decide_elsewhere(client: &Client, first: &[Value], decision: &str) {
+    let run = first[0]["metadata"]["neuraxisRunId"].as_str().unwrap();
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let call = interrupt["toolCallId"].as_str().unwrap();
+    let elsewhere = client
+        .post(&format!("/api/v1/runs/{run}/approvals/{call}"))
+        .header("content-type", "application/json")
+        .header("authorization", format!("Bearer {TOKEN}"))
+        .body(json!({"decision": decision, "question": interrupt["id"]}).to_string());
+    assert_eq!(elsewhere.send().await.unwrap().status(), 202);
 }
 
 #[tokio::test]
@@ -268,16 +287,9 @@ async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
     let client = server.client();
     let said = json!([user("Refund both.")]);
     let first = told(&client, &input("r1", said.clone(), json!({}))).await;
-    let run = first[0]["metadata"]["neuraxisRunId"].as_str().unwrap();
     let interrupts = first.last().unwrap()["outcome"]["interrupts"].clone();
     let interrupts = interrupts.as_array().unwrap();
-    let call = interrupts[0]["toolCallId"].as_str().unwrap();
-    let elsewhere = client
-        .post(&format!("/api/v1/runs/{run}/approvals/{call}"))
-        .header("content-type", "application/json")
-        .header("authorization", format!("Bearer {TOKEN}"))
-        .body(json!({"decision": "approve", "question": interrupts[0]["id"]}).to_string());
-    assert_eq!(elsewhere.send().await.unwrap().status(), 202);
+    decide_elsewhere(&client, &first, "approve").await;
     let answers = interrupts.iter().map(
         |it| json!({"interruptId": it["id"], "status": "resolved", "payload": {"approved": true}}),
     );
@@ -293,6 +305,36 @@ async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
         assert_eq!(named(&told, "TOOL_CALL_RESULT").len(), 2, "{told:?}");
         assert_eq!(text(&told), "Refunded.");
     }
+    assert_eq!(tool.count(), 2);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(reply::calls([("refund", r#"{"order":18}"#)]))
+        .then(reply::text("Refunded."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
+    let first = told(&client, &asks).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let approve = resume("r2", interrupt, json!({"approved": true}));
+    let second = told_with(&client, &approve, Some(TOKEN)).await;
+    let next = &second.last().unwrap()["outcome"];
+    assert_eq!(next["type"], "interrupt", "{second:?}");
+    let next = &next["interrupts"];
+    for again in [approve, give_up("r3", interrupt, json!([]))] {
+        let again = told_with(&client, &again, Some(TOKEN)).await;
+        let told = &again.last().unwrap()["outcome"]["interrupts"];
+        assert_eq!(told, next, "{again:?}");
+    }
+    assert_eq!(tool.count(), 1);
+    let approve = resume("r4", &next[0], json!({"approved": true}));
+    let last = told_with(&client, &approve, Some(TOKEN)).await;
+    assert_eq!(text(&last), "Refunded.");
     assert_eq!(tool.count(), 2);
     server.stop().await.unwrap();
 }

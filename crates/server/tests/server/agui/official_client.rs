@@ -150,6 +150,28 @@ async fn a_person_at_the_front_end_approves_denies_and_edits() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
+async fn what_was_decided_elsewhere_is_given_up_and_the_thread_goes_on() {
+    for (scene, code) in [
+        ("decided_elsewhere", json!("not-asked")),
+        ("message_instead", Value::Null),
+    ] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", r#"{"order":17}"#)]))
+            .then(reply::text("So be it."))
+            .then(reply::text("Sleep well."));
+        let (server, _, refund) = serve(model).await;
+        let told = play(&server, scene).await;
+        assert_eq!(told["code"], code, "{scene}: {told}");
+        assert_eq!(told["pending"], json!([]), "{scene}: {told}");
+        let last = told["messages"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["content"], "Sleep well.", "{scene}: {told}");
+        assert_eq!(refund.count(), 0);
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
 async fn what_an_agent_does_for_another_is_told_as_its_own() {
     let small = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))

@@ -1,0 +1,86 @@
+//! What a run asked, and what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use neuraxis::core::{ApprovalDecision, Record, RecordBody, RunId, Seq, ToolCallId};
+
+use super::input::Resume;
+use crate::problem::{NOT_ASKED, Problem, QUESTION_EXPIRED};
+
+/// The questions of a run, as its records have them.
+#[derive(Debug)]
+pub(super) struct Questions<'a> {
+    /// The call that each is about, by the name of the question.
+    asked: BTreeMap<String, &'a ToolCallId>,
+    /// The decision about each call, and its record.
+    decided: BTreeMap<&'a ToolCallId, (Seq, &'a ApprovalDecision)>,
+    /// The record with which the run ended.
+    end: Option<Seq>,
+}
+
+impl<'a> Questions<'a> {
+    pub(super) fn of(run: RunId, records: &'a [Arc<Record>]) -> Self {
+        let mut questions = Self {
+            asked: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            end: None,
+        };
+        for record in records {
+            match &record.body {
+                RecordBody::ApprovalRequested(asked) => {
+                    let question = asked.question(run);
+                    questions.asked.insert(question, &asked.tool_call_id);
+                }
+                RecordBody::ApprovalDecided(decided) => {
+                    let first = questions.decided.entry(&decided.tool_call_id);
+                    first.or_insert((record.seq, &decided.decision));
+                }
+                _ if record.ends_the_run() => questions.end = Some(record.seq),
+                _ => {}
+            }
+        }
+        questions
+    }
+
+    /// Tells whether one of these was asked.
+    pub(super) fn hold_any<'q>(&self, mut names: impl Iterator<Item = &'q str>) -> bool {
+        names.any(|name| self.asked.contains_key(name))
+    }
+
+    /// Tells whether the run has ended.
+    pub(super) const fn are_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Returns the record that settled what is answered. A decision has to be the one that was taken; who gives a question up
+    /// takes whatever became of it, since a client may do nothing else with one that is settled.
+    pub(super) fn settled(
+        &self,
+        answer: &Resume,
+        decision: &ApprovalDecision,
+    ) -> Result<Seq, Problem> {
+        let call = self.asked.get(&answer.interrupt_id).ok_or_else(not_asked)?;
+        match self.decided.get(call).copied() {
+            Some((seq, taken)) if answer.gives_up() || taken == decision => Ok(seq),
+            Some((_, ApprovalDecision::Expired)) => {
+                let detail = "nobody answered the interrupt in time: the run went on without the call; send it with the \
+                              status cancelled to be told how";
+                Err(Problem::new(&QUESTION_EXPIRED, detail))
+            }
+            Some(_) => {
+                let detail = "resume: the interrupt was answered in another way before; send it with the status cancelled \
+                              to be told what came of it";
+                Err(Problem::new(&NOT_ASKED, detail))
+            }
+            // The run ended while it was asked.
+            None if answer.gives_up() => self.end.ok_or_else(not_asked),
+            None => Err(not_asked()),
+        }
+    }
+}
+
+pub(super) fn not_asked() -> Problem {
+    let detail = "resume: no such interrupt of this thread waits for an answer";
+    Problem::new(&NOT_ASKED, detail)
+}

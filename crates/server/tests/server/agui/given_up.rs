@@ -1,0 +1,154 @@
+//! Interrupts that a client gives up, since it may do nothing else with those that are settled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis::Orchestrator;
+use neuraxis::core::RunId;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
+use serde_json::{Value, json};
+
+use super::interrupts::{decide_elsewhere, give_up, resume};
+use super::{input, named, refunds, serve, serve_by, text, told, told_with, user};
+use crate::support::in_process::TOKEN;
+
+/// Waits until the first run of the thread has ended.
+async fn ended(orchestrator: &Orchestrator) -> RunId {
+    let session = "t1".parse().unwrap();
+    let sessions = orchestrator.sessions();
+    loop {
+        let runs = sessions.runs(&session).await.unwrap().unwrap();
+        if runs[0].log.ended_at.is_some() {
+            return runs[0].run_id;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_that_expired_can_be_given_up_however_often() {
+    let (model, tool) = refunds();
+    let clock = Arc::new(VirtualClock::new());
+    let (server, _) = serve_by(model, &tool, clock.clone()).await;
+    let client = server.client();
+    let said = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    clock.advance(Duration::from_secs(72 * 60 * 60));
+    let given_up = give_up("r2", interrupt, said);
+    for _ in 0..3 {
+        let told = told_with(&client, &given_up, Some(TOKEN)).await;
+        let outcome = &told.last().unwrap()["outcome"]["type"];
+        assert_eq!(outcome, "success", "{told:?}");
+        assert_eq!(text(&told), "Refunded.");
+    }
+    assert_eq!(tool.count(), 0);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupt_that_was_decided_elsewhere_can_be_given_up_by_whoever_follows_the_run() {
+    let (model, tool) = refunds();
+    let (server, orchestrator) = serve(model, &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let given_up = give_up("r2", interrupt, said);
+    let refused = told(&client, &given_up).await;
+    assert_eq!(
+        refused.last().unwrap()["code"],
+        "token-needed",
+        "while it is open, to give it up decides: {refused:?}"
+    );
+    decide_elsewhere(&client, &first, "approve").await;
+    ended(&orchestrator).await;
+    let denied = resume("r3", interrupt, json!({"approved": false}));
+    let denied = told_with(&client, &denied, Some(TOKEN)).await;
+    let why = denied.last().unwrap()["message"].as_str().unwrap();
+    assert!(why.contains("status cancelled"), "{why}");
+    for token in [None, Some(TOKEN)] {
+        let told = told_with(&client, &given_up, token).await;
+        assert_eq!(text(&told), "Refunded.", "{told:?}");
+        assert_eq!(told.last().unwrap()["outcome"]["type"], "success");
+    }
+    assert_eq!(tool.count(), 1);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_settled() {
+    let (model, tool) = refunds();
+    let (server, orchestrator) = serve(model.then(reply::text("It is late.")), &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", said, json!({}))).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    decide_elsewhere(&client, &first, "deny").await;
+    let first_run = ended(&orchestrator).await.to_string();
+    let more =
+        json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And now?")]);
+    let told = told(&client, &give_up("r2", interrupt, more)).await;
+    assert_eq!(text(&told), "It is late.");
+    let last = told.last().unwrap();
+    assert_eq!(last["outcome"]["type"], "success", "{told:?}");
+    assert_ne!(last["result"]["neuraxisRunId"], json!(first_run));
+
+    // The run before the last one is told, too.
+    let said = json!([user("Refund order 17.")]);
+    let again = self::told(&client, &give_up("r3", interrupt, said)).await;
+    let last = again.last().unwrap();
+    assert_eq!(last["result"]["neuraxisRunId"], json!(first_run));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that_goes_on() {
+    let (model, tool) = refunds();
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", said, json!({}))).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let more =
+        json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And now?")]);
+    let told = told_with(&client, &give_up("r2", interrupt, more), Some(TOKEN)).await;
+    let warned = named(&told, "CUSTOM");
+    let codes: Vec<&Value> = warned.iter().map(|it| &it["value"]["code"]).collect();
+    assert_eq!(codes, ["message_not_taken"], "{told:?}");
+    assert_eq!(told.last().unwrap()["outcome"]["type"], "success");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_given_up_after_its_run_failed_or_was_cancelled_ends_with_a_run_that_finished() {
+    for (fails, code) in [(true, "run-failed"), (false, "")] {
+        let calls = [("refund", r#"{"order":17}"#)];
+        let model = ScriptedModel::new().then(reply::calls(calls));
+        let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let (server, orchestrator) = serve(model, &tool).await;
+        let client = server.client();
+        let said = json!([user("Refund order 17.")]);
+        let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+        let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+        if fails {
+            let approve = resume("r2", interrupt, json!({"approved": true}));
+            let failed = told_with(&client, &approve, Some(TOKEN)).await;
+            assert_eq!(failed.last().unwrap()["code"], code, "{failed:?}");
+        } else {
+            let session = "t1".parse().unwrap();
+            let runs = orchestrator.sessions().runs(&session).await;
+            let run = runs.unwrap().unwrap()[0].run_id;
+            orchestrator.runs().cancel(run, "enough").await.unwrap();
+            ended(&orchestrator).await;
+        }
+        let told = told(&client, &give_up("r3", interrupt, said)).await;
+        let last = told.last().unwrap();
+        assert_eq!(last["type"], "RUN_FINISHED", "{told:?}");
+        assert_eq!(last["outcome"]["type"], "cancelled", "{told:?}");
+        let warned = named(&told, "CUSTOM").into_iter();
+        let warned = warned.filter(|it| it["value"]["code"] == "run-failed");
+        assert_eq!(warned.count(), usize::from(fails), "{told:?}");
+        server.stop().await.unwrap();
+    }
+}
