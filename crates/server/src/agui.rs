@@ -6,6 +6,7 @@
 
 mod answer;
 mod event;
+mod followers;
 mod input;
 mod mapping;
 mod messages;
@@ -21,7 +22,8 @@ use axum::response::Response;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId, UserRequest};
 
-use self::answer::{EndIfLeft, Telling, refused};
+use self::answer::{Telling, refused};
+use self::followers::EndIfLeft;
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::messages::New;
@@ -38,6 +40,8 @@ use crate::problem::{
 };
 use crate::slots::RunSlot;
 use crate::{body, turns};
+
+pub(crate) use self::followers::Followers;
 
 /// Describes the route.
 pub(crate) fn described() -> Operation {
@@ -88,7 +92,8 @@ pub(crate) async fn run(
     let new = new_to(&orchestrator, &kept, &input).await?;
     let request = input.request(new, &caller, &limited)?;
     let slot = limited.slot(&caller)?;
-    match begin(orchestrator.clone(), request, slot).await {
+    let followers = limited.followers().clone();
+    match begin(orchestrator.clone(), request, slot, followers).await {
         Ok((handle, events, end)) => {
             let run = handle.run_id();
             let mut mapping = Mapping::new(input.named, run, input.state, input.messages);
@@ -119,11 +124,12 @@ async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
     slot: RunSlot,
+    followers: Followers,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
     let begun = detached(async move {
         let started = turns::start(orchestrator.clone(), request, Some(slot));
         let (handle, events) = started.await?;
-        let end = EndIfLeft::new(orchestrator.runs(), handle.run_id());
+        let end = followers.add(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))
     });
     Ok(begun.await??)

@@ -9,6 +9,7 @@ use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::ServerConfig;
 use serde_json::Value;
 
+use crate::agui::Followers;
 use crate::caller::Caller;
 use crate::events::Streams;
 use crate::keys::Keys;
@@ -70,6 +71,7 @@ pub(crate) struct Limited {
     origins: Arc<[String]>,
     metrics: Metrics,
     streams: Streams,
+    followers: Followers,
 }
 
 impl FromRef<Limited> for Orchestrator {
@@ -102,12 +104,13 @@ impl Limited {
             any_host: limits.any_host,
             origins: limits.origins.clone().into(),
             streams: Streams::new(metrics.clone()),
+            followers: Followers::default(),
             metrics,
             orchestrator,
         }
     }
 
-    /// Returns the same limits for another engine: what clients may use is its, and slots and streams stay those of all.
+    /// Returns the same limits for another engine: what clients may use is its, and slots, streams and who follows them stay those of all.
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
@@ -164,6 +167,11 @@ impl Limited {
     /// Returns what a decision about a call has to show.
     pub(crate) const fn decisions(&self) -> Option<DecisionToken> {
         self.decisions
+    }
+
+    /// Returns the clients that are told runs by AG-UI.
+    pub(crate) const fn followers(&self) -> &Followers {
+        &self.followers
     }
 
     /// Returns the keys of clients.

@@ -8,18 +8,15 @@ use std::time::Duration;
 use axum::response::Response;
 use futures_util::Stream;
 use neuraxis::core::{RunId, Seq};
-use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus, Runs};
-use tokio::runtime::Handle;
+use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus};
 
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
+use super::followers::EndIfLeft;
 use super::input::Named;
 use super::mapping::Mapping;
 use crate::events::{Source, Streams, write_event};
 use crate::problem::Problem;
 use crate::turns::{Later, no_result};
-
-/// Why a run is ended whose client left.
-const LEFT: &str = "the AG-UI client went away";
 
 /// A run that is told to a front end, to its end or to where it waits. That it began was told.
 pub(super) struct Telling {
@@ -31,39 +28,6 @@ pub(super) struct Telling {
     /// A record that is still to be heard: where the run waited before it, it went on.
     pub(super) known: Option<Seq>,
     pub(super) end: EndIfLeft,
-}
-
-/// Ends a run whose client left before it was told the end: nobody else waits for it.
-#[derive(Debug)]
-pub(super) struct EndIfLeft {
-    runs: Runs,
-    run: RunId,
-    is_settled: bool,
-}
-
-impl EndIfLeft {
-    pub(super) const fn new(runs: Runs, run: RunId) -> Self {
-        Self {
-            runs,
-            run,
-            is_settled: false,
-        }
-    }
-}
-
-impl Drop for EndIfLeft {
-    fn drop(&mut self) {
-        // Where the runtime is gone, so is the run.
-        let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
-            return;
-        };
-        let (runs, run) = (self.runs.clone(), self.run);
-        runtime.spawn(async move {
-            if let Err(error) = runs.cancel(run, LEFT).await {
-                tracing::debug!(%run, %error, "a client left, and its run was not ended");
-            }
-        });
-    }
 }
 
 impl Telling {

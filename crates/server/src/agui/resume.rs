@@ -9,7 +9,8 @@ use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
 use neuraxis::{Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
 
-use super::answer::{EndIfLeft, Telling};
+use super::answer::Telling;
+use super::followers::{EndIfLeft, Followers};
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
@@ -91,13 +92,21 @@ async fn answer(
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // What the client was told before.
     let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
-    let (handle, end) = match is_settled {
-        true => (None, EndIfLeft::new(orchestrator.runs(), run)),
-        false => go_on(orchestrator, caller, run, decided).await?,
+    let followers = limited.followers();
+    let gone_on = match is_settled {
+        true => None,
+        false => go_on(orchestrator, caller, followers, run, decided).await?,
     };
-    let events = match &handle {
-        Some(handle) => handle.events_after(last),
-        None => orchestrator.runs().attach(run, last).await?,
+    let (handle, events, end) = match gone_on {
+        Some((handle, end)) => {
+            let events = handle.events_after(last);
+            (Some(handle), events, end)
+        }
+        // Who cannot be told a run does not leave it either.
+        None => {
+            let events = orchestrator.runs().attach(run, last).await?;
+            (None, events, followers.add(orchestrator.runs(), run))
+        }
     };
     let (state, messages) = (input.state.clone(), input.messages.clone());
     let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
@@ -251,16 +260,17 @@ fn check(
     }
 }
 
-/// Lets the run go on with the decisions, here or where it is. A client that leaves in the middle must not leave a run that nobody
+/// Lets the run go on with the decisions, and returns it if that is here. A client that leaves in the middle must not leave a run that nobody
 /// drives.
 async fn go_on(
     orchestrator: &Orchestrator,
     caller: &Caller,
+    followers: &Followers,
     run: RunId,
     decided: Vec<Deciding>,
-) -> Result<(Option<RunHandle>, EndIfLeft), Problem> {
+) -> Result<Option<(RunHandle, EndIfLeft)>, Problem> {
     let approvals = orchestrator.approvals().with_context(caller.seeing());
-    let runs = orchestrator.runs();
+    let (runs, followers) = (orchestrator.runs(), followers.clone());
     let gone_on = detached(async move {
         for (waiting, _, status) in &decided {
             // To give it up is never too late: the run takes it for the expiry.
@@ -272,12 +282,11 @@ async fn go_on(
         let decisions = decided.iter();
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), None);
-        let handle = match decided.await? {
-            Decided::GoesOn(handle) => Some(handle),
+        Ok::<_, DecideError>(match decided.await? {
+            Decided::GoesOn(handle) => Some((handle, followers.add(runs, run))),
             // Whoever has it takes them.
             Decided::LeftToHolder => None,
-        };
-        Ok::<_, DecideError>((handle, EndIfLeft::new(runs, run)))
+        })
     });
     Ok(gone_on.await??)
 }

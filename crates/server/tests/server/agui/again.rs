@@ -5,12 +5,13 @@ use std::sync::Arc;
 use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
 use neuraxis::{Orchestrator, Role, RunStatus};
-use neuraxis_testkit::{Script, ScriptedModel, reply};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::{input, kinds, named, text, told, user};
+use super::interrupts::resume;
+use super::{input, kinds, named, serve, text, told, user};
 use crate::support::client::answer;
-use crate::support::in_process::InProcess;
+use crate::support::in_process::{InProcess, TOKEN};
 
 /// A server whose model calls the front end's tool, and the body that brings the result.
 async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Value) {
@@ -83,4 +84,51 @@ async fn a_result_is_sent_again_after_the_connection_broke_off() {
         tokio::task::yield_now().await;
     }
     assert_answered(&server, &model, &body).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_leaves_the_run_to_another_one_that_is_told_it() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(Script::hanging());
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, orchestrator) = serve(model, &tool).await;
+    let client = server.client();
+    let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
+    let first = told(&client, &asks).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    let approve = resume("r2", interrupt, json!({"approved": true})).to_string();
+    let follow = async || {
+        let request = client
+            .post("/agui")
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {TOKEN}"));
+        let mut response = request.body(approve.clone()).send().await.unwrap();
+        let told = response.chunk().await.unwrap().unwrap();
+        assert!(told.starts_with(b"data: {\"type\":\"RUN_STARTED\""));
+        response
+    };
+    let (stale, live) = (follow().await, follow().await);
+    let session = "t1".parse().unwrap();
+    let status = async || {
+        let runs = orchestrator.sessions().runs(&session).await;
+        runs.unwrap().unwrap()[0].log.status
+    };
+    drop(stale);
+    loop {
+        let figures = client.get("/metrics").send().await.unwrap();
+        let figures = figures.text().await.unwrap();
+        if figures.contains("neuraxis_streams_open 1\n") {
+            break;
+        }
+    }
+    for _ in 0..100 {
+        assert_ne!(status().await, RunStatus::Interrupted);
+        tokio::task::yield_now().await;
+    }
+    drop(live);
+    while status().await != RunStatus::Interrupted {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await.unwrap();
 }

@@ -1,0 +1,137 @@
+//! Who is told a run: it ends once the last one left before anybody was told its end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis::Runs;
+use neuraxis::core::RunId;
+use tokio::runtime::Handle;
+
+/// Why a run is ended whose clients left.
+const LEFT: &str = "the AG-UI client went away";
+
+/// The clients that are told runs. Cloning shares them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Followers(Arc<Mutex<HashMap<RunId, OfRun>>>);
+
+/// The clients that are told one run.
+#[derive(Debug, Default)]
+struct OfRun {
+    count: usize,
+    /// Whether one of them was told the end, or that the run waits, since the last one came.
+    is_told: bool,
+}
+
+/// One client that is told a run.
+#[derive(Debug)]
+pub(super) struct EndIfLeft {
+    followers: Followers,
+    runs: Runs,
+    run: RunId,
+    pub(super) is_settled: bool,
+}
+
+impl Followers {
+    /// Counts a client. Dropped, it has left: a connection that broke off must not end a run that another one is told.
+    pub(super) fn add(&self, runs: Runs, run: RunId) -> EndIfLeft {
+        let mut known = self.known();
+        let of_run = known.entry(run).or_default();
+        of_run.count = of_run.count.saturating_add(1);
+        of_run.is_told = false;
+        EndIfLeft {
+            followers: self.clone(),
+            runs,
+            run,
+            is_settled: false,
+        }
+    }
+
+    /// Counts a client less, and tells whether nobody is told the run any more, or was told its end.
+    fn leave(&self, run: RunId, is_settled: bool) -> bool {
+        let mut known = self.known();
+        let Some(of_run) = known.get_mut(&run) else {
+            return false;
+        };
+        of_run.count = of_run.count.saturating_sub(1);
+        of_run.is_told |= is_settled;
+        let (is_last, is_told) = (of_run.count == 0, of_run.is_told);
+        if is_last {
+            known.remove(&run);
+        }
+        is_last && !is_told
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<RunId, OfRun>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for EndIfLeft {
+    fn drop(&mut self) {
+        let is_left = self.followers.leave(self.run, self.is_settled);
+        // Where the runtime is gone, so is the run.
+        let (true, Ok(runtime)) = (is_left, Handle::try_current()) else {
+            return;
+        };
+        let (runs, run) = (self.runs.clone(), self.run);
+        runtime.spawn(async move {
+            if let Err(error) = runs.cancel(run, LEFT).await {
+                tracing::debug!(%run, %error, "a client left, and its run was not ended");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::uuid::Uuid;
+    use neuraxis::memory::MemoryStore;
+    use neuraxis::{Orchestrator, Role};
+    use neuraxis_testkit::ScriptedModel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_is_left_by_the_last_of_its_clients_where_none_was_told_its_end() {
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let run = RunId(Uuid::nil());
+        for (settled, is_left) in [
+            (&[false][..], true),
+            (&[true], false),
+            (&[false, false], true),
+            (&[true, false], false),
+            (&[false, true], false),
+        ] {
+            let followers = Followers::default();
+            let add = |_: &bool| followers.add(orchestrator.runs(), run);
+            let clients: Vec<EndIfLeft> = settled.iter().map(add).collect();
+            let mut leaving = settled.iter();
+            let last = leaving.next_back().unwrap();
+            for is_settled in leaving {
+                assert!(!followers.leave(run, *is_settled), "one is there still");
+            }
+            assert_eq!(followers.leave(run, *last), is_left, "{settled:?}");
+            assert!(followers.known().is_empty());
+            drop(clients);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_told_before_a_run_went_on_does_not_count() {
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+            .store(Arc::new(MemoryStore::new()))
+            .build()
+            .unwrap();
+        let (run, followers) = (RunId(Uuid::nil()), Followers::default());
+        let _clients = [0, 1].map(|_| followers.add(orchestrator.runs(), run));
+        assert!(!followers.leave(run, true));
+        let _next = followers.add(orchestrator.runs(), run);
+        assert!(!followers.leave(run, false));
+        assert!(followers.leave(run, false));
+    }
+}
