@@ -11,11 +11,13 @@ mod frames;
 mod run_events;
 mod stream;
 
+use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -28,6 +30,8 @@ use crate::problem::{INVALID_LAST_EVENT_ID, NO_SUCH_EVENT, Problem};
 use frames::SharedFrames;
 use run_events::RunEvents;
 use stream::EventStream;
+
+pub(crate) use stream::KeyGone;
 
 /// What an answer is that consists of events, that nobody keeps it, and that proxies pass events on as they come.
 const EVENT_STREAM: [(HeaderName, HeaderValue); 3] = [
@@ -59,12 +63,30 @@ pub(crate) trait Source: Unpin + Send + 'static {
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>>;
 
-    /// Writes the last event for a client that took nothing for so long.
-    fn write_dropped(
-        &mut self,
-        waited: Duration,
-        piece: &mut Vec<u8>,
-    ) -> Result<(), serde_json::Error>;
+    /// Writes the last event of a stream that is cut off, if there is one to say so.
+    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+}
+
+/// Why a stream is cut off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cut {
+    /// Its client took nothing for so long.
+    Untaken(Duration),
+    /// The key that its client showed is not taken any more.
+    NoKey,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untaken(waited) => {
+                write!(f, "nothing was taken for {} seconds", waited.as_secs())
+            }
+            Self::NoKey => {
+                f.write_str("the key that was shown was revoked or changed, or has expired")
+            }
+        }
+    }
 }
 
 /// Writes an event of this name, or one without a name, whose data is JSON.
@@ -149,6 +171,7 @@ impl Streams {
     /// Answers with what a source tells, to its end.
     pub(crate) fn send(&self, source: impl Source) -> Response {
         let stream = EventStream::new(source, self.metrics.clone());
-        (EVENT_STREAM, Body::new(stream)).into_response()
+        let key_gone = Extension(stream.key_gone());
+        (EVENT_STREAM, key_gone, Body::new(stream)).into_response()
     }
 }

@@ -3,7 +3,6 @@
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use axum::response::Response;
 use futures_util::Stream;
@@ -14,7 +13,7 @@ use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::followers::EndIfLeft;
 use super::input::Named;
 use super::mapping::Mapping;
-use crate::events::{Source, Streams, write_event};
+use crate::events::{Cut, Source, Streams, write_event};
 use crate::problem::Problem;
 use crate::turns::{Later, no_result};
 
@@ -136,15 +135,18 @@ impl Source for Left {
     }
 
     /// Says that the run ends, which dropping this sees to.
-    fn write_dropped(
-        &mut self,
-        waited: Duration,
-        piece: &mut Vec<u8>,
-    ) -> Result<(), serde_json::Error> {
-        let seconds = waited.as_secs();
+    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        // Its end was told.
+        if matches!(self, Self::Nothing) {
+            return Ok(());
+        }
+        let code = match why {
+            Cut::Untaken(_) => "dropped",
+            Cut::NoKey => "key-needed",
+        };
         let failed = Body::RunError {
-            message: format!("nothing was taken for {seconds} seconds, and the run was ended"),
-            code: "dropped".to_owned(),
+            message: format!("{why}, and the run was ended"),
+            code: code.to_owned(),
             usage: Vec::new(),
         };
         write_event(piece, None, &Outgoing::from(failed))
@@ -188,7 +190,7 @@ impl Source for Refused {
     }
 
     /// It is told in one piece, so that nobody waits for it.
-    fn write_dropped(&mut self, _: Duration, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn write_cut(&mut self, _: Cut, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Ok(())
     }
 }

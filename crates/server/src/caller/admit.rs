@@ -8,12 +8,12 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use neuraxis_app::Scope;
 use tokio::time::sleep;
 
 use super::Caller;
-use crate::events::is_stream;
+use crate::events::{KeyGone, is_stream};
 use crate::keys::{Key, Keys};
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -41,7 +41,7 @@ pub(crate) async fn admit(
     response.extensions_mut().insert(caller.clone());
     match caller {
         Caller::Key(key) if is_stream(&response) => {
-            response.map(|body| while_taken(body, limited.keys().clone(), key))
+            while_taken(response, limited.keys().clone(), key)
         }
         _ => response,
     }
@@ -92,8 +92,10 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     }
 }
 
-/// Ends a stream soon after its key is revoked, expires or is changed: who follows a run comes back with one that is taken.
-fn while_taken(body: Body, keys: Keys, key: Arc<Key>) -> Body {
+/// Ends a stream soon after its key is revoked, expires or is changed, with a last event where its protocol has one: who follows
+/// a run comes back with a key that is taken.
+fn while_taken(response: Response, keys: Keys, key: Arc<Key>) -> Response {
+    let key_gone = response.extensions().get::<KeyGone>().cloned();
     let over = async move {
         while keys.takes(&key) {
             sleep(LOOK).await;
@@ -103,7 +105,19 @@ fn while_taken(body: Body, keys: Keys, key: Arc<Key>) -> Body {
             "a stream ends: its key is not taken any more"
         );
     };
-    Body::from_stream(body.into_data_stream().take_until(Box::pin(over)))
+    let mut over = Box::pin(over.fuse());
+    response.map(|body| {
+        let mut events = body.into_data_stream();
+        let Some(key_gone) = key_gone else {
+            return Body::from_stream(events.take_until(over));
+        };
+        Body::from_stream(stream::poll_fn(move |cx| {
+            if over.poll_unpin(cx).is_ready() {
+                key_gone.tell();
+            }
+            events.poll_next_unpin(cx)
+        }))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures_util::Stream;
 use neuraxis::Event;
@@ -10,7 +9,7 @@ use neuraxis::core::Seq;
 use serde_json::json;
 
 use super::frames::Frames;
-use super::{Source, write_event};
+use super::{Cut, Source, write_event};
 
 /// The events of one run for one client.
 pub(super) struct RunEvents<S> {
@@ -57,17 +56,13 @@ impl<S: Stream<Item = Event> + Unpin + Send + 'static> Source for RunEvents<S> {
         Poll::Ready(Some(written))
     }
 
-    /// Says from where the client can go on.
-    fn write_dropped(
-        &mut self,
-        waited: Duration,
-        piece: &mut Vec<u8>,
-    ) -> Result<(), serde_json::Error> {
+    /// Says from where the client can go on. One whose key is gone finds out when it comes back.
+    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        if matches!(why, Cut::NoKey) {
+            return Ok(());
+        }
         let Seq(last) = self.last;
-        let seconds = waited.as_secs();
-        let detail = format!(
-            "nothing was taken for {seconds} seconds; go on from here with the header Last-Event-ID: {last}"
-        );
+        let detail = format!("{why}; go on from here with the header Last-Event-ID: {last}");
         let data = json!({ "type": "dropped", "last_event_id": last, "detail": detail });
         write_event(piece, Some("dropped"), &data)
     }

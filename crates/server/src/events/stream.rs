@@ -2,6 +2,8 @@
 //! sends it asks for more, and gets all that came meanwhile in one piece.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::Source;
+use super::{Cut, Source};
 use crate::metrics::Metrics;
 
 /// After this time without an event a comment is sent.
@@ -22,6 +24,21 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Tells a stream that the key of its client is not taken any more. It says so, and ends, when it is asked next. Cloning shares
+/// it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeyGone(Arc<AtomicBool>);
+
+impl KeyGone {
+    pub(crate) fn tell(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_told(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The events of one run as they are sent to one client.
 pub(super) struct EventStream<S> {
     source: S,
@@ -31,6 +48,7 @@ pub(super) struct EventStream<S> {
     is_taken: bool,
     heartbeat: Pin<Box<Sleep>>,
     is_over: bool,
+    key_gone: KeyGone,
     metrics: Metrics,
 }
 
@@ -43,8 +61,14 @@ impl<S: Source> EventStream<S> {
             is_taken: true,
             heartbeat: Box::pin(sleep(HEARTBEAT)),
             is_over: false,
+            key_gone: KeyGone::default(),
             metrics,
         }
+    }
+
+    /// Returns by what it is told that its key is gone.
+    pub(super) fn key_gone(&self) -> KeyGone {
+        self.key_gone.clone()
     }
 
     /// Returns all events that there are now, up to the size of a piece.
@@ -63,13 +87,15 @@ impl<S: Source> EventStream<S> {
         Ok(piece)
     }
 
-    /// Returns what is sent to a client that took nothing for too long: the last event, which says so.
-    fn farewell(&mut self) -> Result<Bytes, serde_json::Error> {
+    /// Ends with an event that says why, where there is one.
+    fn cut_off(&mut self, why: Cut) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
         self.is_over = true;
-        self.metrics.http().dropped();
         let mut piece = Vec::new();
-        self.source.write_dropped(PATIENCE, &mut piece)?;
-        Ok(piece.into())
+        match self.source.write_cut(why, &mut piece) {
+            Ok(()) if piece.is_empty() => Poll::Ready(None),
+            Ok(()) => self.give(piece.into()),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
     }
 
     fn give(&mut self, piece: Bytes) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
@@ -94,10 +120,11 @@ impl<S: Source> HttpBody for EventStream<S> {
         }
         // Whoever sends asks again at once, unless its buffer is full.
         if !this.is_taken && this.given.elapsed() >= PATIENCE {
-            return match this.farewell() {
-                Ok(farewell) => this.give(farewell),
-                Err(error) => Poll::Ready(Some(Err(error))),
-            };
+            this.metrics.http().dropped();
+            return this.cut_off(Cut::Untaken(PATIENCE));
+        }
+        if this.key_gone.is_told() {
+            return this.cut_off(Cut::NoKey);
         }
         this.is_taken = true;
         let piece = match this.gather(cx) {
@@ -135,7 +162,6 @@ impl<S> Drop for EventStream<S> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::future::poll_fn;
-    use std::sync::Arc;
 
     use futures_util::{Stream, StreamExt, stream};
     use neuraxis::Event;

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use axum::response::Response;
 use futures_util::Stream;
@@ -10,8 +9,8 @@ use neuraxis::{Event, Events};
 
 use super::error::{ErrorBody, in_stream, not_again};
 use super::run::{Ended, Held, RunRef};
-use crate::events::{Source, Streams};
-use crate::problem::Problem;
+use crate::events::{Cut, Source, Streams};
+use crate::problem::{KEY_NEEDED, Problem};
 
 /// Whether what was to be told could be written as JSON.
 pub(super) type Written = Result<(), serde_json::Error>;
@@ -95,11 +94,17 @@ impl<W: Writer> Source for Answer<W> {
     }
 
     /// Says that the run ends, which dropping the answer sees to.
-    fn write_dropped(&mut self, waited: Duration, piece: &mut Vec<u8>) -> Written {
-        let seconds = waited.as_secs();
-        let why = format!("nothing was taken for {seconds} seconds, and the run was ended");
+    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Written {
+        // Its end was told.
+        if matches!(self.stage, Stage::Nothing) {
+            return Ok(());
+        }
+        let told = format!("{why}, and the run was ended");
         let run = self.held.as_ref().map(RunRef::of);
-        let body = ErrorBody::of_run(why, "dropped", run);
+        let body = match why {
+            Cut::Untaken(_) => ErrorBody::of_run(told, "dropped", run),
+            Cut::NoKey => in_stream(&Problem::new(&KEY_NEEDED, told)),
+        };
         self.writer.fail(&body, piece)
     }
 }

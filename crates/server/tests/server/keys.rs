@@ -1,6 +1,7 @@
 //! Keys of clients: made by the program, taken by servers that run, and never more than they allow.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
@@ -34,7 +35,7 @@ async fn until(client: &Client, expected: u16) {
     panic!("there never was a {expected}");
 }
 
-async fn keys(folder: &std::path::Path, arguments: &[&str]) -> (i32, String, String) {
+async fn keys(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = command(folder);
     let output = command.arg("keys").args(arguments).output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -210,17 +211,15 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = ServerKeyFile::new(folder.path().join("keys.json"));
-    let make = || {
+/// A server whose model hangs, its file of keys, and the id and the text of two keys of one owner.
+async fn hanging(folder: &Path) -> (InProcess, ServerKeyFile, [(String, String); 2]) {
+    let file = ServerKeyFile::new(folder.join("keys.json"));
+    let keys = [(); 2].map(|()| {
         let scopes = [Scope::Turns, Scope::Read];
         let (key, text) = ServerKey::make("ada", scopes, Timestamp::UNIX_EPOCH).unwrap();
         file.add(key.clone()).unwrap();
         (key.id, text)
-    };
-    let ((id, first), (_, second)) = (make(), make());
+    });
     let orchestrator = Orchestrator::builder()
         .model(
             Role::REASONING,
@@ -229,8 +228,14 @@ async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_o
         .store(std::sync::Arc::new(MemoryStore::new()))
         .build()
         .unwrap();
-    let keys = Keys::open(file.clone()).unwrap();
-    let server = InProcess::serve_to(orchestrator, keys).await;
+    let known = Keys::open(file.clone()).unwrap();
+    (InProcess::serve_to(orchestrator, known).await, file, keys)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, file, [(id, first), (_, second)]) = hanging(folder.path()).await;
     let revoked = Client::with_key(&server.url, &first);
     let mut frames = revoked.listen("s", &json!({"message": "hello"})).await;
     let run = frames.next().await.unwrap().data["run_id"].clone();
@@ -250,6 +255,51 @@ async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_o
     let again = revoked.get(&format!("{path}/events"));
     assert_eq!(again.send().await.unwrap().status(), 401);
     server.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any_more() {
+    let message = json!([{"id": "m1", "role": "user", "content": "Hello?"}]);
+    for (path, body, said) in [
+        (
+            "/agui",
+            json!({"threadId": "s", "runId": "r1", "messages": message}),
+            [r#""type":"RUN_ERROR""#, r#""code":"key-needed""#],
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": message, "stream": true}),
+            [r#""error":"#, r#""code":"key_needed""#],
+        ),
+        (
+            "/v1/responses",
+            json!({"input": "Hello?", "stream": true}),
+            ["event: error", r#""code":"key_needed""#],
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, file, [(id, first), (_, second)]) = hanging(folder.path()).await;
+        let revoked = Client::with_key(&server.url, &first);
+        let request = revoked
+            .post(path)
+            .header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        file.revoke(&id, Timestamp::UNIX_EPOCH).unwrap();
+        let told = response.text().await.unwrap();
+        for said in said {
+            assert!(told.contains(said), "{path}: {told}");
+        }
+        assert!(told.contains("and the run was ended"), "{path}: {told}");
+        let other = Client::with_key(&server.url, &second);
+        loop {
+            let (_, runs) = answer(other.get("/api/v1/runs")).await;
+            if runs["runs"][0]["status"] == "interrupted" {
+                break;
+            }
+        }
+        server.stop().await.unwrap();
+    }
 }
 
 #[tokio::test]
