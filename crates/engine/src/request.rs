@@ -132,7 +132,8 @@ impl UserRequest {
     }
 
     /// Says who asks. A session that the request makes is this owner's, and so are the budgets of a day; one of somebody
-    /// else, or of nobody, is refused: [`RequestError::OtherOwner`]. A request that names no owner may enter any session.
+    /// else, or of nobody, is refused: [`RequestError::OtherOwner`]. A request that names no owner may enter any session,
+    /// unless its context says that it is [no owner's](RequestContext::unowned).
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.context = self.context.owned_by(Some(owner.into()));
@@ -257,7 +258,7 @@ pub enum RequestError {
         /// The run that holds it.
         run: RunId,
     },
-    /// The request names an owner, and the session is not that owner's.
+    /// The request names an owner, and the session is not that owner's; or it is no owner's, and the session is.
     #[error("session {session} is not this owner's: name one of their own, or a new one")]
     OtherOwner {
         /// The session.

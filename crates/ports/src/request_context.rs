@@ -75,6 +75,7 @@ pub struct RequestContext(Option<Arc<Contents>>);
 #[derive(Clone, Default)]
 struct Contents {
     owner: Option<String>,
+    is_unowned: bool,
     request_id: Option<Arc<str>>,
     approver: Option<Arc<dyn Approver>>,
     questions_open_for: Option<Duration>,
@@ -89,6 +90,15 @@ impl RequestContext {
         if self.owner() != owner.as_deref() {
             self.contents().owner = owner;
         }
+        self
+    }
+
+    /// Says that who asks is none of the owners there are: a session that has one is another's, and is not entered.
+    #[must_use]
+    pub fn unowned(mut self) -> Self {
+        let contents = self.contents();
+        contents.owner = None;
+        contents.is_unowned = true;
         self
     }
 
@@ -178,6 +188,12 @@ impl RequestContext {
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.0.as_ref()?.owner.as_deref()
+    }
+
+    /// Tells whether who asks is said to be [none of the owners](Self::unowned) there are.
+    #[must_use]
+    pub fn is_unowned(&self) -> bool {
+        self.0.as_ref().is_some_and(|contents| contents.is_unowned)
     }
 
     /// Returns the id by which the request is known outside; `None` where nobody named one, and once a run was taken up again.

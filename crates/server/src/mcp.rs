@@ -98,7 +98,7 @@ impl McpClients {
         let streams = CancellationToken::new();
         let service = |server| HttpService::behind_a_guard(server, streams.clone());
         Self {
-            trusted: service(limited.for_mcp()),
+            trusted: service(admitting(limited, limited.for_mcp(), Caller::Local)),
             others: service(limited.for_mcp().without_questions()),
             keyed: Arc::default(),
             limited: limited.clone(),
@@ -154,11 +154,7 @@ impl McpClients {
             Ok(()) => server,
             Err(_) => server.without_questions(),
         };
-        let limited = self.limited.clone();
-        server.admit(move |request| {
-            let admitted = admit(&limited, &caller, request);
-            admitted.map_err(|problem| problem.told().detail)
-        })
+        admitting(&self.limited, server, caller)
     }
 
     /// Ends open streams, which would never end by themselves, once all runs are over. Answers go first.
@@ -168,6 +164,15 @@ impl McpClients {
             self.streams.cancel();
         });
     }
+}
+
+/// Lets a server make each request its caller's own.
+fn admitting(limited: &Limited, server: McpServer, caller: Caller) -> McpServer {
+    let limited = limited.clone();
+    server.admit(move |request| {
+        let admitted = admit(&limited, &caller, request);
+        admitted.map_err(|problem| problem.told().detail)
+    })
 }
 
 /// Makes a request its caller's own, with one of the slots of the owner where their number is limited.

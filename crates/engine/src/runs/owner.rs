@@ -1,4 +1,5 @@
-//! Whose a session is, and who may enter it: a request that names an owner only that owner's sessions, one that names none any.
+//! Whose a session is, and who may enter it: a request that names an owner only that owner's sessions, one that names none any,
+//! unless it says that it is no owner's.
 
 use std::sync::Arc;
 
@@ -58,9 +59,9 @@ impl Runs {
         Ok(session)
     }
 
-    /// Refuses a request that names another owner than that of its session. There may be no session yet.
+    /// Refuses a request that may not enter its session. There may be no session yet.
     pub(crate) async fn check_owner(&self, request: &UserRequest) -> Result<(), RequestError> {
-        if request.context.owner().is_none() {
+        if enters_any(&request.context) {
             return Ok(());
         }
         match self.parts.store.session(&request.session_id).await {
@@ -83,7 +84,7 @@ impl Runs {
 
     /// Tells whether a session is that of the owner whom the context names, or of anybody where it names none.
     pub(crate) async fn may_see(&self, session: &SessionId) -> Result<bool, StoreError> {
-        if self.context.owner().is_none() {
+        if enters_any(&self.context) {
             return Ok(true);
         }
         match self.parts.store.session(session).await {
@@ -95,7 +96,7 @@ impl Runs {
 
     /// Refuses a run of another owner's than the context names.
     pub(crate) async fn check_owner_of(&self, run: RunId) -> Result<(), ResumeError> {
-        if self.context.owner().is_none() {
+        if enters_any(&self.context) {
             return Ok(());
         }
         let session = self.parts.store.run(run).await?.session;
@@ -114,7 +115,7 @@ fn new_session_id(id: Uuid) -> Result<SessionId, StoreError> {
     })
 }
 
-/// Refuses a request that names another owner than that of its session.
+/// Refuses a request that may not enter its session.
 pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), RequestError> {
     if may_enter(&request.context, session) {
         return Ok(());
@@ -129,7 +130,11 @@ pub(super) fn go_in(request: &mut UserRequest, owner: Option<String>) {
     request.context = context.owned_by(owner);
 }
 
+/// Tells whether no session is closed to a request.
+fn enters_any(context: &RequestContext) -> bool {
+    context.owner().is_none() && !context.is_unowned()
+}
+
 fn may_enter(context: &RequestContext, session: &Session) -> bool {
-    let asks = context.owner();
-    asks.is_none() || asks == session.owner.as_deref()
+    enters_any(context) || context.owner() == session.owner.as_deref()
 }

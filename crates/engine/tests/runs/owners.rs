@@ -219,10 +219,13 @@ async fn a_session_of_somebody_else_is_refused_and_nothing_is_written() {
     orchestrator.handle(keyed.clone()).await.unwrap();
     let repeat = keyed.owner("bob");
     assert!(orchestrator.runs().is_repeat(&repeat).await.is_err());
+    let mut unowned = ask("hers");
+    unowned.context = RequestContext::default().unowned();
     for (request, session) in [
         (ask("hers").owner("bob"), "hers"),
         (ask("nobody-s").owner("bob"), "nobody-s"),
         (repeat, "keyed"),
+        (unowned, "hers"),
     ] {
         let before = program.store.runs(&id(session)).await.unwrap().len();
         let refused = orchestrator.handle(request).await.unwrap_err();

@@ -38,7 +38,7 @@ async fn call(client: &Client, method: &str, name: &str, params: Value) -> (u16,
     (status, response.text().await.unwrap())
 }
 
-async fn ask(client: &Client, arguments: Value) -> String {
+pub(crate) async fn ask(client: &Client, arguments: Value) -> String {
     let params = json!({"name": "ask", "arguments": arguments});
     let (status, said) = call(client, "tools/call", "ask", params).await;
     assert_eq!(status, 200, "{said}");

@@ -3,6 +3,7 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
+use crate::keyed_mcp;
 use crate::support::client::answer;
 use crate::support::program::make_key;
 use crate::support::{Client, Program};
@@ -56,6 +57,15 @@ async fn world() -> World {
         run,
         call,
         question,
+    }
+}
+
+impl World {
+    /// Who shows the token of the machine.
+    fn local(&self) -> Client {
+        let folder = self.program.folder();
+        let token = std::fs::read_to_string(folder.join(".local/share/neuraxis/server.token"));
+        Client::with_key(self.program.url(), token.unwrap().trim())
     }
 }
 
@@ -142,6 +152,25 @@ async fn a_turn_in_a_foreign_session_is_refused_as_if_there_were_none() {
 }
 
 #[tokio::test]
+async fn the_machine_s_token_takes_turns_in_sessions_that_nobody_owns_alone() {
+    let world = world().await;
+    let local = world.local();
+    let hello = json!({"message": "hello"});
+    for _ in 0..2 {
+        assert_eq!(local.ask("s-local", &hello).await.0, 200);
+    }
+    let (status, problem) = local.ask("s-ada", &hello).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (404, &json!("/errors/no-such-session"))
+    );
+    let said = keyed_mcp::ask(&local, json!({"message": "hello", "session": "s-ada"})).await;
+    assert!(said.contains("not this owner's"), "{said}");
+    let (_, shown) = answer(world.ada.get("/api/v1/sessions/s-ada")).await;
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn lists_show_an_owner_s_own_and_an_admin_everything() {
     let world = world().await;
     world.bob.ask("s-bob", &json!({"message": "hello"})).await;
@@ -182,13 +211,7 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
         (400, &json!("/errors/invalid-query"))
     );
     // The token of the machine is its user's, who sees everything, too.
-    let file = world
-        .program
-        .folder()
-        .join(".local/share/neuraxis/server.token");
-    let token = std::fs::read_to_string(file).unwrap();
-    let local = Client::with_key(world.program.url(), token.trim());
-    assert_eq!(count(&local, "sessions").await, 2);
+    assert_eq!(count(&world.local(), "sessions").await, 2);
 }
 
 #[tokio::test]
