@@ -53,6 +53,8 @@ pub struct McpServer {
     pub(crate) places: Option<Arc<Semaphore>>,
     /// Whether the person at a client may approve calls.
     pub(crate) asks: bool,
+    /// Whether sessions are resources.
+    pub(crate) shows_sessions: bool,
     /// What else a request has to pass.
     pub(crate) admit: Option<Admit>,
     /// Which log messages the client wants.
@@ -74,6 +76,7 @@ impl McpServer {
             owner: None,
             places: None,
             asks: true,
+            shows_sessions: true,
             admit: None,
             level: Arc::default(),
             states: Arc::new(RequestStates::new()),
@@ -130,6 +133,13 @@ impl McpServer {
         self
     }
 
+    /// Shows no sessions: there are no resources. For clients that may ask and not read what was said before.
+    #[must_use]
+    pub fn without_sessions(mut self) -> Self {
+        self.shows_sessions = false;
+        self
+    }
+
     /// Lets whoever offers the server narrow each request, by a plan for instance, or refuse it before its run begins. Why it
     /// is refused is told to the model that called.
     #[must_use]
@@ -165,11 +175,14 @@ impl fmt::Debug for McpServer {
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
             .enable_logging()
             .build();
+        if !self.shows_sessions {
+            capabilities.resources = None;
+        }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
@@ -222,7 +235,7 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(sessions::templates())
+        Ok(sessions::templates(self))
     }
 
     async fn read_resource(

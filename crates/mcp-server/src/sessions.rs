@@ -36,6 +36,9 @@ pub(crate) async fn list(
     server: &McpServer,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
+    if !server.shows_sessions {
+        return Ok(ListResourcesResult::with_all_items(Vec::new()));
+    }
     // One more tells whether there is another page.
     let mut filter = SessionFilter::default().limited_to(PAGE + 1);
     filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
@@ -63,7 +66,10 @@ pub(crate) async fn list(
 }
 
 /// Describes the addresses of sessions.
-pub(crate) fn templates() -> ListResourceTemplatesResult {
+pub(crate) fn templates(server: &McpServer) -> ListResourceTemplatesResult {
+    if !server.shows_sessions {
+        return ListResourceTemplatesResult::with_all_items(Vec::new());
+    }
     let text = ResourceTemplate::new(format!("{SESSIONS}{{id}}"), "session")
         .with_title("A session, as text")
         .with_description("What was said in a session, for people.")
@@ -81,7 +87,8 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
         let text = format!("there is no resource {:?}", words(uri));
         ErrorData::resource_not_found(text, None)
     };
-    let rest = uri.strip_prefix(SESSIONS).ok_or_else(nothing)?;
+    let rest = uri.strip_prefix(SESSIONS);
+    let rest = rest.filter(|_| server.shows_sessions).ok_or_else(nothing)?;
     let (id, is_json) = match rest.strip_suffix(MESSAGES) {
         Some(id) => (id, true),
         None => (rest, false),

@@ -154,6 +154,10 @@ impl McpClients {
             Ok(()) => server,
             Err(_) => server.without_questions(),
         };
+        let server = match caller.needs(Scope::Read) {
+            Ok(()) => server,
+            Err(_) => server.without_sessions(),
+        };
         admitting(&self.limited, server, caller)
     }
 

@@ -55,8 +55,13 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
         file.add(key).unwrap();
         text
     };
-    let ada = make("ada", &[Scope::Turns, Scope::Approve], None);
-    let bob = make("bob", &[Scope::Turns], Some(Mode::CONSERVATIVE));
+    let ada = make("ada", &[Scope::Turns, Scope::Read, Scope::Approve], None);
+    let asker = make("ada", &[Scope::Turns], None);
+    let bob = make(
+        "bob",
+        &[Scope::Turns, Scope::Read],
+        Some(Mode::CONSERVATIVE),
+    );
     let reader = make("ada", &[Scope::Read], None);
     let model = ScriptedModel::new()
         .then(reply::text("Hello."))
@@ -72,6 +77,7 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
         .unwrap();
     let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
     let client = |key: &str| Client::with_key(&server.url, key);
+    let asker = client(&asker);
     let (ada, bob, reader) = (client(&ada), client(&bob), client(&reader));
 
     let list = async |client: &Client| call(client, "resources/list", "", json!({})).await;
@@ -84,6 +90,14 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
     let uri = "neuraxis://sessions/s1";
     let read = call(&bob, "resources/read", uri, json!({"uri": uri})).await;
     assert!(read.1.contains("there is no resource"), "{read:?}");
+    // Who may ask and not read is shown nothing of the owner's either.
+    assert!(!list(&asker).await.1.contains("neuraxis://sessions/s1"));
+    let templates = call(&asker, "resources/templates/list", "", json!({})).await;
+    assert!(!templates.1.contains("neuraxis://"), "{templates:?}");
+    let read = call(&asker, "resources/read", uri, json!({"uri": uri})).await;
+    assert!(read.1.contains("there is no resource"), "{read:?}");
+    let read = call(&ada, "resources/read", uri, json!({"uri": uri})).await;
+    assert!(read.1.contains("Hello."), "{read:?}");
 
     let said = ask(&bob, json!({"message": "x", "mode": "moderate"})).await;
     assert!(said.contains("allowed: conservative"), "{said}");
