@@ -19,7 +19,8 @@ use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq, TraceContext};
 use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext, StoreError};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
@@ -38,13 +39,15 @@ use crate::server::McpServer;
 use crate::shown::words;
 use crate::{arguments, question};
 
-/// How long a tool waits for the next call of its client, which brings the answer to what it asked.
+/// How long a tool waits for what its client answers to what it asked.
 const QUESTION: Duration = Duration::from_secs(5 * 60);
 
 /// A call that is being answered.
 pub(crate) struct Call<'a> {
     server: &'a McpServer,
     peer: Peer<RoleServer>,
+    /// What the client calls its request.
+    id: RequestId,
     /// Cancelled when the client wants no answer any more.
     given_up: CancellationToken,
     asking: Asking,
@@ -96,6 +99,7 @@ impl<'a> Call<'a> {
             over: context.ct.child_token().drop_guard(),
             progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
             peer: context.peer,
+            id: context.id,
             given_up: context.ct,
             place: None,
         }
@@ -314,6 +318,7 @@ impl<'a> Call<'a> {
                 .with_questions_open_for(QUESTION),
             Asking::ByRequest => context.approved_by(Arc::new(PersonAtClient {
                 peer: self.peer.clone(),
+                call: self.id.clone(),
                 over: self.over.token().clone(),
             })),
         }

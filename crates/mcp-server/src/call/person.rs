@@ -11,19 +11,22 @@ use neuraxis_ports::{
 };
 use rmcp::model::{
     CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ElicitationSchema, RequestId, ServerRequest,
+    ElicitationAction, ElicitationSchema, GetExtensions as _, RequestId, ServerRequest,
 };
-use rmcp::service::PeerRequestOptions;
-use rmcp::{Peer, RoleServer};
+use rmcp::service::{OriginatingRequestId, PeerRequestOptions};
+use rmcp::{Peer, RoleServer, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
 
+use super::QUESTION;
 use crate::shown::{quoted, words};
 
 /// The person at the client of a call, for as long as the call is under way.
 #[derive(Debug)]
 pub(super) struct PersonAtClient {
     pub(super) peer: Peer<RoleServer>,
+    /// What the client calls its request.
+    pub(super) call: RequestId,
     /// Cancelled when nobody waits for the call any more.
     pub(super) over: CancellationToken,
 }
@@ -39,8 +42,12 @@ impl Approver for PersonAtClient {
         let Some(form) = form(question).filter(|_| !self.over.is_cancelled()) else {
             return QuestionReply::Declined;
         };
-        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let options = PeerRequestOptions::no_options();
+        let mut request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        // The protocol knows by itself only in the task of a call, and this is the run's. Over HTTP what belongs to no call goes
+        // to a stream that a client need not have.
+        let call = OriginatingRequestId(self.call.clone());
+        request.extensions_mut().insert(call);
+        let options = PeerRequestOptions::with_timeout(QUESTION);
         let Ok(asked) = self.peer.send_request_with_option(request, options).await else {
             return QuestionReply::Declined;
         };
@@ -50,6 +57,7 @@ impl Approver for PersonAtClient {
                 withdrawal.disarm();
                 match answered {
                     Ok(ClientResult::ElicitResult(answer)) => reply(answer),
+                    Err(ServiceError::Timeout { .. }) => QuestionReply::Cancelled,
                     _ => QuestionReply::Declined,
                 }
             }

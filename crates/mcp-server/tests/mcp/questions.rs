@@ -12,6 +12,7 @@ use rmcp::model::{CallToolResponse, InputRequiredResult};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
+use crate::endings::{Silent, connect_silent};
 use crate::support::{
     ERAS, INITIALIZE, Person, builder, connect, request, server, status, text, until,
 };
@@ -130,6 +131,22 @@ async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without
     until("the run goes on", is_done).await;
     assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
     served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
+    let (tool, model) = asking();
+    let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+    let server = McpServer::new(built.build().unwrap());
+    let person = Person::saying(json!({"action": "decline"}));
+    let client = connect_silent(&server, Silent(person.clone())).await;
+    // The minutes that it stays open pass at once.
+    let call = request("ask", json!({"message": "Look."}));
+    let done = client.call_tool(call).await.unwrap();
+    assert_eq!(text(&done), "That is all.");
+    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    assert_eq!(person.questions().len(), 1);
+    client.cancel().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::{Field, FieldKind, JsonText, Question};
 use neuraxis::memory::MemoryStore;
+use neuraxis::ports::QuestionReply;
 use neuraxis::{Orchestrator, Role, RunStatus};
-use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{AskingTool, Script, ScriptedModel, ScriptedTool, reply, spec};
+use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
@@ -201,41 +204,103 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
     client.cancel().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
-    let server = InProcess::serve(hanging()).await;
-    let client = server.client();
-    let send = async |session: Option<&str>, message: Value| {
-        let mut post = client
+/// A client of the era of `initialize` that sends messages, and opens no stream of its own.
+struct Posting {
+    client: Client,
+    session: String,
+}
+
+impl Posting {
+    async fn begin(client: Client) -> Self {
+        let mut posting = Self {
+            client,
+            session: String::new(),
+        };
+        let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "raw", "version": "1"},
+        }});
+        let begun = posting.send(initialize).await;
+        let session = begun.headers()["mcp-session-id"].to_str().unwrap();
+        posting.session = session.to_owned();
+        begun.text().await.unwrap();
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(posting.send(initialized).await.status(), 202);
+        posting
+    }
+
+    async fn send(&self, message: Value) -> Response {
+        let mut post = self
+            .client
             .post("/mcp")
             .header(ACCEPT, BOTH)
             .header(CONTENT_TYPE, "application/json");
-        if let Some(session) = session {
-            post = post.header("mcp-session-id", session);
+        if !self.session.is_empty() {
+            post = post.header("mcp-session-id", &self.session);
         }
         post.body(message.to_string()).send().await.unwrap()
-    };
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "1"},
-    }});
-    let begun = send(None, initialize).await;
-    let session = begun.headers()["mcp-session-id"]
-        .to_str()
-        .unwrap()
-        .to_owned();
-    begun.text().await.unwrap();
-    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(send(Some(&session), initialized).await.status(), 202);
+    }
+}
+
+/// Waits for the message of a stream that has these words.
+async fn message_with(stream: &mut Response, words: &str) -> Value {
+    let mut text = String::new();
+    loop {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some(message) = messages.find(|message| message.to_string().contains(words)) {
+            return message;
+        }
+        let chunk = stream.chunk().await.unwrap();
+        let chunk = chunk.expect("the stream ended before");
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_stream_reads_what_a_tool_asks_where_its_call_is_answered() {
+    let size = Field::new("size", FieldKind::Boolean);
+    let question = Question::new("shop", "A large one?").field(size);
+    let tool = Arc::new(AskingTool::new(spec("look").read_only(), question));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("That is all."));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::clone(&tool) as _)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let client = Posting::begin(Client::with_key(&server.url, TOKEN)).await;
+    let params = json!({"name": "ask", "arguments": {"message": "Look."}});
+    let call = json!({"jsonrpc": "2.0", "id": 10, "method": "tools/call", "params": params});
+    let mut stream = client.send(call).await;
+    let asked = message_with(&mut stream, "elicitation/create").await;
+    let result = json!({"action": "accept", "content": {"size": true}});
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+    assert_eq!(client.send(answer).await.status(), 202);
+    let done = message_with(&mut stream, "That is all.").await;
+    assert_eq!(done["id"], 10);
+    let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":true}"#));
+    assert_eq!(tool.heard(), [heard]);
+    drop(stream);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
+    let server = InProcess::serve(hanging()).await;
+    let client = Posting::begin(server.client()).await;
     let call = |id: Value| {
         let arguments = json!({"message": "x"});
         let params = json!({"name": "ask", "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     };
-    let first = send(Some(&session), call(json!(10))).await;
+    let first = client.send(call(json!(10))).await;
     assert_eq!(first.status(), 200);
-    let refused = send(Some(&session), call(json!(10))).await;
+    let refused = client.send(call(json!(10))).await;
     assert_eq!(refused.status(), 400);
     let error: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
     assert_eq!(
@@ -243,15 +308,15 @@ async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
         (&json!(10), &json!(-32600))
     );
     for other in [json!(11), json!("10")] {
-        assert_eq!(send(Some(&session), call(other)).await.status(), 200);
+        assert_eq!(client.send(call(other)).await.status(), 200);
     }
     // The call goes on though its client left, and would be told to whoever asks under its id.
     drop(first);
-    assert_eq!(send(Some(&session), call(json!(10))).await.status(), 400);
+    assert_eq!(client.send(call(json!(10))).await.status(), 400);
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10}});
-    assert_eq!(send(Some(&session), cancelled).await.status(), 202);
-    while send(Some(&session), call(json!(10))).await.status() != 200 {
+    assert_eq!(client.send(cancelled).await.status(), 202);
+    while client.send(call(json!(10))).await.status() != 200 {
         tokio::task::yield_now().await;
     }
     server.stop().await.unwrap();
