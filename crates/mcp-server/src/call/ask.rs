@@ -10,9 +10,10 @@ use neuraxis_ports::{Clock, QuestionReply};
 use rmcp::ServiceError;
 use rmcp::model::{
     CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
-    InputRequests, InputRequiredResult, ServerRequest,
+    InputRequests, InputRequiredResult, RequestId, ServerRequest,
 };
 use rmcp::service::PeerRequestOptions;
+use tokio::time::sleep;
 
 use super::{Call, Stopped, person};
 use crate::offers::Offer;
@@ -21,6 +22,9 @@ use crate::shown::words;
 
 /// How long after a question expired it is still waited for: then it has expired by every clock.
 const AFTER_EXPIRY: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether somebody else has settled a question that the client was asked.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What became of the questions of a run.
 pub(super) enum Asked {
@@ -100,16 +104,21 @@ impl Call<'_> {
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
 
-    /// Asks one question after the other, and decides as the answers say.
+    /// Asks one question after the other, and decides as the answers say, until somebody else settles one: what is open then is
+    /// looked at anew.
     pub(super) async fn by_request(
         &self,
         run: RunId,
         open: &[WaitingApproval],
     ) -> Result<Asked, Stopped> {
+        let before = self.newest(run).await.map_err(Stopped::Failed)?;
         let mut last = None;
         for waiting in open {
             let decision = match question::form(waiting) {
-                Ok(form) => self.put(waiting, form).await?,
+                Ok(form) => match self.put(waiting, form).await? {
+                    Some(decision) => decision,
+                    None => return Ok(Asked::Settled(last.max(Some(before)))),
+                },
                 Err(decision) => decision,
             };
             let decided = self.decide(run, waiting, decision).await;
@@ -118,12 +127,12 @@ impl Call<'_> {
         Ok(Asked::Settled(last))
     }
 
-    /// Puts one question to the person, for as long as it is open.
+    /// Puts one question to the person, for as long as it is open; `None` once somebody else has settled it.
     async fn put(
         &self,
         waiting: &WaitingApproval,
         form: ElicitRequestParams,
-    ) -> Result<ApprovalDecision, Stopped> {
+    ) -> Result<Option<ApprovalDecision>, Stopped> {
         let options = match waiting.request.expires_at {
             Some(at) => PeerRequestOptions::with_timeout(left_until(at)),
             None => PeerRequestOptions::no_options(),
@@ -132,25 +141,51 @@ impl Call<'_> {
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = match asked {
             Ok(asked) => asked,
-            Err(error) => return unanswered(&error),
+            Err(error) => return unanswered(&error).map(Some),
         };
         let id = asked.id.clone();
         let answered = tokio::select! {
             answered = asked.await_response() => answered,
             () = self.given_up.cancelled() => {
-                let reason = Some("the call is cancelled".to_owned());
-                let withdrawn = CancelledNotificationParam::new(Some(id), reason);
-                // Who does not hear of it answers a question that nobody asks any more.
-                let _ = self.peer.notify_cancelled(withdrawn).await;
+                self.withdraw(id, "the call is cancelled").await;
                 return Err(Stopped::GivenUp);
             }
+            () = self.settled(waiting) => {
+                self.withdraw(id, "it was decided elsewhere").await;
+                return Ok(None);
+            }
         };
-        match answered {
-            Ok(ClientResult::ElicitResult(answer)) => Ok(question::decision(&answer)),
-            Ok(_) => Ok(question::denied(
-                "the client's answer cannot be read".to_owned(),
-            )),
-            Err(error) => unanswered(&error),
+        let decision = match answered {
+            Ok(ClientResult::ElicitResult(answer)) => question::decision(&answer),
+            Ok(_) => question::denied("the client's answer cannot be read".to_owned()),
+            Err(error) => unanswered(&error)?,
+        };
+        Ok(Some(decision))
+    }
+
+    /// Tells the client that a question is not asked any more.
+    async fn withdraw(&self, question: RequestId, why: &str) {
+        let withdrawn = CancelledNotificationParam::new(Some(question), Some(why.to_owned()));
+        // Who does not hear of it answers a question that nobody asks any more.
+        let _ = self.peer.notify_cancelled(withdrawn).await;
+    }
+
+    /// Waits until a question is open no more: somebody else decided, its time is over, or its run is.
+    async fn settled(&self, waiting: &WaitingApproval) {
+        let sessions = self.server.orchestrator.sessions();
+        loop {
+            match sessions.run(waiting.run_id).await {
+                Ok(run) => {
+                    let mut open = run.pending.iter().map(|it| it.effect_id);
+                    if run.ended_at.is_some() || !open.any(|it| it == waiting.request.effect_id) {
+                        return;
+                    }
+                }
+                Err(error) if error.is_retryable() => {}
+                // Whoever follows the run says what is wrong with it.
+                Err(_) => return,
+            }
+            sleep(LOOK_EVERY).await;
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Calls that need approval: put to the person at the client who made the request, and to nobody else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use neuraxis_core::RunStatus;
+use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
 use neuraxis_mcp_server::McpServer;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::{
     ERAS, INITIALIZE, Person, builder, connect, request, server, status, text, until,
@@ -322,6 +324,30 @@ async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
     let done = client.call_tool(call).await.unwrap();
     assert_eq!((text(&done), tool.count()), ("That is all.", 0));
     assert_eq!(person.questions().len(), 1);
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its_result() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
+    let silent = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, silent).await;
+    let call = request("ask", json!({"message": "Refund order 17."}));
+    let peer = client.peer().clone();
+    let began = Instant::now();
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("it is asked", async || !person.questions().is_empty()).await;
+    let approvals = orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap().remove(0);
+    let (run, asked) = (waiting.run_id, &waiting.request);
+    let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
+    let decided = approvals.decide(run, call, hash, ApprovalDecision::APPROVE, None);
+    decided.await.unwrap();
+    let done = calling.await.unwrap().unwrap();
+    assert_eq!((text(&done), tool.count()), ("That is all.", 1));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
     client.cancel().await.unwrap();
 }
 
