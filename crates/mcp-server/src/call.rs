@@ -178,7 +178,12 @@ impl<'a> Call<'a> {
                     }
                     match self.asking {
                         Asking::InResult => self.in_result(offer, run, &open).await,
-                        Asking::ByRequest | Asking::Nobody => self.by_request(run, &open).await,
+                        Asking::ByRequest | Asking::Nobody => {
+                            match self.by_request(run, &open).await.transpose() {
+                                Some(asked) => asked,
+                                None => break of_run(&result, &open).into(),
+                            }
+                        }
                     }
                 }
                 Err(stopped) => Err(stopped),
@@ -299,6 +304,10 @@ impl<'a> Call<'a> {
     }
 
     fn open_state(&self, offer: &Offer, state: &str) -> Option<RunId> {
+        // Who may not be asked any more decides about nothing that was asked before either.
+        if !self.server.asks {
+            return None;
+        }
         let owner = self.server.owner.as_deref();
         self.server.states.open(state, &offer.tool.name, owner)
     }

@@ -60,5 +60,6 @@ mod shown;
 mod stdio;
 
 pub use http::HttpService;
+pub use request_state::RequestStates;
 pub use server::McpServer;
 pub use stdio::ServeError;

@@ -104,7 +104,7 @@ fn waiting(open: &[WaitingApproval]) -> String {
         false => {
             let calls = calls.join(", ");
             format!(
-                "The run waits for a person to approve {calls}, and goes on then; this client cannot ask anybody."
+                "The run waits for a person to approve {calls}, and goes on then; nobody at this client is asked."
             )
         }
     }

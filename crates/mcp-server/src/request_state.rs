@@ -2,21 +2,26 @@
 //! can name another's.
 
 use std::fmt;
+use std::sync::Arc;
 
 use neuraxis_core::RunId;
 use rmcp::model::{RequestStateCodec, SealOptions};
 
-/// Seals and opens it, with a key that ends with the process. Where the operating system gives no random bytes there is none,
-/// and nothing is sealed.
-pub(crate) struct RequestStates(Option<RequestStateCodec>);
+/// Seals and opens what clients bring back with their answers, with a random key that ends with the process. Cloning shares
+/// the key. Where the operating system gives no random bytes there is none, and nothing is sealed.
+#[derive(Clone)]
+pub struct RequestStates(Option<Arc<RequestStateCodec>>);
 
-impl RequestStates {
-    pub(crate) fn new() -> Self {
+impl Default for RequestStates {
+    fn default() -> Self {
         let mut key = [0_u8; 32];
         let random = getrandom::fill(&mut key).ok();
-        Self(random.and_then(|()| RequestStateCodec::try_new(key).ok()))
+        let codec = random.and_then(|()| RequestStateCodec::try_new(key).ok());
+        Self(codec.map(Arc::new))
     }
+}
 
+impl RequestStates {
     /// Seals which run waits, for calls of the same tool by the same owner.
     pub(crate) fn seal(&self, run: RunId, tool: &str, owner: Option<&str>) -> Option<String> {
         let bound = bound_to(tool, owner);
@@ -51,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_state_opens_for_the_same_tool_owner_and_process_alone() {
-        let states = RequestStates::new();
+        let states = RequestStates::default();
         let run = RunId(UuidV7.new_id());
         let sealed = states.seal(run, "ask", Some("ada")).unwrap();
         assert_eq!(states.open(&sealed, "ask", Some("ada")), Some(run));
@@ -59,7 +64,7 @@ mod tests {
         assert_eq!(states.open(&sealed, "ask", Some("bob")), None);
         assert_eq!(states.open(&sealed, "ask", None), None);
         assert_eq!(states.open(&run.to_string(), "ask", Some("ada")), None);
-        let others = RequestStates::new();
+        let others = RequestStates::default();
         assert_eq!(others.open(&sealed, "ask", Some("ada")), None);
     }
 }

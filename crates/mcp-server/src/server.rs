@@ -10,6 +10,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{AgentName, Channel, Mode};
 use neuraxis_engine::{Orchestrator, UserRequest};
+use neuraxis_ports::CancellationToken;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -59,7 +60,9 @@ pub struct McpServer {
     pub(crate) admit: Option<Admit>,
     /// Which log messages the client wants.
     pub(crate) level: Arc<WantedLevel>,
-    pub(crate) states: Arc<RequestStates>,
+    pub(crate) states: RequestStates,
+    /// Cancelled when the orchestrator stops.
+    pub(crate) stopping: CancellationToken,
     /// The calls that are under way, and what still has to be done for those that were given up.
     pub(crate) tasks: TaskTracker,
 }
@@ -79,7 +82,8 @@ impl McpServer {
             shows_sessions: true,
             admit: None,
             level: Arc::default(),
-            states: Arc::new(RequestStates::new()),
+            states: RequestStates::default(),
+            stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
     }
@@ -148,6 +152,22 @@ impl McpServer {
         admit: impl Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync + 'static,
     ) -> Self {
         self.admit = Some(Arc::new(admit));
+        self
+    }
+
+    /// Opens what these sealed: answers to what another server asked, whose place this one takes, count. For clients that were
+    /// the other's alone. States of its own, if left out.
+    #[must_use]
+    pub fn request_states(mut self, states: RequestStates) -> Self {
+        self.states = states;
+        self
+    }
+
+    /// Asks nobody any more once `stopping` is cancelled, for when the orchestrator stops or another one takes its place: a
+    /// call that asks its client is answered with what its run waits for, and no run is cancelled because its client is gone.
+    #[must_use]
+    pub fn stopping(mut self, stopping: CancellationToken) -> Self {
+        self.stopping = stopping;
         self
     }
 

@@ -115,7 +115,7 @@ impl Engines {
             is_over,
         } = replacement;
         self.limited = self.limited.with(orchestrator.clone(), &limits);
-        let clients = McpClients::new(&self.limited);
+        let clients = self.clients.replaced(&self.limited);
         let (limited, access) = (self.limited.clone(), self.access.clone());
         let router = routes(limited, &clients, access);
         drop(self.router.send_replace(router));

@@ -13,7 +13,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, Method};
 use axum::response::Response;
 use neuraxis::UserRequest;
-use neuraxis::mcp_server::{HttpService, McpServer};
+use neuraxis::mcp_server::{HttpService, McpServer, RequestStates};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::Scope;
 use serde_json::{Map, Value};
@@ -45,8 +45,23 @@ pub(crate) struct McpClients {
     others: HttpService,
     /// For those with keys, by the ids of these: what belongs to a session of the protocol belongs to one key.
     keyed: Arc<Mutex<HashMap<String, Keyed>>>,
+    /// What seals the states that clients carry, whichever engine answers.
+    states: States,
+    /// Ends the questions that wait for an answer.
+    stopping: CancellationToken,
     /// Ends the streams that wait for what may come.
     streams: CancellationToken,
+}
+
+/// What seals the states that clients carry, by the ids of their keys; by none for those that show the token of decisions.
+#[derive(Debug, Clone, Default)]
+struct States(Arc<Mutex<HashMap<Option<String>, RequestStates>>>);
+
+impl States {
+    fn of(&self, key: Option<&str>) -> RequestStates {
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.entry(key.map(str::to_owned)).or_default().clone()
+    }
 }
 
 /// Returns the routes of the protocol.
@@ -95,13 +110,27 @@ fn ending() -> Operation {
 
 impl McpClients {
     pub(crate) fn new(limited: &Limited) -> Self {
-        let streams = CancellationToken::new();
-        let service = |server| HttpService::behind_a_guard(server, streams.clone());
+        Self::with(limited, States::default())
+    }
+
+    /// Returns what answers with another engine: answers to what this one asked count there.
+    pub(crate) fn replaced(&self, limited: &Limited) -> Self {
+        Self::with(limited, self.states.clone())
+    }
+
+    fn with(limited: &Limited, states: States) -> Self {
+        let (stopping, streams) = (CancellationToken::new(), CancellationToken::new());
+        let service = |server: McpServer| {
+            HttpService::behind_a_guard(server.stopping(stopping.clone()), streams.clone())
+        };
+        let trusted = limited.for_mcp().request_states(states.of(None));
         Self {
-            trusted: service(admitting(limited, limited.for_mcp(), Caller::Local)),
+            trusted: service(admitting(limited, trusted, Caller::Local)),
             others: service(limited.for_mcp().without_questions()),
             keyed: Arc::default(),
             limited: limited.clone(),
+            states,
+            stopping,
             streams,
         }
     }
@@ -149,7 +178,9 @@ impl McpClients {
             .modes(caller.modes(&self.limited))
             .channels(caller.channels(&self.limited))
             .agents(caller.agents(&self.limited))
-            .owner(&key.said.owner);
+            .owner(&key.said.owner)
+            .request_states(self.states.of(Some(key.said.id.as_str())))
+            .stopping(self.stopping.clone());
         let server = match caller.needs(Scope::Approve) {
             Ok(()) => server,
             Err(_) => server.without_questions(),
@@ -161,8 +192,9 @@ impl McpClients {
         admitting(&self.limited, server, caller)
     }
 
-    /// Ends open streams, which would never end by themselves, once all runs are over. Answers go first.
+    /// Ends open questions and streams, which would never end by themselves, once all runs are over. Answers go first.
     pub(crate) fn end_streams(self) {
+        self.stopping.cancel();
         tokio::spawn(async move {
             sleep(LAST_ANSWERS).await;
             self.streams.cancel();

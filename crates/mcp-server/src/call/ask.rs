@@ -34,6 +34,16 @@ pub(super) enum Asked {
     ByClient(InputRequiredResult),
 }
 
+/// What became of a question that was put to the person.
+enum Put {
+    /// The person answered, or nobody will.
+    Answered(ApprovalDecision),
+    /// Somebody else has settled it.
+    Settled,
+    /// The server stops: it stays open.
+    Left,
+}
+
 impl Call<'_> {
     /// Writes the questions as the result of the call. What cannot be asked is decided at once.
     pub(super) async fn in_result(
@@ -105,34 +115,35 @@ impl Call<'_> {
     }
 
     /// Asks one question after the other, and decides as the answers say, until somebody else settles one: what is open then is
-    /// looked at anew.
+    /// looked at anew. `None` once the server stops, which leaves them open.
     pub(super) async fn by_request(
         &self,
         run: RunId,
         open: &[WaitingApproval],
-    ) -> Result<Asked, Stopped> {
+    ) -> Result<Option<Asked>, Stopped> {
         let before = self.newest(run).await.map_err(Stopped::Failed)?;
         let mut last = None;
         for waiting in open {
             let decision = match question::form(waiting) {
                 Ok(form) => match self.put(waiting, form).await? {
-                    Some(decision) => decision,
-                    None => return Ok(Asked::Settled(last.max(Some(before)))),
+                    Put::Answered(decision) => decision,
+                    Put::Settled => return Ok(Some(Asked::Settled(last.max(Some(before))))),
+                    Put::Left => return Ok(None),
                 },
                 Err(decision) => decision,
             };
             let decided = self.decide(run, waiting, decision).await;
             last = last.max(decided.map_err(Stopped::Failed)?);
         }
-        Ok(Asked::Settled(last))
+        Ok(Some(Asked::Settled(last)))
     }
 
-    /// Puts one question to the person, for as long as it is open; `None` once somebody else has settled it.
+    /// Puts one question to the person, for as long as it is open.
     async fn put(
         &self,
         waiting: &WaitingApproval,
         form: ElicitRequestParams,
-    ) -> Result<Option<ApprovalDecision>, Stopped> {
+    ) -> Result<Put, Stopped> {
         let options = match waiting.request.expires_at {
             Some(at) => PeerRequestOptions::with_timeout(left_until(at)),
             None => PeerRequestOptions::no_options(),
@@ -141,7 +152,7 @@ impl Call<'_> {
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = match asked {
             Ok(asked) => asked,
-            Err(error) => return unanswered(&error).map(Some),
+            Err(error) => return unanswered(&error).map(Put::Answered),
         };
         let id = asked.id.clone();
         let answered = tokio::select! {
@@ -152,7 +163,11 @@ impl Call<'_> {
             }
             () = self.settled(waiting) => {
                 self.withdraw(id, "it was decided elsewhere").await;
-                return Ok(None);
+                return Ok(Put::Settled);
+            }
+            () = self.server.stopping.cancelled() => {
+                self.withdraw(id, "the server stops").await;
+                return Ok(Put::Left);
             }
         };
         let decision = match answered {
@@ -160,7 +175,7 @@ impl Call<'_> {
             Ok(_) => question::denied("the client's answer cannot be read".to_owned()),
             Err(error) => unanswered(&error)?,
         };
-        Ok(Some(decision))
+        Ok(Put::Answered(decision))
     }
 
     /// Tells the client that a question is not asked any more.

@@ -1,4 +1,4 @@
-//! Ends the run of a call whose client wants no result any more.
+//! Ends the run of a call whose client wants no result any more. One that a server which stops leaves behind goes on.
 
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ impl<'a> GivenUp<'a> {
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
+        if self.server.stopping.is_cancelled() {
+            return;
+        }
         // Where the runtime is gone, so is the run.
         let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
             return;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
-use neuraxis_mcp_server::McpServer;
+use neuraxis_mcp_server::{McpServer, RequestStates};
+use neuraxis_ports::CancellationToken;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::ServiceError;
@@ -349,6 +350,63 @@ async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its
     let took = began.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");
     client.cancel().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_leaves_the_question_open_and_names_it() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
+    let stopping = CancellationToken::new();
+    let server = server.stopping(stopping.clone());
+    let silent = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, silent).await;
+    let call = request(
+        "ask",
+        json!({"message": "Refund order 17.", "session": "s1"}),
+    );
+    let peer = client.peer().clone();
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("it is asked", async || !person.questions().is_empty()).await;
+    stopping.cancel();
+    let left = calling.await.unwrap().unwrap();
+    let waiting = orchestrator.approvals().list().await.unwrap().remove(0);
+    assert!(text(&left).contains(&waiting.question()), "{}", text(&left));
+    assert_eq!(left.structured_content.unwrap()["status"], "waiting");
+    client.cancel().await.unwrap();
+    assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Waiting));
+    assert_eq!(tool.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
+    let (model, tool, person) = (model(), refund(), Person::saying(approval()));
+    let orchestrator = builder(&model, &[Arc::clone(&tool)]).build().unwrap();
+    let states = RequestStates::default();
+    let server = || McpServer::new(orchestrator.clone()).request_states(states.clone());
+    let former = connect(&server(), &ERAS[1], &person).await;
+    let call = request("ask", json!({"message": "Refund order 17."}));
+    let asked = former.client.call_tool_once(call.clone()).await.unwrap();
+    let CallToolResponse::InputRequired(asked) = asked else {
+        panic!("{asked:?}");
+    };
+    former.leave().await;
+    let question = asked.input_requests.unwrap().into_keys().next().unwrap();
+    let mut answered = call;
+    answered.input_responses = Some([(question, approval())].into());
+    answered.request_state = asked.request_state;
+
+    // Who has lost the right to approve meanwhile brings nothing.
+    let unasked = connect(&server().without_questions(), &ERAS[1], &person).await;
+    let refused = unasked.client.call_tool_once(answered.clone()).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(tool.count(), 0);
+    unasked.leave().await;
+
+    let new = connect(&server(), &ERAS[1], &person).await;
+    let done = new.client.call_tool_once(answered).await.unwrap();
+    assert!(matches!(&done, CallToolResponse::Complete(done) if text(done) == "That is all."));
+    assert_eq!(tool.count(), 1);
+    new.leave().await;
 }
 
 #[tokio::test(start_paused = true)]

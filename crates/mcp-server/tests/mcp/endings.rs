@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::RunStatus;
 use neuraxis_mcp_server::McpServer;
+use neuraxis_ports::CancellationToken;
 use neuraxis_testkit::{Script, ScriptedModel};
 use rmcp::model::{
     CallToolRequest, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult, ErrorData,
@@ -87,6 +88,24 @@ async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
             Some(RunStatus::Interrupted)
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_gone() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let (server, orchestrator) = server(&model, &[]);
+    let stopping = CancellationToken::new();
+    let server = server.stopping(stopping.clone());
+    let served = connect(&server, &ERAS[0], &Person::absent()).await;
+    let peer = served.client.peer().clone();
+    let call = request("ask", json!({"message": "x", "session": "s1"}));
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("the model is asked", async || model.open_calls() == 1).await;
+    stopping.cancel();
+    drop(served.client);
+    calling.abort();
+    served.server.await.unwrap().unwrap();
+    assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
 }
 
 #[tokio::test(start_paused = true)]

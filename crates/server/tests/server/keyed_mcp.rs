@@ -17,7 +17,12 @@ use crate::support::in_process::InProcess;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Sends one request of 2026-07-28, which stands alone, and returns the status with what was answered.
-async fn call(client: &Client, method: &str, name: &str, params: Value) -> (u16, String) {
+pub(crate) async fn call(
+    client: &Client,
+    method: &str,
+    name: &str,
+    params: Value,
+) -> (u16, String) {
     let mut params = params;
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -6,6 +6,7 @@ use neuraxis::core::{Field, FieldKind, JsonText, Question};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::QuestionReply;
 use neuraxis::{Orchestrator, Role, RunStatus};
+use neuraxis_server::Stop;
 use neuraxis_testkit::{AskingTool, Script, ScriptedModel, ScriptedTool, reply, spec};
 use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
@@ -361,6 +362,34 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
         let told = calling.await.unwrap().unwrap();
         assert_eq!(told.is_error, Some(true), "{told:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_while_a_client_is_asked_leaves_the_run_waiting_and_says_so() {
+    let model = ScriptedModel::always(reply::calls([("refund", r#"{"order":17}"#)]));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator.clone()).await;
+    let client = Posting::begin(Client::with_key(&server.url, TOKEN)).await;
+    let arguments = json!({"message": "Refund order 17.", "session": "s1"});
+    let params = json!({"name": "ask", "arguments": arguments});
+    let call = json!({"jsonrpc": "2.0", "id": 10, "method": "tools/call", "params": params});
+    let mut stream = client.send(call).await;
+    message_with(&mut stream, "elicitation/create").await;
+    let (stopped, left) = tokio::join!(
+        server.stop_by(Stop::Drain),
+        message_with(&mut stream, "structuredContent"),
+    );
+    stopped.unwrap();
+    let left = &left["result"]["structuredContent"];
+    assert_eq!(left["status"], "waiting", "{left}");
+    let session = "s1".parse().unwrap();
+    let runs = orchestrator.sessions().runs(&session).await.unwrap();
+    assert_eq!(runs.unwrap()[0].status, RunStatus::Waiting);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::keyed_mcp;
 use crate::support::client::answer;
 use crate::support::{Client, Program};
 
@@ -88,6 +89,43 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
         assert!(message.contains("[redacted]"), "{message}");
         assert!(!message.contains(secret), "{message}");
     }
+}
+
+/// Returns the result that was answered, as JSON or as an event.
+fn result_in(said: &str) -> Value {
+    let mut lines = said.lines().map(|line| line.trim_start_matches("data:"));
+    let message: Option<Value> = lines.find_map(|line| serde_json::from_str(line).ok());
+    message.unwrap()["result"].clone()
+}
+
+#[tokio::test]
+async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'\n";
+    fs::write(folder.path().join("neuraxis.toml"), asks).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    let token = program.folder().join(".local/share/neuraxis/server.token");
+    let token = fs::read_to_string(token).unwrap();
+    let client = Client::with_key(program.url(), token.trim());
+    let arguments = json!({"message": "What time is it?"});
+    let asked = result_in(&keyed_mcp::ask(&client, arguments.clone()).await);
+    let questions = asked["inputRequests"].as_object().unwrap();
+    let question = questions.keys().next().unwrap();
+
+    let before = program.log().len();
+    program.signal(Signal::HUP);
+    told(&program, before, "the configuration was read again").await;
+    let approve = json!({"action": "accept", "content": {"decision": "approve"}});
+    let brought = json!({
+        "name": "ask",
+        "arguments": arguments,
+        "requestState": asked["requestState"],
+        "inputResponses": {question: approve},
+    });
+    let (status, said) = keyed_mcp::call(&client, "tools/call", "ask", brought).await;
+    assert_eq!(status, 200, "{said}");
+    let done = &result_in(&said)["structuredContent"];
+    assert_eq!(done["status"], "done", "{said}");
 }
 
 #[cfg(target_os = "linux")]
