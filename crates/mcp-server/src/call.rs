@@ -24,7 +24,6 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::DropGuard;
 
 use self::ask::Asked;
@@ -34,6 +33,7 @@ use self::person::PersonAtClient;
 use crate::log_messages::LogMessages;
 use crate::offers::Offer;
 use crate::outcome::{failed, of_run, refusal};
+use crate::place::Place;
 use crate::progress::Progress;
 use crate::server::McpServer;
 use crate::shown::words;
@@ -58,7 +58,7 @@ pub(crate) struct Call<'a> {
     progress: Progress,
     messages: LogMessages,
     /// The place of the run among those that the server takes.
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
     /// Cancelled when the call is over: then its client is asked nothing more.
     over: DropGuard,
 }
@@ -131,10 +131,9 @@ impl<'a> Call<'a> {
         };
         // A run that is at work while its tool waits has its place already.
         let is_at_work = waiting.is_some_and(|run| self.runs().questions(run).is_some());
-        let places = self.server.places.clone().filter(|_| !is_at_work);
-        match places.map(Semaphore::try_acquire_owned).transpose() {
-            Ok(place) => self.place = place,
-            Err(_) => {
+        if let Some(places) = self.server.places.as_ref().filter(|_| !is_at_work) {
+            self.place = Place::take(places);
+            if self.place.is_none() {
                 let text =
                     "as many runs are at work as this server takes: try again in some seconds";
                 return Ok(failed(text).into());
@@ -179,7 +178,11 @@ impl<'a> Call<'a> {
                     match self.asking {
                         Asking::InResult => self.in_result(offer, run, &open).await,
                         Asking::ByRequest | Asking::Nobody => {
-                            match self.by_request(run, &open).await.transpose() {
+                            // Nothing of it is at work while a person decides.
+                            self.place = None;
+                            let asked = self.by_request(run, &open).await.transpose();
+                            self.place = self.server.places.as_ref().map(Place::overdraw);
+                            match asked {
                                 Some(asked) => asked,
                                 None => break of_run(&result, &open).into(),
                             }

@@ -51,6 +51,7 @@ mod http;
 mod log_messages;
 mod offers;
 mod outcome;
+mod place;
 mod progress;
 mod question;
 mod request_state;
@@ -60,6 +61,7 @@ mod shown;
 mod stdio;
 
 pub use http::HttpService;
+pub use place::Place;
 pub use request_state::RequestStates;
 pub use server::McpServer;
 pub use stdio::ServeError;

@@ -115,6 +115,19 @@ impl Caller {
         RequestContext::default().owned_by(self.seen_owner())
     }
 
+    /// Returns the context of a run that the caller lets go on: its slot, which it is not refused, is free when it is over or put
+    /// aside again.
+    pub(crate) async fn going_on(
+        &self,
+        limited: &Limited,
+        run: &RunSummary,
+    ) -> Result<RequestContext, Problem> {
+        let session = self.session(limited.orchestrator(), &run.session).await?;
+        Ok(self
+            .seeing()
+            .with(limited.overdraw(session.owner.as_deref())))
+    }
+
     /// Returns the owner to whom every list is narrowed that the caller is shown; `None` for those of everybody.
     pub(crate) fn seen_owner(&self) -> Option<String> {
         self.sees().map(str::to_owned)

@@ -15,7 +15,7 @@ use crate::events::Streams;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::problem::{MODE_NOT_ALLOWED, Problem};
-use crate::slots::{OwnerSlot, RunSlot, Slots};
+use crate::slots::{HeldSlot, OwnerSlot, RunSlot, Slots};
 use crate::token::DecisionToken;
 
 /// What the clients of a server may use.
@@ -212,6 +212,11 @@ impl Limited {
     /// Takes a slot for a run of a caller.
     pub(crate) fn slot(&self, caller: &Caller) -> Result<RunSlot, Problem> {
         self.slots.take(self.owner_limit(caller))
+    }
+
+    /// Takes a slot for a run of an owner that goes on, whether there is room or not.
+    pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
+        self.slots.overdraw(owner)
     }
 
     /// Takes one of the slots that the owner of a caller has, where their number is limited.

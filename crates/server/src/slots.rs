@@ -8,7 +8,8 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use neuraxis::mcp_server::Place;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::problem::{Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
@@ -54,7 +55,7 @@ pub(crate) struct Beginning {
 /// A slot that is free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldSlot {
-    _of_all: OwnedSemaphorePermit,
+    _of_all: Place,
     _of_owner: Option<OwnerSlot>,
 }
 
@@ -92,8 +93,8 @@ impl Slots {
         let beginning = self
             .begin()
             .ok_or_else(|| again("more turns come than the store of this server keeps up with"))?;
-        let of_all = Arc::clone(&self.all).try_acquire_owned();
-        let of_all = of_all.map_err(|_| again("as many turns are at work as this server takes"))?;
+        let of_all = Place::take(&self.all)
+            .ok_or_else(|| again("as many turns are at work as this server takes"))?;
         Ok(RunSlot {
             beginning,
             held: HeldSlot {
@@ -103,9 +104,18 @@ impl Slots {
         })
     }
 
+    /// Takes a slot for a run that goes on and is not refused one, also of the owner if it has one. Those who come next find
+    /// less room.
+    pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
+        HeldSlot {
+            _of_all: Place::overdraw(&self.all),
+            _of_owner: owner.map(|owner| self.count(owner, locked(&self.owners))),
+        }
+    }
+
     /// Takes one of the slots of an owner.
     pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerSlot, Problem> {
-        let mut owners = locked(&self.owners);
+        let owners = locked(&self.owners);
         let taken = owners.get(owner).copied().unwrap_or_default();
         if taken >= most.get() {
             drop(owners);
@@ -115,13 +125,19 @@ impl Slots {
             let problem = Problem::new(&TOO_MANY_OWN_RUNS, detail);
             return Err(problem.with("allowed", most.get()).retry_after(RETRY_AFTER));
         }
+        Ok(self.count(owner, owners))
+    }
+
+    /// Counts one more slot of an owner.
+    fn count(&self, owner: &str, mut owners: MutexGuard<'_, HashMap<Arc<str>, u32>>) -> OwnerSlot {
         let owner: Arc<str> = owner.into();
-        owners.insert(Arc::clone(&owner), taken.saturating_add(1));
+        let taken = owners.entry(Arc::clone(&owner)).or_default();
+        *taken = taken.saturating_add(1);
         drop(owners);
-        Ok(OwnerSlot {
+        OwnerSlot {
             owner,
             owners: Arc::clone(&self.owners),
-        })
+        }
     }
 
     /// Counts a run that begins; `None` while the store lags.
@@ -191,6 +207,26 @@ mod tests {
         drop(others);
         assert!(locked(&slots.owners).is_empty(), "nothing is left of them");
         assert_eq!(slots.all.available_permits(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_goes_on_counts_where_there_is_no_room_too() {
+        let slots = Slots::new(number(1));
+        let one = Some(("ada", number(1)));
+        let first = slots.take(one).unwrap();
+        let goes_on = slots.overdraw(Some("ada"));
+        // Whoever waits for a slot is in line by now.
+        tokio::task::yield_now().await;
+        drop(first);
+        let refused = slots.take(one).unwrap_err();
+        assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
+        let refused = slots.take(None).unwrap_err();
+        assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
+        drop(goes_on);
+        while slots.all.available_permits() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(slots.take(one).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

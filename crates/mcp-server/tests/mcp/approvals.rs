@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
-use neuraxis_mcp_server::{McpServer, RequestStates};
+use neuraxis_mcp_server::{McpServer, Place, RequestStates};
 use neuraxis_ports::CancellationToken;
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -349,6 +350,37 @@ async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its
     assert_eq!((text(&done), tool.count()), ("That is all.", 1));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", REFUND)]))
+        .then(Script::hanging());
+    let (model, tool, person) = (Arc::new(model), refund(), Person::saying(approval()));
+    let (server, orchestrator) = server(&model, &[tool]);
+    let places = Arc::new(Semaphore::new(1));
+    let server = server.places(Arc::clone(&places));
+    let silent = crate::endings::Silent(person.clone());
+    let client = crate::endings::connect_silent(&server, silent).await;
+    let call = request("ask", json!({"message": "Refund order 17."}));
+    let peer = client.peer().clone();
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("it is asked", async || !person.questions().is_empty()).await;
+    let other = Place::take(&places).unwrap();
+
+    let approvals = orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap().remove(0);
+    let (run, asked) = (waiting.run_id, &waiting.request);
+    let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
+    let decided = approvals.decide(run, call, hash, ApprovalDecision::APPROVE, None);
+    decided.await.unwrap();
+    // Who is not there to be refused has the next place.
+    until("the run is at work", async || model.open_calls() == 1).await;
+    drop(other);
+    until("it has its place", async || places.available_permits() == 0).await;
+    calling.abort();
     client.cancel().await.unwrap();
 }
 

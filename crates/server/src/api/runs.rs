@@ -319,9 +319,11 @@ pub(crate) async fn bring(
     let (id, call) = call_of(ids)?;
     let bytes = body::json(&headers, body).await?;
     let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
-    at_work(&orchestrator, &caller, id).await?;
+    let run = at_work(&orchestrator, &caller, id).await?;
     caller.joins(&limited, id).await?;
-    orchestrator.runs().bring(id, &call, outcome, took).await?;
+    let context = caller.going_on(&limited, &run).await?;
+    let runs = orchestrator.runs().with_context(context);
+    runs.bring(id, &call, outcome, took).await?;
     Ok(taken(id))
 }
 

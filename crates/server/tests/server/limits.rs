@@ -1,9 +1,17 @@
 //! What clients may use while there are no keys: modes, and places for runs.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::{DecideLater, Orchestrator, Role};
+use neuraxis_server::Limits;
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::json;
 
-use crate::support::Program;
 use crate::support::client::answer;
+use crate::support::in_process::{InProcess, TOKEN};
+use crate::support::{Client, Program};
 
 #[tokio::test]
 async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
@@ -20,6 +28,39 @@ async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
         let body = json!({"message": "hello", "mode": mode});
         assert_eq!(client.ask("s", &body).await.0, 200, "{mode}");
     }
+}
+
+#[tokio::test]
+async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(Script::hanging());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
+        .store(Arc::new(MemoryStore::new()))
+        .approver(Arc::new(DecideLater))
+        .build()
+        .unwrap();
+    let mut limits = Limits::default();
+    limits.max_runs = NonZeroU32::MIN;
+    let server = InProcess::serve_within(orchestrator, limits).await;
+    let client = Client::with_key(&server.url, TOKEN);
+    let (status, waiting) = client.ask("s1", &json!({"message": "Refund."})).await;
+    assert_eq!((status, &waiting["status"]), (200, &json!("waiting")));
+    let (run, asked) = (waiting["run_id"].as_str().unwrap(), &waiting["pending"][0]);
+    let call = asked["tool_call_id"].as_str().unwrap();
+    let decide = client
+        .post(&format!("/api/v1/runs/{run}/approvals/{call}"))
+        .header("content-type", "application/json")
+        .body(json!({"decision": "approve", "question": asked["question"]}).to_string());
+    assert_eq!(answer(decide).await.0, 202);
+    let (status, problem) = client.ask("s2", &json!({"message": "hello"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (503, &json!("/errors/too-many-runs"))
+    );
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

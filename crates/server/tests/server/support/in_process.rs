@@ -40,9 +40,14 @@ impl InProcess {
 
     /// Serves an engine to those who have keys.
     pub(crate) async fn serve_to(orchestrator: Orchestrator, keys: Keys) -> Self {
-        let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
         let mut limits = Limits::default();
         limits.keys = keys;
+        Self::serve_within(orchestrator, limits).await
+    }
+
+    /// Serves an engine within limits.
+    pub(crate) async fn serve_within(orchestrator: Orchestrator, mut limits: Limits) -> Self {
+        let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
         limits.decisions = Some(DecisionToken::new(TOKEN));
         let server = Server::bind(listen, orchestrator).await.unwrap();
         let server = server.with_limits(limits);

@@ -1,0 +1,64 @@
+//! The place of a run among those that a server takes at a time.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::AbortOnDropHandle;
+
+/// A place of a run, free again when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    _taken: Option<OwnedSemaphorePermit>,
+    _owed: Option<AbortOnDropHandle<()>>,
+}
+
+impl Place {
+    /// Takes a place; `None` where none is free.
+    #[must_use]
+    pub fn take(places: &Arc<Semaphore>) -> Option<Self> {
+        let taken = Arc::clone(places).try_acquire_owned().ok()?;
+        Some(Self {
+            _taken: Some(taken),
+            _owed: None,
+        })
+    }
+
+    /// Takes a place for a run that goes on whether there is one or not, such as after a person's decision: the next that is
+    /// free, before anybody else. To be called within a tokio runtime.
+    #[must_use]
+    pub fn overdraw(places: &Arc<Semaphore>) -> Self {
+        Self::take(places).unwrap_or_else(|| {
+            let places = Arc::clone(places);
+            let owed = tokio::spawn(async move {
+                let _taken = places.acquire_owned().await;
+                pending::<()>().await;
+            });
+            Self {
+                _taken: None,
+                _owed: Some(AbortOnDropHandle::new(owed)),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_not_refused_takes_the_next_place_that_is_free_and_gives_it_back() {
+        let places = Arc::new(Semaphore::new(1));
+        let first = Place::take(&places).unwrap();
+        assert!(Place::take(&places).is_none());
+        let other = Place::overdraw(&places);
+        // The task waits in line by now.
+        tokio::task::yield_now().await;
+        drop(first);
+        assert!(Place::take(&places).is_none(), "it is the other's");
+        drop(other);
+        while places.available_permits() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
