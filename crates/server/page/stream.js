@@ -1,7 +1,8 @@
 // The events of a run, from its first to its last, over as many connections as it takes.
 //
 // EventSource can neither send a body nor headers, so that events are read from the body of a response. Who loses the
-// connection comes back with the last record it had; a record that comes twice counts once.
+// connection comes back with the last record it had; a record that comes twice counts once. A page that nobody sees gives its
+// connections back: a browser has six to a server for all its tabs, and tabs that only wait would keep a decision from getting out.
 
 import { Problem, path, send } from "./api.js";
 
@@ -66,10 +67,13 @@ export class Follower {
     this.wait = FIRST_WAIT;
     /** How often the connection was lost since something came. */
     this.losses = 0;
+    /** Gives the connection back while nobody looks, and takes it up again. */
+    this.rest = () => (this.isUnseen ? this.connection?.abort() : this.wake?.());
   }
 
   stop() {
     this.stopped.abort();
+    this.connection?.abort();
     this.wake?.();
   }
 
@@ -88,19 +92,36 @@ export class Follower {
   }
 
   options(headers) {
-    return { headers: { ...headers, ...(this.last ? { "last-event-id": String(this.last) } : {}) }, signal: this.stopped.signal };
+    return { headers: { ...headers, ...(this.last ? { "last-event-id": String(this.last) } : {}) }, signal: this.connection.signal };
   }
 
   async persist(open) {
+    document.addEventListener("visibilitychange", this.rest);
+    try {
+      await this.keepOn(open);
+    } finally {
+      document.removeEventListener("visibilitychange", this.rest);
+    }
+  }
+
+  async keepOn(open) {
     while (!this.isOver && !this.stopped.signal.aborted) {
+      if (this.isUnseen) {
+        await new Promise((done) => (this.wake = done));
+        continue;
+      }
+      this.connection = new AbortController();
       try {
         const response = await open();
         this.onState("live");
-        await read(response, (event) => this.hear(event), this.stopped.signal);
+        await read(response, (event) => this.hear(event), this.connection.signal);
         // An answer that waits ends here and goes on in the run's events.
         if (this.isOver || this.waits) { this.waits = false; this.losses = 0; continue; }
+        if (this.connection.signal.aborted) continue;
       } catch (error) {
         if (this.stopped.signal.aborted) return;
+        // It was given back, not lost.
+        if (this.connection.signal.aborted) continue;
         if (error instanceof Problem && !error.isPassing) throw error;
         // A first request that never got through is the user's to send again.
         if (error instanceof Problem && error.status && !this.runId) throw error;
@@ -113,9 +134,17 @@ export class Follower {
     if (this.isOver) this.onState("over");
   }
 
+  /** Whether nobody looks, and the run would be found again. A turn that is being taken is not let go of before it has one. */
+  get isUnseen() {
+    return document.hidden && this.runId !== undefined;
+  }
+
   /** Takes an event in, and says whether it is the last. */
   hear(event) {
-    this.runId ??= event.run_id;
+    if (this.runId === undefined) {
+      this.runId = event.run_id;
+      this.rest();
+    }
     if (event.seq !== undefined) {
       if (event.seq <= this.last) return false;
       this.last = event.seq;

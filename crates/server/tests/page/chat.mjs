@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, hold, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, hide, hold, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -234,6 +234,26 @@ export async function follows_nothing_from_a_view_that_was_left(world) {
   await sees(page, ".reply .md", "word");
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
+}
+
+export async function leaves_connections_to_the_tab_that_is_seen(world) {
+  const first = await world.open();
+  await choose(first, "Channel", "code_task");
+  // A browser has six connections to a host, whatever the number of its tabs.
+  for (let at = 0; at < 6; at += 1) {
+    const page = at === 0 ? first : await tab(world, first);
+    await say(page, "write a note");
+    await page.waitForSelector(".ask .answers");
+    await hide(page, true);
+  }
+  const last = await tab(world, first);
+  await ask(last, "private matters");
+  await first.click(".ask .primary");
+  await sees(first, ".ask", "Approved");
+  assert.equal(await first.locator(".turn-foot .facts").count(), 0);
+  await hide(first, false);
+  await over(first, 1);
+  await sees(first, ".reply .md", "The note is written.");
 }
 
 export async function stays_where_the_person_went(world) {

@@ -254,3 +254,20 @@ export async function hold(page, address) {
 export async function go(page, hash) {
   await page.evaluate((where) => { location.hash = where; }, hash);
 }
+
+/** Opens another tab of a page's browser at an address. */
+export async function tab(world, page, hash) {
+  const other = await page.context().newPage();
+  await other.goto(`${world.url}/#token=${world.token}`);
+  await other.waitForSelector(".choice option", { state: "attached" });
+  if (hash) await go(other, hash);
+  return other;
+}
+
+/** Lets a page take itself for one that nobody sees, or somebody comes back to. */
+export async function hide(page, isHidden) {
+  await page.evaluate((is) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+}
