@@ -157,13 +157,18 @@ export class Chat {
     turn.whenBegun = undefined;
   }
 
-  /** Follows a run with a view, and makes it the one at work if it is. */
-  async follow(view, begin, isAtWork) {
+  /** Makes what brings the events of a run to its view. */
+  followerOf(view) {
     const hear = (event) => {
       if (this.isClosed) follower.stop();
       else view.hear(event);
     };
     const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => view.setConnection(state, losses) });
+    return follower;
+  }
+
+  /** Follows a run with a view, and makes it the one at work if it is. */
+  async follow(view, begin, isAtWork, follower = this.followerOf(view)) {
     this.followers.add(follower);
     if (isAtWork) {
       this.working = { view, follower };
@@ -172,7 +177,9 @@ export class Chat {
     try {
       await begin(follower);
     } catch (problem) {
-      view.fail(problem);
+      // A run that was begun goes on, whoever looks.
+      if (follower.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
+      else view.fail(problem);
       throw problem;
     } finally {
       this.followers.delete(follower);
@@ -208,6 +215,8 @@ export class Chat {
       if (files.length > 0) turn.attachments = await encoded(files);
       await this.follow(view, (follower) => follower.take(this.sessionId, turn), true);
     } catch (problem) {
+      // What was taken is not to be sent again.
+      if (view.again) return undefined;
       this.working = undefined;
       this.composer.setBusy(false);
       if (view.status !== "refused") view.fail(problem);

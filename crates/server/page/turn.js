@@ -119,6 +119,21 @@ export class TurnView {
     this.body.append(el("div", { class: "failure", role: "alert" }, el("strong", { text: title }), appendVisible(el("p"), problem.message), el("div", { class: "row" }, again)));
   }
 
+  /** The run is not followed any more, whatever becomes of it. `again` follows it from there on. */
+  lose(problem, again) {
+    while (this.queue.length > 0) this.work();
+    this.setState("");
+    const box = el("div", { class: "failure", role: "alert" }, el("strong", { text: "This run is not followed any more" }), appendVisible(el("p"), problem.message),
+      button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
+    this.again = () => {
+      this.again = undefined;
+      box.remove();
+      this.setState("Connecting…", "spinner");
+      again();
+    };
+    this.body.append(box);
+  }
+
   /** Lets the person write the message anew. The conversation up to it goes on in a new session, and this one stays as it is. */
   edit() {
     const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Message, to be asked again" });

@@ -186,6 +186,30 @@ export async function answers_what_a_tool_asks(world) {
   }
 }
 
+export async function follows_a_run_again_that_it_had_to_leave(world) {
+  const page = await world.open();
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  await page.route("**/runs/*/events", (route) => route.fulfill({ status: 401, json: { title: "Unauthorized", detail: "this key has ended" } }));
+  world.cut();
+  await sees(page, ".turn-state", "Connection lost");
+  world.mend();
+  await page.click("dialog >> text=Not now");
+  await sees(page, ".failure", "not followed any more");
+  await sees(page, ".failure", "this key has ended");
+  assert.equal(await page.locator("text=Send again").count(), 0, "it is at work");
+  assert.equal(await page.inputValue("#message"), "", "and was said");
+  await world.accessible(page, "a run that is not followed");
+  await world.picture(page, "not-followed");
+  await page.unroute("**/runs/*/events");
+  await page.click("text=Follow again");
+  await sees(page, ".turn-state", "Working…");
+  assert.equal(await page.locator(".failure").count(), 0);
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 1);
+  assert.equal((await page.locator(".turn .reply .md").last().innerText()).split("word3 ").length, 2, "nothing came twice");
+}
+
 export async function asks_for_a_key(world) {
   const page = await world.open({ token: false });
   const key = world.key("--owner", "ada", "--scope", "turns,read");
