@@ -1,7 +1,7 @@
 // The page: which view is shown, the list at the side, and the theme. The address says where one is.
 
 import { takeFromAddress } from "./access.js";
-import { button, el, fill } from "./dom.js";
+import { button, eachFrame, el, fill } from "./dom.js";
 import { Chat } from "./chat.js";
 import { oneLine } from "./format.js";
 import { RunPage } from "./run.js";
@@ -29,6 +29,9 @@ class App {
     addEventListener("titles", () => this.name());
     addEventListener("hashchange", () => this.show());
     addEventListener("access", () => this.sessions.refresh());
+    const back = eachFrame(() => this.comeBack());
+    addEventListener("focus", back);
+    document.addEventListener("visibilitychange", back);
   }
 
   /** Says above the view, where that is narrow, what is shown. */
@@ -37,6 +40,14 @@ class App {
     const session = isChat ? this.view.sessionId : undefined;
     document.getElementById("where").textContent = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
     document.title = `${document.getElementById("where").textContent} · Neuraxis`;
+  }
+
+  /** Whoever comes back sees what went on elsewhere meanwhile. */
+  comeBack() {
+    if (document.hidden) return;
+    this.sessions.refresh({ asks: false });
+    // What fails is told once the person says something.
+    if (this.view instanceof Chat) this.view.catchUp({ asks: false }).catch(() => {});
   }
 
   unfold() {

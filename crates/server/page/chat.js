@@ -14,6 +14,9 @@ import { TurnView } from "./turn.js";
 /** How many turns are shown before somebody asks for earlier ones. */
 const SHOWN = 12;
 
+/** How many of a session's newest runs are looked at to find those that were begun elsewhere. */
+const NEWEST = 50;
+
 const ENDED = new Set(["done", "failed", "interrupted"]);
 
 export class Chat {
@@ -76,6 +79,7 @@ export class Chat {
   /** Shows what there is, and takes up the run that is at work. */
   async open() {
     this.composer.choices.load().catch((problem) => this.complain(problem));
+    this.isLoaded = !this.sessionId;
     if (!this.sessionId) return this.welcome();
     fill(this.notice, el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i")));
     let overview;
@@ -90,6 +94,7 @@ export class Chat {
     this.plan.set(overview.plan);
     this.runs = overview.runs;
     this.history = overview.history ?? [];
+    this.isLoaded = true;
     if (this.runs.length === 0 && this.history.length === 0) return this.welcome();
     await this.showMore();
     return undefined;
@@ -102,7 +107,7 @@ export class Chat {
     const hadFocus = this.earlier.contains(document.activeElement);
     const begin = Math.max(0, this.runs.length - SHOWN);
     const shown = this.runs.splice(begin);
-    const views = shown.map((run) => this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }));
+    const views = shown.map((run) => this.viewOf(run));
     this.turns.prepend(...views.map((view) => view.node));
     this.views.unshift(...views);
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
@@ -138,6 +143,12 @@ export class Chat {
       el("p", { text: "What tools may do is decided by policy before they run, and you are asked where a rule says so." }),
       el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => this.say(hint) })))));
     this.composer.focus();
+  }
+
+  /** The view of a run that is there. */
+  viewOf(run) {
+    // A longer text is not whole.
+    return this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at });
   }
 
   view(more) {
@@ -208,7 +219,8 @@ export class Chat {
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
       } else {
-        await this.checkThere();
+        await this.checkThere(view);
+        if (this.working?.view !== view) return this.giveWay(view, text, files);
       }
       view.sessionId = this.sessionId;
       const turn = { message: text, ...this.composer.choices.chosen };
@@ -217,18 +229,50 @@ export class Chat {
     } catch (problem) {
       // What was taken is not to be sent again.
       if (view.again) return undefined;
-      this.working = undefined;
-      this.composer.setBusy(false);
+      if (this.working?.view === view) this.working = undefined;
+      this.composer.setBusy(Boolean(this.working));
+      if (problem.kind === "session-busy") await this.catchUp({ own: view }).catch(() => {});
+      if (this.working) return this.giveWay(view, text, files);
       if (view.status !== "refused") view.fail(problem);
       this.composer.restore(text, files);
     }
     return undefined;
   }
 
+  /** Takes up the runs that were begun in this session elsewhere, such as in another tab, and those that were not followed any
+   *  more. `own` is a turn of this page that is about to be taken: they stand before it. Returns the newest runs there are. */
+  async catchUp({ own, asks = true } = {}) {
+    if (!this.sessionId || !this.isLoaded) return [];
+    const { runs } = await get(`/runs?limit=${NEWEST}&session=${encodeURIComponent(this.sessionId)}`, { asks });
+    // One of these may be that of a turn that is on its way, which does not know it yet.
+    const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId && !this.working.follower?.runId;
+    if (this.isClosed || isOnItsWay) return runs;
+    const known = new Set([...this.views, ...this.followers, ...this.runs.map((run) => ({ runId: run.run_id }))].map(({ runId }) => runId));
+    const others = runs.filter((run) => !known.has(run.run_id)).reverse();
+    const views = others.map((run) => this.viewOf(run));
+    const at = own ? this.views.indexOf(own) : this.views.length;
+    this.views.splice(at, 0, ...views);
+    for (const view of views) this.turns.insertBefore(view.node, own?.node ?? null);
+    if (views.length > 0) fill(this.notice);
+    others.forEach((run, each) => this.follow(views[each], (follower) => follower.follow(), !ENDED.has(run.status)).catch(() => {}));
+    for (const view of this.views) if (view.again && runs.some((run) => run.run_id === view.runId && !ENDED.has(run.status))) view.again();
+    return runs;
+  }
+
+  /** Takes back a turn for which there is no room: another run is at work. */
+  giveWay(view, text, files) {
+    view.node.remove();
+    this.views.splice(this.views.indexOf(view), 1);
+    this.composer.restore(text, files);
+    this.hooks.changed();
+    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Wait for its end, or send the message again to add it to that run." });
+  }
+
   /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */
-  async checkThere() {
+  async checkThere(own) {
     const known = this.views.findLast((view) => view.runId);
-    if (!known) return;
+    const runs = await this.catchUp({ own });
+    if (!known || runs.some((run) => run.run_id === known.runId)) return;
     try {
       await get(path`/runs/${known.runId}`);
     } catch (problem) {

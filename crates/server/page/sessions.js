@@ -20,20 +20,20 @@ export class SessionList {
       button({ name: "plus", text: "New session", className: "new wide", onClick: () => this.go() }), this.search, this.list, this.more);
   }
 
-  /** Loads the list anew. */
-  async refresh() {
+  /** Loads the list anew. `asks: false` asks nobody for a key. */
+  async refresh({ asks = true } = {}) {
     this.next = undefined;
-    await this.load(true);
+    await this.load(true, asks);
   }
 
-  async load(anew = false) {
+  async load(anew = false, asks = true) {
     try {
       const after = this.next ? `&after=${encodeURIComponent(this.next)}` : "";
-      const page = await get(`/sessions?limit=${PAGE}${after}`);
+      const page = await get(`/sessions?limit=${PAGE}${after}`, { asks });
       this.sessions = anew ? page.sessions : [...this.sessions, ...page.sessions];
       this.next = page.next;
       this.failed = undefined;
-      await this.name();
+      await this.name(asks);
     } catch (problem) {
       this.failed = problem;
     }
@@ -42,8 +42,8 @@ export class SessionList {
   }
 
   /** A session is called by the first message that the newest runs tell of it. */
-  async name() {
-    const { runs } = await get("/runs?limit=300");
+  async name(asks) {
+    const { runs } = await get("/runs?limit=300", { asks });
     this.states.clear();
     for (const run of runs) {
       if (!this.states.has(run.session_id)) this.states.set(run.session_id, run.status);
@@ -53,7 +53,7 @@ export class SessionList {
     }
     const unnamed = this.sessions.filter(({ id }) => !this.titles.has(id) && !this.states.has(id)).slice(0, PAGE);
     await Promise.all(unnamed.map(async ({ id }) => {
-      const { runs: own } = await get(`/runs?limit=1&session=${encodeURIComponent(id)}`);
+      const { runs: own } = await get(`/runs?limit=1&session=${encodeURIComponent(id)}`, { asks });
       if (own[0]?.text) this.titles.set(id, oneLine(own[0].text, 80));
     }));
   }

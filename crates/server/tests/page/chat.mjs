@@ -256,6 +256,56 @@ export async function leaves_connections_to_the_tab_that_is_seen(world) {
   await sees(first, ".reply .md", "The note is written.");
 }
 
+export async function shows_what_another_tab_begins(world) {
+  const page = await world.open();
+  await ask(page, "private matters");
+  const { hash } = new URL(page.url());
+  const other = await tab(world, page, hash);
+  await over(other, 1);
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  // What was not seen yet is shown before it is too late.
+  await say(other, "plan it");
+  await sees(other, ".notice .failure", "Your message was not sent");
+  assert.equal(await other.inputValue("#message"), "plan it");
+  await sees(other, ".turn:nth-child(2) .reply .md", "word3");
+  assert.equal(await other.locator(".turn").count(), 2);
+  await other.waitForSelector(".session-list .spins");
+  await world.picture(other, "begun-elsewhere");
+  await world.accessible(other, "a run that was begun elsewhere");
+  await other.click("[aria-label='Stop the run']");
+  await over(other, 2);
+  await over(page, 2);
+  // It begins while the message is on its way.
+  const { asked } = await hold(other, "**/turns");
+  await other.press("#message", "Enter");
+  const taken = await asked;
+  await say(page, "endless again");
+  await sees(page, ".turn:nth-child(3) .reply .md", "word3");
+  await taken.continue();
+  await sees(other, ".notice .failure", "Your message was not sent");
+  await sees(other, ".turn:nth-child(3) .reply .md", "word3");
+  assert.equal(await other.inputValue("#message"), "plan it");
+  await page.click("[aria-label='Stop the run']");
+  await over(other, 3);
+  await ask(other, "plan it");
+  // Who comes back sees it without saying anything, and the list tells it too.
+  await hide(page, true);
+  await hide(page, false);
+  await over(page, 4);
+  assert.deepEqual(await page.locator(".turn .said .bubble").allTextContents(), ["private matters", "endless please", "endless again", "plan it"]);
+  await hide(page, true);
+  await say(other, "endless once more");
+  await sees(other, ".turn:nth-child(5) .reply .md", "word3");
+  assert.equal(await page.locator(".session-list .spins").count(), 0);
+  await hide(page, false);
+  await page.waitForSelector(".session-list .spins");
+  await sees(page, ".turn:nth-child(5) .reply .md", "word3");
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 5);
+  assert.equal((await world.api("/runs")).runs.length, 5);
+}
+
 export async function stays_where_the_person_went(world) {
   const page = await world.open();
   const { asked } = await hold(page, "**/api/v1/sessions");
