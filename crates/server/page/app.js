@@ -32,6 +32,8 @@ class App {
     const back = eachFrame(() => this.comeBack());
     addEventListener("focus", back);
     document.addEventListener("visibilitychange", back);
+    // A file that is dropped beside its place would be opened instead of the page.
+    for (const kind of ["dragover", "drop"]) addEventListener(kind, keepOut);
   }
 
   /** Says above the view, where that is narrow, what is shown. */
@@ -107,6 +109,12 @@ class App {
     if (this.view.composer) this.view.composer.focus();
     else this.main.focus({ preventScroll: true });
   }
+}
+
+function keepOut(event) {
+  if (event.defaultPrevented || !event.dataTransfer.types.includes("Files")) return;
+  event.preventDefault();
+  event.dataTransfer.dropEffect = "none";
 }
 
 function go(where) {

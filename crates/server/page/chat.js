@@ -79,6 +79,7 @@ export class Chat {
   /** Shows what there is, and takes up the run that is at work. */
   async open() {
     this.composer.choices.load().catch((problem) => this.complain(problem));
+    this.composer.keep(this.sessionId ?? "");
     this.isLoaded = !this.sessionId;
     if (!this.sessionId) return this.welcome();
     fill(this.notice, el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i")));
@@ -216,6 +217,7 @@ export class Chat {
     try {
       if (isNew) {
         this.sessionId = (await post("/sessions", {})).id;
+        this.composer.keep(this.sessionId);
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
       } else {

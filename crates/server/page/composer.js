@@ -72,9 +72,28 @@ export class Composer {
     this.fit();
   }
 
+  /** Keeps what is being written under a name, for this tab alone, and takes up what was written there before. */
+  keep(name) {
+    if (this.place) sessionStorage.removeItem(this.place);
+    this.place = `neuraxis.draft:${name}`;
+    this.input.value ||= sessionStorage.getItem(this.place) ?? "";
+    this.fit();
+  }
+
   fit() {
+    this.keepDraft();
     this.input.style.height = "auto";
     this.input.style.height = `${Math.min(this.input.scrollHeight, 240)}px`;
+  }
+
+  keepDraft() {
+    if (!this.place) return;
+    sessionStorage.removeItem(this.place);
+    try {
+      if (this.input.value) sessionStorage.setItem(this.place, this.input.value);
+    } catch {
+      // It is too long for what a tab may keep.
+    }
   }
 
   /** Whether a run is at work: then what is written joins it. */

@@ -22,7 +22,11 @@ export class Files {
   takeFrom(node) {
     node.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
     node.addEventListener("drop", (event) => this.taken(event, event.dataTransfer.files));
-    node.addEventListener("paste", (event) => this.taken(event, event.clipboardData.files));
+    node.addEventListener("paste", (event) => {
+      // Cells and passages of a document come with a picture of themselves.
+      const isText = ["text/plain", "text/html"].every((type) => event.clipboardData.types.includes(type));
+      if (!isText) this.taken(event, event.clipboardData.files);
+    });
   }
 
   taken(event, files) {

@@ -96,6 +96,26 @@ export async function attaches_files(world) {
   await sees(page, ".failure", "attachment 1 cannot be sent: it is");
   assert.equal(await page.inputValue("#message"), "look at this");
   await sees(page, ".composer .file", "archive.zip");
+  await page.click("[aria-label='Leave out archive.zip']");
+  // Cells come with a picture of themselves, and a picture alone is one.
+  const pasted = (texts) => page.evaluate((all) => {
+    const clipboardData = new DataTransfer();
+    for (const [type, text] of all) clipboardData.setData(type, text);
+    clipboardData.items.add(new File([new Uint8Array([1, 2])], "image.png", { type: "image/png" }));
+    const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    document.querySelector("#message").dispatchEvent(event);
+    return [event.defaultPrevented, document.querySelectorAll(".composer .file").length];
+  }, texts);
+  assert.deepEqual(await pasted([["text/plain", "A1\tB1"], ["text/html", "<td>A1</td>"]]), [false, 0]);
+  assert.deepEqual(await pasted([]), [true, 1]);
+  // A file that is dropped beside its place does not take that of the page.
+  const isKept = await page.evaluate(() => ["dragover", "drop"].map((kind) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["x"], "beside.txt"));
+    return !document.querySelector(".scroller").dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+  }));
+  assert.deepEqual(isKept, [true, true]);
+  assert.equal(await page.locator(".composer .file").count(), 1);
 }
 
 export async function sends_all_that_was_pasted_or_nothing(world) {
@@ -304,6 +324,34 @@ export async function shows_what_another_tab_begins(world) {
   await page.click("[aria-label='Stop the run']");
   await over(page, 5);
   assert.equal((await world.api("/runs")).runs.length, 5);
+}
+
+export async function keeps_what_is_being_written(world) {
+  const page = await world.open();
+  await page.fill("#message", "for a new one");
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#message")?.value === "for a new one");
+  await ask(page, "private matters");
+  const { hash } = new URL(page.url());
+  assert.equal(await page.inputValue("#message"), "");
+  await page.fill("#message", "first line\nsecond line");
+  await page.click(".actions a");
+  await page.waitForSelector(".bar-row");
+  await page.goBack();
+  await over(page, 1);
+  assert.equal(await page.inputValue("#message"), "first line\nsecond line");
+  await go(page, "#/");
+  await page.waitForSelector(".welcome");
+  assert.equal(await page.inputValue("#message"), "", "each session has its own");
+  await go(page, hash);
+  await over(page, 1);
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.inputValue("#message"), "first line\nsecond line");
+  await page.fill("#message", "");
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.inputValue("#message"), "");
 }
 
 export async function stays_where_the_person_went(world) {
