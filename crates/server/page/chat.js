@@ -155,7 +155,7 @@ export class Chat {
   view(more) {
     const view = new TurnView({ ...more, hooks: {
       retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), edit: (turn, text) => this.askAgain(turn, text), plan: (plan) => this.plan.set(plan),
-      changed: (turn, node) => this.changed(turn, node), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => true,
+      changed: (turn, node) => this.changed(turn, node), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => !this.isClosed,
     } });
     view.sessionId = this.sessionId;
     return view;

@@ -177,7 +177,16 @@ export class TurnView {
   /** Shows the questions that the run waits with. */
   async ask() {
     if (!this.hooks.isLive?.() || !this.sessionId) return;
-    const { approvals } = await get(`/approvals?session=${encodeURIComponent(this.sessionId)}`).catch(() => ({ approvals: [] }));
+    const asking = (this.asking = {});
+    let approvals;
+    try {
+      ({ approvals } = await get(`/approvals?session=${encodeURIComponent(this.sessionId)}`));
+    } catch (problem) {
+      // A later request may have got an answer meanwhile.
+      return asking === this.asking ? this.askLater(problem) : undefined;
+    }
+    if (this.patience && this.status === "waiting") this.setState("Waiting for you", "hand", "warn");
+    this.patience = undefined;
     for (const approval of approvals) {
       const id = approval.request.tool_call_id;
       if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
@@ -188,6 +197,19 @@ export class TurnView {
       announce(`${approval.request.name} waits for your approval`);
       this.hooks.changed?.(this, view.node);
     }
+  }
+
+  /** What is asked could not be had: tries again soon where that may help, and otherwise when the person says so. */
+  askLater(problem) {
+    if (this.status !== "waiting") return;
+    clearTimeout(this.asksAgain);
+    this.setState(`Waiting for you, but what is asked could not be loaded: ${problem.message}`, "hand", "warn");
+    if (problem.isPassing) {
+      this.patience = Math.min((this.patience ?? 500) * 2, 15_000);
+      this.asksAgain = setTimeout(() => this.status === "waiting" && this.ask(), this.patience);
+      return;
+    }
+    this.state.append(button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.setState("Waiting for you", "hand", "warn"); this.ask(); } }));
   }
 
   dismiss(id) {

@@ -186,6 +186,24 @@ export async function answers_what_a_tool_asks(world) {
   }
 }
 
+export async function asks_again_for_what_could_not_be_loaded(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  const refuse = (status) => page.route("**/api/v1/approvals?*", (route) => route.fulfill({ status, json: { title: "Not now", detail: `status ${status}` } }), { times: 1 });
+  await refuse(503);
+  await question(page, "write a note");
+  await sees(page, ".turn-state", "Waiting for you");
+  assert.doesNotMatch(await page.locator(".turn-state").innerText(), /could not/);
+  await refuse(403);
+  await page.reload();
+  await sees(page, ".turn-state", "could not be loaded: status 403");
+  await world.accessible(page, "a question that could not be loaded");
+  await world.picture(page, "question-not-loaded");
+  await page.click(".turn-state button");
+  await page.waitForSelector(".ask .answers");
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
+}
+
 export async function follows_a_run_again_that_it_had_to_leave(world) {
   const page = await world.open();
   await say(page, "endless please");

@@ -82,6 +82,7 @@ scenarios! {
     fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
     fn a_run_that_got_its_result_from_a_client_is_shown_at_work() = "goes_on_with_what_a_client_brings";
     fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
+    fn a_question_that_could_not_be_loaded_is_asked_for_again() = "asks_again_for_what_could_not_be_loaded";
     fn a_run_that_cannot_be_followed_for_a_while_is_not_taken_for_one_that_failed() = "follows_a_run_again_that_it_had_to_leave";
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
