@@ -24,6 +24,8 @@ export class RunsPage {
   }
 
   async load() {
+    if (this.isLoading) return;
+    this.isLoading = true;
     try {
       const page = await get(`/runs?limit=${PAGE}${this.next ? `&after=${this.next}` : ""}`);
       this.next = page.next;
@@ -32,6 +34,8 @@ export class RunsPage {
       fill(this.notice, this.body.childNodes.length === 0 && el("p", { class: "empty", text: "No runs yet." }));
     } catch (problem) {
       fill(this.notice, el("p", { class: "line-note error", role: "alert", text: problem.message }));
+    } finally {
+      this.isLoading = false;
     }
   }
 

@@ -6,6 +6,9 @@ import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
 
+/** How many sessions are asked for their first message at a time, one after the other. */
+const MOST_ASKED = 8;
+
 export class SessionList {
   /** `go` opens a session, or a new one without an id. */
   constructor({ go }) {
@@ -13,27 +16,58 @@ export class SessionList {
     this.sessions = [];
     this.titles = new Map();
     this.states = new Map();
-    this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search sessions by title or by the beginning of the id", on: { input: () => this.find() } });
+    /** What the server found for the search, and the sessions that were asked for their first message. */
+    this.found = [];
+    this.asked = new Set();
+    this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the sessions that are loaded by title, and all by the beginning of the id", on: { input: () => this.find() } });
     this.list = el("div", { class: "session-list" });
-    this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => this.load() });
+    this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => this.showMore() });
     this.node = el("nav", { class: "sessions", "aria-label": "Sessions" },
       button({ name: "plus", text: "New session", className: "new wide", onClick: () => this.go() }), this.search, this.list, this.more);
   }
 
-  /** Loads the list anew. `asks: false` asks nobody for a key. */
-  async refresh({ asks = true } = {}) {
-    this.next = undefined;
-    await this.load(true, asks);
+  /** Loads the newest of the list anew; what was loaded behind them stays. `asks: false` asks nobody for a key. */
+  refresh({ asks = true } = {}) {
+    // One that has yet to begin sees what this one would.
+    this.waiting ??= this.afterwards(() => {
+      this.waiting = undefined;
+      return this.load(async () => {
+        const page = await get(`/sessions?limit=${PAGE}`, { asks });
+        const newest = new Set(page.sessions.map(({ id }) => id));
+        const last = this.sessions.findLastIndex(({ id }) => newest.has(id));
+        const behind = page.next && last >= 0 ? this.sessions.slice(last + 1) : [];
+        this.sessions = [...page.sessions, ...behind];
+        if (behind.length === 0) this.next = page.next;
+      }, asks);
+    });
+    return this.waiting;
   }
 
-  async load(anew = false, asks = true) {
-    try {
-      const after = this.next ? `&after=${encodeURIComponent(this.next)}` : "";
-      const page = await get(`/sessions?limit=${PAGE}${after}`, { asks });
-      this.sessions = anew ? page.sessions : [...this.sessions, ...page.sessions];
+  async showMore() {
+    if (this.isLoadingMore) return;
+    this.isLoadingMore = true;
+    await this.afterwards(() => this.load(async () => {
+      if (!this.next) return;
+      const page = await get(`/sessions?limit=${PAGE}&after=${encodeURIComponent(this.next)}`);
+      const known = new Set(this.sessions.map(({ id }) => id));
+      this.sessions = [...this.sessions, ...page.sessions.filter(({ id }) => !known.has(id))];
       this.next = page.next;
+    }));
+    this.isLoadingMore = false;
+  }
+
+  /** Does something once what was begun before is over: each changes the list that it finds. */
+  afterwards(work) {
+    this.last = (this.last ?? Promise.resolve()).then(work);
+    return this.last;
+  }
+
+  async load(work, asks = true) {
+    try {
+      await work();
       this.failed = undefined;
-      await this.name(asks);
+      // A list without some names is still a list.
+      await this.name(asks).catch(() => {});
     } catch (problem) {
       this.failed = problem;
     }
@@ -43,7 +77,7 @@ export class SessionList {
 
   /** A session is called by the first message that the newest runs tell of it. */
   async name(asks) {
-    const { runs } = await get("/runs?limit=300", { asks });
+    const { runs, next } = await get("/runs?limit=300", { asks });
     this.states.clear();
     for (const run of runs) {
       if (!this.states.has(run.session_id)) this.states.set(run.session_id, run.status);
@@ -51,34 +85,46 @@ export class SessionList {
     for (const run of [...runs].reverse()) {
       if (run.text && !this.titles.has(run.session_id)) this.titles.set(run.session_id, oneLine(run.text, 80));
     }
-    const unnamed = this.sessions.filter(({ id }) => !this.titles.has(id) && !this.states.has(id)).slice(0, PAGE);
-    await Promise.all(unnamed.map(async ({ id }) => {
+    // Of one that was made after the oldest of these runs, they tell all there is.
+    const since = next ? new Date(runs.at(-1).started_at) : 0;
+    const unnamed = this.sessions.filter(({ id, created_at: at }) => new Date(at) < since && !this.titles.has(id) && !this.states.has(id) && !this.asked.has(id));
+    for (const { id } of unnamed.slice(0, MOST_ASKED)) {
       const { runs: own } = await get(`/runs?limit=1&session=${encodeURIComponent(id)}`, { asks });
+      this.asked.add(id);
       if (own[0]?.text) this.titles.set(id, oneLine(own[0].text, 80));
-    }));
+    }
   }
 
   async find() {
     const prefix = this.search.value.trim();
-    const asked = (this.asked = {});
+    const search = (this.newest = {});
     this.show();
     if (!prefix) return;
     const page = await get(`/sessions?limit=20&prefix=${encodeURIComponent(prefix)}`).catch(() => ({ sessions: [] }));
-    if (asked !== this.asked) return;
-    const known = new Set(this.sessions.map(({ id }) => id));
-    this.found = page.sessions.filter(({ id }) => !known.has(id));
+    if (search !== this.newest) return;
+    this.found = page.sessions;
     this.show();
   }
 
   show() {
     const words = this.search.value.trim().toLowerCase();
     const fits = ({ id }) => id.toLowerCase().startsWith(words) || this.titles.get(id)?.toLowerCase().includes(words);
-    const shown = words ? [...this.sessions.filter(fits), ...(this.found ?? [])] : this.sessions;
-    this.more.hidden = !this.next || Boolean(words);
-    if (this.failed) return fill(this.list, el("p", { class: "line-note error", text: this.failed.message }));
-    if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "Nothing is called so." : "No sessions yet." }));
+    const known = new Set(this.sessions.map(({ id }) => id));
+    const shown = words ? [...this.sessions, ...this.found.filter(({ id }) => !known.has(id))].filter(fits) : this.sessions;
+    this.more.hidden = !this.next;
+    const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
+    if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
+    if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "None of the sessions that are loaded is called so, and no id begins so." : "No sessions yet." }));
     const groups = Map.groupBy ? Map.groupBy(shown, ({ created_at: at }) => day(at)) : new Map([["Sessions", shown]]);
-    return fill(this.list, [...groups].map(([name, sessions]) => el("section", {}, el("h2", { text: name }), el("ul", {}, sessions.map((session) => this.entry(session))))));
+    // What is as it was stays: it may be pressed at this moment, or have the focus.
+    const told = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
+    if (told === this.told && this.list.querySelector("section")) return undefined;
+    this.told = told;
+    const { activeElement } = document;
+    const focused = this.list.contains(activeElement) ? [activeElement.closest("li").dataset.id, activeElement.tagName] : undefined;
+    fill(this.list, problem, [...groups].map(([name, sessions]) => el("section", {}, el("h2", { text: name }), el("ul", {}, sessions.map((session) => this.entry(session))))));
+    if (focused) this.list.querySelector(`li[data-id="${CSS.escape(focused[0])}"] ${focused[1]}`)?.focus({ preventScroll: true });
+    return undefined;
   }
 
   entry({ id, created_at: at }) {
@@ -87,7 +133,7 @@ export class SessionList {
     const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? icon("spinner", "spins") : null;
     const name = el("a", { href: `#/sessions/${encodeURIComponent(id)}`, "aria-current": id === this.current ? "page" : undefined, title: `${id}, ${clock(at)}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
-    return el("li", { class: id === this.current ? "current" : "" }, name, bin);
+    return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);
   }
 
   select(id) {
@@ -107,7 +153,7 @@ export class SessionList {
             await remove(path`/sessions/${id}`);
             dialog.close();
             announce("Deleted");
-            this.sessions = this.sessions.filter((session) => session.id !== id);
+            for (const list of ["sessions", "found"]) this[list] = this[list].filter((session) => session.id !== id);
             if (id === this.current) this.go();
             this.show();
           } catch (problem) {

@@ -482,25 +482,51 @@ export async function finds_and_deletes_sessions(world) {
   for (let at = 0; at < 45; at += 1) await world.api("/sessions", { id: `many-${String(at).padStart(2, "0")}` });
   await world.api("/sessions/talk/turns", { message: "markdown please" });
   const page = await world.open({ viewport: PHONE });
+  const counted = [];
+  page.on("request", (request) => request.url().includes("/runs?limit=1&") && counted.push(request.url()));
   await page.click("#unfold");
   const entries = page.locator(".session-list li");
   await sees(page, ".session-list", "markdown please");
   assert.equal(await entries.count(), 40);
-  await page.click("text=Show more");
-  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 46);
+  // One that is not loaded is found by its id, and gone once it is deleted.
+  await page.fill(".sessions [type=search]", "many-00");
+  await page.click("[aria-label='Delete many-00']");
+  await page.click("dialog .danger");
+  await sees(page, ".session-list .empty", "is called so");
+  await page.fill(".sessions [type=search]", "");
+  await page.dblclick("text=Show more");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 45);
+  // What changes leaves the others, and the focus, where they are.
+  await world.api("/sessions", { id: "newest" });
+  await page.focus("a[href$=many-02]");
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await sees(page, ".session-list", "newest");
+  assert.equal(await entries.count(), 46);
+  assert.match(await page.evaluate(() => document.activeElement.getAttribute("href")), /many-02$/);
+  assert.deepEqual(counted, [], "of none it has to be asked whether it has runs");
+  // One request too many takes nothing away.
+  await page.route("**/api/v1/runs?*", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
+  await world.api("/sessions", { id: "newer" });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await sees(page, ".session-list", "newer");
+  assert.equal(await entries.count(), 47);
+  await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await sees(page, ".session-list .error", "Too many requests");
+  assert.equal(await entries.count(), 47);
   await page.fill(".sessions [type=search]", "MARKDOWN");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 1);
   await world.accessible(page, "the list of sessions");
   await world.picture(page, "sessions-phone-light");
   await page.fill(".sessions [type=search]", "many-0");
-  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 10);
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
   await page.click("[aria-label='Delete many-03']");
   await world.accessible(page, "the question before deleting");
   await page.click("dialog >> text=Keep it");
-  assert.equal(await entries.count(), 10);
+  assert.equal(await entries.count(), 9);
   await page.click("[aria-label='Delete many-03']");
   await page.click("dialog .danger");
-  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 8);
   assert.equal((await world.api("/sessions/many-03")).status, 404);
 }
 

@@ -1,7 +1,7 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
@@ -206,4 +206,18 @@ export async function shows_agents_within_agents(world) {
   await page.keyboard.press("Enter");
   assert.equal(await page.locator(".bar-row").count(), count);
   await world.picture(page, "agents-waterfall-wide-dark");
+}
+
+export async function shows_more_runs_once(world) {
+  for (let at = 0; at < 55; at += 1) await world.api("/sessions/many/turns", { message: `number ${at}` });
+  const page = await world.open({ hash: "#/runs", token: false });
+  const rows = page.locator(".runs tbody tr");
+  await sees(page, ".runs tbody tr", "number 54");
+  assert.equal(await rows.count(), 50);
+  const { asked } = await hold(page, "**/api/v1/runs?limit=50&after=*");
+  await page.click(".page >> text=Show more");
+  await page.click(".page >> text=Show more");
+  await (await asked).continue();
+  await sees(page, ".runs tbody tr", "number 0");
+  assert.equal(await rows.count(), 55);
 }

@@ -94,6 +94,7 @@ scenarios! {
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
     fn the_replay_of_a_run_at_work_goes_on_with_it() = "replays_a_run_at_work_to_where_it_is";
+    fn a_page_of_runs_is_added_once_however_often_it_is_asked_for() = "shows_more_runs_once";
     fn a_duration_is_rounded_before_it_is_split_into_minutes_and_seconds() = "says_how_long_it_took";
     fn a_cost_is_shown_with_how_sure_it_is() = "says_how_sure_a_cost_is";
     fn what_agents_of_agents_do_stands_within_their_call() = "shows_agents_within_agents";
