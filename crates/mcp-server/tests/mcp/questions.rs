@@ -136,7 +136,10 @@ async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without
 #[tokio::test(start_paused = true)]
 async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
     let (tool, model) = asking();
-    let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+    // The run has more time than the question.
+    let longer = PolicyConfig::from_toml("[modes.moderate]\ndeadline = '10m'\n").unwrap();
+    let built = builder(&model, &[]).policy(Policy::layered(longer).unwrap());
+    let built = built.tool(Arc::clone(&tool) as _);
     let server = McpServer::new(built.build().unwrap());
     let person = Person::saying(json!({"action": "decline"}));
     let client = connect_silent(&server, Silent(person.clone())).await;
