@@ -127,9 +127,10 @@ kinds! {
 }
 
 fn of_store(error: &StoreError) -> &'static str {
-    match error.is_retryable() {
-        true => "store_unavailable",
-        false => "store_failed",
+    match error {
+        StoreError::SessionHeld(_) => "session_busy",
+        error if error.is_retryable() => "store_unavailable",
+        _ => "store_failed",
     }
 }
 

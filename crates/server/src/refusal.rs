@@ -89,6 +89,9 @@ impl From<StoreError> for Problem {
             StoreError::SessionBusy { session, run } => Self::new(&SESSION_BUSY, text)
                 .with("session_id", session.as_str())
                 .with("run_id", run.to_string()),
+            StoreError::SessionHeld(session) => {
+                Self::new(&SESSION_BUSY, text).with("session_id", session.as_str())
+            }
             StoreError::RunEnded(_) => Self::new(&RUN_ENDED, text),
             StoreError::Invalid { .. } => Self::new(&INVALID_FIELD, text),
             StoreError::InboxFull(_) => Self::new(&TOO_MANY_RUNS, text).retry_after(RETRY_AFTER),
@@ -240,6 +243,19 @@ mod tests {
         assert!(told.contains("the third record"), "{told}");
         let problem = format!("{:?}", Problem::from(error));
         assert!(!problem.contains("the third record"), "{problem}");
+    }
+
+    #[test]
+    fn a_session_that_is_being_removed_is_busy() {
+        let session = "s1".parse().unwrap();
+        let held = RequestError::Store(StoreError::SessionHeld(session));
+        let problem = Problem::from(held);
+        assert!(problem.is(&SESSION_BUSY), "{problem:?}");
+        let problem = format!("{problem:?}");
+        assert!(
+            problem.contains("s1 is just being removed: try again"),
+            "{problem}"
+        );
     }
 
     #[test]

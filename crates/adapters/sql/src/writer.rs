@@ -98,10 +98,10 @@ impl Writer {
             match self.send(Work::Begin(Arc::clone(&beginning))).await? {
                 Done::Leased(lease) => return Ok(lease),
                 Done::Held if asked.elapsed() < HELD => tokio::time::sleep(PAUSE).await,
+                // Not as unavailable, which the caller would repeat: it was tried for long enough.
                 Done::Held => {
-                    let session = &beginning.start.session;
-                    let why = format!("session {session} is being removed: try again");
-                    return Err(StoreError::Unavailable(why));
+                    let session = beginning.start.session.clone();
+                    return Err(StoreError::SessionHeld(session));
                 }
                 _ => return Err(StoreError::Stale(beginning.start.run)),
             }

@@ -27,6 +27,9 @@ pub enum StoreError {
         /// The run that holds it.
         run: RunId,
     },
+    /// Somebody, who removes the session, held it for longer than the store waits for that. Nothing was begun in it.
+    #[error("session {0} is just being removed: try again in a moment")]
+    SessionHeld(SessionId),
     /// Another run of the session was begun under the same idempotency key.
     #[error("run {run} of session {session} was begun under the same idempotency key")]
     KeyTaken {

@@ -43,6 +43,7 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// and the run is not begun in it already; [`StoreError::KeyTaken`] if another run was begun under the key, whether it has ended
     /// or not; [`StoreError::SessionBusy`] if another run has not ended, or another store drives this one;
     /// [`StoreError::SessionChanged`] if another run came after the one it goes on from;
+    /// [`StoreError::SessionHeld`] if somebody is removing the session and does not come to an end;
     /// [`StoreError::Stale`] if the run has ended, belongs to another session or began with other records, or if the records are not the first
     /// ones of the run; [`StoreError::RunTooLarge`] if it has no room for them.
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;

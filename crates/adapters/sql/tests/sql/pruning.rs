@@ -119,6 +119,25 @@ async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_i
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
+/// Whoever gets an error that may pass by itself asks again, for as long each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_session_that_stays_held_on_a_server_refuses_a_run_for_good() {
+    let config = server_config();
+    let store = open(&config).await;
+    let mut old = Busy::new(&store, 1).await;
+    old.finish(&store).await.unwrap();
+    let mut other = PgConnection::connect(&config.url).await.unwrap();
+    keep(&mut other, "SELECT 1 FROM neuraxis.sessions FOR UPDATE").await;
+    let refused = store.begin_run(&old.session, CountingIds::nth_run(2)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused, StoreError::SessionHeld(old.session.clone()));
+    assert!(!refused.is_retryable());
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    let begun = store.begin_run(&old.session, CountingIds::nth_run(2)).await;
+    assert!(begun.is_ok(), "{begun:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_run_begins_in_an_old_session_that_is_not_pruned_yet() {
