@@ -254,7 +254,8 @@ async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Ve
     Ok(idle)
 }
 
-/// Removes sessions, given by their keys, with all that belongs to them: many in a statement.
+/// Removes sessions, given by their keys, with all that belongs to them: many in a statement. The sessions themselves go last:
+/// whoever makes one anew, and all who write with him, waits for the end of this transaction once its row is deleted.
 async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
     let mut rest = sessions;
     while !rest.is_empty() {
@@ -265,12 +266,17 @@ async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
             format!("SELECT key, CAST({BYTES} AS BIGINT) FROM runs WHERE session IN ({keys})");
         let runs = weighed(&link.rows(AssertSqlSafe(sql), &values).await?)?;
         remove_runs(link, &runs).await?;
-        for sql in [
-            format!("DELETE FROM revoked WHERE session IN ({keys})"),
-            format!("DELETE FROM sessions WHERE key IN ({keys})"),
-        ] {
-            link.run(AssertSqlSafe(sql), &values).await?;
-        }
+        let sql = format!("DELETE FROM revoked WHERE session IN ({keys})");
+        link.run(AssertSqlSafe(sql), &values).await?;
+        rest = others;
+    }
+    let mut rest = sessions;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
+        let keys = placeholders(chunk.len());
+        let sql = format!("DELETE FROM sessions WHERE key IN ({keys})");
+        link.run(AssertSqlSafe(sql), &values).await?;
         rest = others;
     }
     Ok(())

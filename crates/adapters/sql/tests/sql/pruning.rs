@@ -119,6 +119,42 @@ async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_i
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
+/// The first sessions of a page do not go before what belongs to the last one, of which somebody keeps a row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn no_run_waits_for_a_session_that_is_pruned_on_a_server_though_it_is_made_anew() {
+    let config = server_config();
+    let store = open(&config).await;
+    for number in 1..=33 {
+        let mut old = Busy::new(&store, number).await;
+        old.finish(&store).await.unwrap();
+    }
+    let mut busy = Busy::new(&store, 34).await;
+    let mut other = PgConnection::connect(&config.url).await.unwrap();
+    let in_order = "UPDATE neuraxis.sessions SET created_at = created_at + key";
+    sqlx::query(in_order).execute(&mut other).await.unwrap();
+    let last = "SELECT 1 FROM neuraxis.steps WHERE run = \
+                (SELECT max(key) FROM neuraxis.runs WHERE ended_at IS NOT NULL) FOR UPDATE";
+    keep(&mut other, last).await;
+    let pruning = tokio::spawn({
+        let store = store.clone();
+        let later = START.checked_add(Duration::from_secs(60)).unwrap();
+        async move { store.prune(later).await }
+    });
+    until_one_waits(&mut other).await;
+    let session = Session::new(id("s1"), START);
+    let start = RunStart::in_new_session(session, CountingIds::nth_run(35));
+    let mut begun = pin!(store.begin(&start));
+    let at_once = timeout(Duration::from_millis(100), &mut begun).await;
+    assert!(at_once.is_err(), "it may stay");
+    let warned = timeout(Duration::from_secs(2), busy.warn(&store, "meanwhile")).await;
+    warned.unwrap().unwrap();
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(pruning.await.unwrap(), Ok(33));
+    let begun = begun.await;
+    assert!(begun.is_ok(), "{begun:?}");
+}
+
 /// Whoever gets an error that may pass by itself asks again, for as long each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
