@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecided, Cancelled, Decision, InboxEntry, InboxInput, InputError, InputId, Message,
-    Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId, ToolOutcome, Transcript,
-    jiff::Timestamp,
+    AgentId, ApprovalDecided, Cancelled, Decision, InboxEntry, InboxInput, InputError, InputId,
+    Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId, ToolOutcome,
+    Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
@@ -391,8 +391,10 @@ impl Runs {
         }
         match (self.resume(run_id, Vec::new()).await, &entry.input) {
             (Ok(handle), _) if handle.run_id() == run_id => {}
-            // Another run goes on in its place, which hears of nothing else that was meant for this one.
-            (Ok(next), InboxInput::Cancelled(cancelled)) => next.link.cancel(&cancelled.reason),
+            // Another run goes on in its place, which hears of nothing else that was meant for this one: it has other sub-agents.
+            (Ok(next), InboxInput::Cancelled(cancelled)) if cancelled.agent == AgentId::ROOT => {
+                next.link.cancel(&cancelled.reason);
+            }
             (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
             (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
             (Err(closed @ ResumeError::Closed { .. }), _) => return Err(closed),

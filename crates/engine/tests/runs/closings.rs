@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    FinishReason, JsonText, Record, RecordBody, RunId, RunStarted, RunStatus, RunTree, Seq,
-    ToolFailure, Transcript,
+    AgentId, Cancelled, FinishReason, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
+    RunStarted, RunStatus, RunTree, Seq, ToolFailure, Transcript,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -260,6 +260,27 @@ async fn a_run_in_whose_place_another_goes_on_takes_nothing_and_that_one_hears_t
     let next = of_session.iter().find(|it| it.run_id != run).unwrap();
     let result = orchestrator.runs().result(next.run_id).await.unwrap();
     assert_eq!(result.status, RunStatus::Interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_in_whose_place_another_goes_on_does_not_end_that_one_for_one_of_its_agents() {
+    let (store, run) = left(other_version).await;
+    let hanging = ScriptedModel::always(Script::hanging());
+    let orchestrator = engine(store.clone(), hanging, Act::value("1"));
+    let cancelled = Cancelled {
+        agent: AgentId(1),
+        ..Cancelled::new(InputId::new("c1"), "enough")
+    };
+    let runs = orchestrator.runs();
+    let refused = runs.post(run, InboxInput::Cancelled(cancelled)).await;
+    assert!(
+        matches!(refused, Err(ResumeError::Ended(ended)) if ended == run),
+        "{refused:?}"
+    );
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let of_session = store.runs(&session()).await.unwrap();
+    let next = of_session.iter().find(|it| it.run_id != run).unwrap();
+    assert_eq!(next.ended_at, None);
 }
 
 #[tokio::test(start_paused = true)]
