@@ -230,7 +230,8 @@ impl OrchestratorBuilder {
 
     /// Has the runs that are begun here, and those that were left or answered, driven by other processes on the same store,
     /// which take them up with [`Runs::take_up`](crate::Runs::take_up). This process governs requests, keeps what it is
-    /// brought, and follows its runs in the store. Without one they are driven here.
+    /// brought, and follows its runs in the store. One of whose log the data policy keeps something out could not be taken up, so
+    /// that it is driven here. Without a dispatcher all are.
     #[must_use]
     pub fn dispatcher(mut self, dispatcher: Arc<dyn RunDispatcher>) -> Self {
         self.dispatcher = Some(dispatcher);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, standing_plan};
 use neuraxis_core::{
-    Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript, offered_tools,
+    DataPolicy, Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript,
+    offered_tools,
 };
 use neuraxis_ports::{KeyedRequest, RunStart, Session, Standing, StoreError};
 use tokio::time::Instant;
@@ -227,10 +228,12 @@ impl Runs {
         run: ReadyRun,
     ) -> Result<RunHandle, StoreError> {
         self.parts.known.note(slot.session());
+        let is_whole = run.policy == DataPolicy::ALL;
         let (driver, first, handle) = self.begin(slot, scope, run).await?;
-        // One that ends as it begins leaves nothing to be driven.
+        // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
         if let Some(dispatcher) = &self.parts.dispatcher
             && !first.status.is_ended()
+            && is_whole
         {
             return Ok(self.hand_over(dispatcher, driver, handle).await);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, JsonText, RunId, RunStatus, Seq, SessionId, ToolCallId, ToolOutcome,
+    ApprovalDecision, JsonText, Role, RunId, RunStatus, Seq, SessionId, ToolCallId, ToolOutcome,
     ToolOutput,
 };
 use neuraxis_engine::{
@@ -140,6 +140,24 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
     let kinds = records.iter().map(|record| record.body.kind());
     assert!(!kinds.into_iter().any(|kind| kind == "resumed"));
     assert_paired(fleet.store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_log_holds_not_everything_is_driven_where_it_begins() {
+    let mut fleet = Fleet::with(ScriptedModel::new(), vec![], 0, |builder| {
+        let model = ScriptedModel::always(reply::text("done"));
+        builder
+            .policy(policy("channels.chat.data = { tool_results = false }\n"))
+            .model(Role::REASONING, Arc::new(model))
+    });
+    let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+    let result = tokio::time::timeout(Duration::from_secs(60), handle.result());
+    let result = result.await.expect("nobody drives it").unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "done")
+    );
+    assert!(fleet.dispatched.try_recv().is_err(), "it was handed over");
 }
 
 #[tokio::test(start_paused = true)]
