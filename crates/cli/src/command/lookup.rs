@@ -78,16 +78,15 @@ pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId
         .ok_or_else(|| missing.into())
 }
 
-/// Returns the session that is meant by its id, where nobody is asked whether it is the one that was found. A part stands for no
-/// name that somebody chose, since it would mean another one once the first is gone; enough of an id that was made here will do.
+/// Returns the session that is meant by its whole id, where nobody is asked whether it is the one that was found: a part means
+/// another one once the first is gone. Ids that were made within a minute begin with the same eight digits.
 pub(crate) async fn named_session(
     sessions: &Sessions,
     text: &str,
 ) -> Result<SessionId, CommandError> {
     let found = session(sessions, text).await?;
     let id = found.as_str();
-    let is_enough = text.len() >= MIN_BEGINNING && is_made_here(id);
-    if id == text || is_enough {
+    if id == text {
         return Ok(found);
     }
     let error = anyhow!(

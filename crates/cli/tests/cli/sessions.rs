@@ -202,7 +202,16 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
     let made = machine.run(["ask", "--format", "json", QUESTION]);
     let made: serde_json::Value = serde_json::from_str(&made.stdout_of(0)).unwrap();
     let id = made["session_id"].as_str().unwrap();
-    let deleted = machine.run(["sessions", "delete", "--yes", &id[..8]]);
+    for part in [&id[..8], &id[..35], &id[14..]] {
+        let complaint = machine
+            .run(["sessions", "delete", "--yes", part])
+            .complaint(2);
+        assert!(
+            complaint.contains(&format!("give the whole id: {id}")),
+            "{complaint}"
+        );
+    }
+    let deleted = machine.run(["sessions", "delete", "--yes", id]);
     assert_eq!(deleted.stdout_of(0), format!("deleted {id}\n"));
 }
 

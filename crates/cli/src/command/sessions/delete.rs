@@ -16,16 +16,16 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis sessions delete trip
-  neuraxis sessions delete --yes 0199f3a1 0199f3a2";
+  neuraxis sessions delete --yes trip health";
 
 /// Delete sessions with everything that belongs to them
 ///
 /// Their runs and records are overwritten, not just forgotten. A session with a run that has not ended stays. At a terminal
-/// you are asked first. Elsewhere, and with `--yes`, a name has to be whole.
+/// you are asked first. Elsewhere, and with `--yes`, an id has to be whole.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
-    /// The sessions, or the beginnings of their ids
+    /// The sessions; where you are asked, the beginnings of their ids will do
     #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(completion::sessions))]
     ids: Vec<String>,
 
