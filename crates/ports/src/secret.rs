@@ -19,6 +19,13 @@ impl Secret {
         Self(text.trim().to_owned())
     }
 
+    /// Takes a text as it is, with the white space around it, for whoever gets it as it is: a private key in a variable may need
+    /// the line break at its end.
+    #[must_use]
+    pub fn verbatim(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// Returns the key, for the one place that sends it.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -28,10 +35,11 @@ impl Secret {
     /// Returns a text without this secret: servers repeat keys in their error messages.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
-        if self.0.len() < SHORTEST_KEY {
+        let key = self.0.trim();
+        if key.len() < SHORTEST_KEY {
             return text.to_owned();
         }
-        text.replace(&self.0, REDACTED)
+        text.replace(key, REDACTED)
     }
 }
 
@@ -54,6 +62,13 @@ mod tests {
             secret.redact("Incorrect API key provided: sk-canary-1234."),
             "Incorrect API key provided: [redacted]."
         );
+    }
+
+    #[test]
+    fn a_secret_that_is_taken_as_it_is_is_found_without_the_space_around_it() {
+        let secret = Secret::verbatim(" sk-canary-1234\n");
+        assert_eq!(secret.expose(), " sk-canary-1234\n");
+        assert_eq!(secret.redact("(sk-canary-1234)"), "([redacted])");
     }
 
     #[test]

@@ -200,7 +200,9 @@ impl McpServerConfig {
             Reach::Stdio(stdio) => {
                 let variables = stdio.env.iter();
                 let secret = variables.filter(|(name, _)| !stdio.plain.contains(*name));
-                secret.map(|(_, value)| value.clone()).collect()
+                // A program seldom repeats the space around it.
+                let bare = secret.map(|(_, value)| value.expose().trim());
+                bare.map(Secret::new).collect()
             }
             Reach::Http(http) => {
                 let is_plain =

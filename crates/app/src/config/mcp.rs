@@ -193,22 +193,25 @@ impl McpServerSection {
         });
         for name in BASE.iter().chain(&SYSTEM) {
             if let Some(value) = environment.text(name) {
-                program.env.insert((*name).to_owned(), Secret::new(value));
+                program
+                    .env
+                    .insert((*name).to_owned(), Secret::verbatim(value));
             }
         }
         for (name, value) in &self.env {
-            program.env.insert(name.clone(), Secret::new(value));
+            program.env.insert(name.clone(), Secret::verbatim(value));
             if !may_be_secret(name, value) {
                 program.plain.insert(name.clone());
             }
         }
         for name in &self.pass_env {
-            let value = variable(environment, "pass_env", name)?;
+            let value = environment.text(name).filter(|value| !value.is_empty());
+            let value = value.ok_or_else(|| no_variable("pass_env", name))?;
             // A short word, such as `true`, is none, and would be taken out of every text that has it.
-            if value.expose().len() < SHORTEST_SECRET && !sounds_secret(name) {
+            if value.trim().len() < SHORTEST_SECRET && !sounds_secret(name) {
                 program.plain.insert(name.clone());
             }
-            program.env.insert(name.clone(), value);
+            program.env.insert(name.clone(), Secret::verbatim(value));
         }
         Ok(program)
     }
@@ -401,10 +404,14 @@ pub(super) fn origin_of(layers: &Layers, name: &str) -> Origin {
 
 fn variable(environment: &Environment, key: &str, name: &str) -> Result<Secret, McpFault> {
     let value = environment.filled(name).map(Secret::new);
-    value.ok_or_else(|| McpFault::NoVariable {
+    value.ok_or_else(|| no_variable(key, name))
+}
+
+fn no_variable(key: &str, name: &str) -> McpFault {
+    McpFault::NoVariable {
         key: key.to_owned(),
         variable: shown_variable(name).to_owned(),
-    })
+    }
 }
 
 fn token(file: &Path) -> Result<Secret, McpFault> {

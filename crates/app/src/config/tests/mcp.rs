@@ -36,6 +36,33 @@ fn a_program_gets_what_every_program_needs_and_what_is_named_and_nothing_else() 
 }
 
 #[test]
+fn a_variable_is_passed_to_a_program_as_it_is_and_taken_out_of_texts_without_the_space_around_it() {
+    let machine =
+        own("[mcp.servers.shop]\ncommand = 'sh'\nenv = { INDENT = '  ' }\npass_env = ['SHOP_KEY', 'MARK', 'FLAG']")
+            .with_variable("SHOP_KEY", " k-canary-1\n")
+            .with_variable("MARK", " ")
+            .with_variable("FLAG", "true      ");
+    let Ok(Reach::Stdio(program)) = reach(&machine, "shop") else {
+        panic!("it is a program")
+    };
+    let passed = |name: &str| program.env.get(name).unwrap().expose();
+    assert_eq!(
+        ["INDENT", "SHOP_KEY", "MARK", "FLAG"].map(passed),
+        ["  ", " k-canary-1\n", " ", "true      "]
+    );
+    let config = machine.load().unwrap();
+    let redactor = crate::discover::secrets_of(&config, &machine.environment);
+    assert_eq!(redactor.text("so k-canary-1 it is"), "so [redacted] it is");
+    assert_eq!(redactor.text("true      it is"), "true      it is");
+    let empty = machine.with_variable("SHOP_KEY", "");
+    let fault = reach(&empty, "shop").unwrap_err().to_string();
+    assert_eq!(
+        fault,
+        "pass_env names the variable SHOP_KEY, which is not set"
+    );
+}
+
+#[test]
 fn a_token_comes_from_a_variable_or_a_file() {
     let machine = own("[mcp.servers.a]\nurl = 'https://a/'\ntoken_env = 'TOKEN'\nheaders_env = { x-key = 'KEY' }\n\
                        [mcp.servers.b]\nurl = 'https://b/'\ntoken_file = 'token'\n\
