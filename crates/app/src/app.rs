@@ -7,6 +7,7 @@ mod tools;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::{ToolKind, ToolName};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
@@ -140,6 +141,12 @@ impl App {
     /// Ends the MCP servers, and waits for that: some seconds at the most.
     pub async fn stop_servers(&self) {
         self.servers.shutdown().await;
+    }
+
+    /// Ends the MCP servers, and waits for that no longer than `limit`: those that are still there then are stopped, with all
+    /// they started. Returns whether there were none.
+    pub async fn stop_servers_within(&self, limit: Duration) -> bool {
+        self.servers.shutdown_within(limit).await
     }
 
     /// Returns what happened to the MCP servers that a user should know and was not told yet, a sentence each, and forgets it.

@@ -140,4 +140,11 @@ impl McpServers {
     pub(crate) async fn shutdown(&self) {
         join_all(self.servers.iter().map(|it| it.server.shutdown())).await;
     }
+
+    /// Ends them all, and stops those that take longer. Returns whether there were none.
+    pub(crate) async fn shutdown_within(&self, limit: Duration) -> bool {
+        let servers = self.servers.iter();
+        let ending = servers.map(|it| it.server.shutdown_within(limit));
+        !join_all(ending).await.contains(&false)
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use neuraxis_app::App;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// How long it takes at the most from the signal until all is over: less than the 10 seconds that Docker waits before it kills.
 /// Runs and connections take eight of them at the most.
@@ -56,18 +56,14 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
 }
 
 /// Ends the MCP servers and delivers what is left of traces, both at once, in what is left of the time since the program was asked
-/// to stop. A server that does not end in it ends with this process.
+/// to stop. A server that does not end in it is stopped, with all it started.
 pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
     let left = STOPPING.saturating_sub(asked.get_or_init(Instant::now).elapsed());
     let telemetry = app.telemetry();
-    let (ended, notices) = tokio::join!(
-        timeout(left, app.stop_servers()),
-        telemetry.close_within(left)
-    );
-    if ended.is_err() {
-        tracing::warn!(
-            "some MCP servers did not end in time: they are left to end with this process"
-        );
+    let (have_ended, notices) =
+        tokio::join!(app.stop_servers_within(left), telemetry.close_within(left));
+    if !have_ended {
+        tracing::warn!("some MCP servers did not end in time: they were stopped");
     }
     for notice in notices {
         tracing::warn!("{notice}");

@@ -155,12 +155,32 @@ impl McpServer {
 
     /// Ends the connection and the server's process, and waits for that: at most some seconds, whatever it does.
     pub async fn shutdown(&self) {
-        self.stop.cancel();
-        let supervisor = lock(&self.supervisor).take();
-        if let Some(supervisor) = supervisor {
+        if let Some(supervisor) = self.stopping() {
             // One that crashed has dropped what it held.
             let _ = supervisor.await;
         }
+    }
+
+    /// Ends it as [`shutdown`](Self::shutdown) does, but for no longer than `limit`: a process that is still there then is
+    /// stopped, with all it started. Returns whether that was not needed.
+    pub async fn shutdown_within(&self, limit: Duration) -> bool {
+        let Some(mut supervisor) = self.stopping() else {
+            return true;
+        };
+        if tokio::time::timeout(limit, &mut supervisor).await.is_ok() {
+            return true;
+        }
+        supervisor.abort();
+        // Until it has dropped the connection, and with it the process.
+        let _ = supervisor.await;
+        self.shared.retire();
+        false
+    }
+
+    /// Tells the supervisor to stop, and returns it to the first who wants to wait for it.
+    fn stopping(&self) -> Option<JoinHandle<()>> {
+        self.stop.cancel();
+        lock(&self.supervisor).take()
     }
 }
 
@@ -239,6 +259,14 @@ impl Shared {
         }
         self.publish(&seen.definitions);
         Ok(())
+    }
+
+    /// Says that it was shut down, and offers nothing any more.
+    fn retire(self: &Arc<Self>) {
+        // The tools know the server, and the server no longer knows them.
+        self.publish(&[]);
+        let off = "it was shut down".into();
+        self.state.send_replace(State::Off(off));
     }
 
     /// Offers the tools that are accepted, if they are others than before.

@@ -102,8 +102,18 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
     assert_eq!(program.exit().await.code(), Some(0));
 }
 
-/// An MCP server that never answers a call, and does not care how it is asked to end.
-const STUBBORN: &str = "call() { trap '' TERM HUP INT; : > called; while :; do sleep 1; done; }";
+/// An MCP server that never answers a call, and does not care how it is asked to end, as what it starts does not.
+const STUBBORN: &str = "call() {
+    trap '' TERM HUP INT
+    sleep 1000 & echo $$ $! > new; mv new called
+    while :; do sleep 1; done
+}";
+
+fn lives(process: &str) -> bool {
+    // What was stopped and not waited for yet is a zombie: it does nothing any more.
+    let status = fs::read_to_string(format!("/proc/{process}/status"));
+    status.is_ok_and(|status| !status.contains("State:\tZ"))
+}
 
 /// Docker kills after 10 seconds.
 #[tokio::test]
@@ -130,14 +140,22 @@ async fn the_server_stops_in_less_than_ten_seconds_whatever_it_has_to_do_with() 
     let _frames = client
         .listen("s", &json!({"message": "shop__look {}"}))
         .await;
-    while !program.folder().join("called").exists() {
+    let called = program.folder().join("called");
+    while !called.exists() {
         sleep(PAUSE).await;
     }
+    let processes = fs::read_to_string(called).unwrap();
     let began = Instant::now();
     program.signal(Signal::TERM);
     assert_eq!(program.exit().await.code(), Some(0));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
+    for process in processes.split_whitespace() {
+        while lives(process) {
+            assert!(began.elapsed() < took + SOON, "{process} is left");
+            sleep(PAUSE).await;
+        }
+    }
 }
 
 #[tokio::test]

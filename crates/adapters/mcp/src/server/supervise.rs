@@ -93,10 +93,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             () = stop.cancelled() => break,
         }
     }
-    // The tools know the server, and the server no longer knows them.
-    shared.publish(&[]);
-    let off = "it was shut down".into();
-    shared.state.send_replace(State::Off(off));
+    shared.retire();
 }
 
 /// Tells whether trying again cannot help.

@@ -231,14 +231,16 @@ async fn a_server_that_ends_at_an_unknown_question_is_asked_in_the_older_way() {
     assert_eq!(server.report().program.as_deref(), Some("script 1"));
 }
 
+/// A server that does not care how it is asked to end once it was called, as what it started does not.
+const STUBBORN: &str = r#"trap '' TERM HUP INT
+    echo $$ > own; sleep 1000 & echo $! > child
+    list() { answer '{"tools":[{"name":"look","inputSchema":{}}]}'; }
+    call() { text ok; while :; do sleep 1; done; }"#;
+
 #[tokio::test]
 async fn nothing_of_a_server_survives_its_end_even_if_it_does_not_care() {
     let folder = tempfile::tempdir().unwrap();
-    let stubborn = r#"trap '' TERM HUP INT
-        echo $$ > own; sleep 1000 & echo $! > child
-        list() { answer '{"tools":[{"name":"look","inputSchema":{}}]}'; }
-        call() { text ok; while :; do sleep 1; done; }"#;
-    let server = ready(script_in(folder.path(), stubborn)).await;
+    let server = ready(script_in(folder.path(), STUBBORN)).await;
     assert!(call(&server, "shop__look", "{}").await.is_ok());
     let process = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let (own, child) = (process("own"), process("child"));
@@ -248,6 +250,24 @@ async fn nothing_of_a_server_survives_its_end_even_if_it_does_not_care() {
     assert!(started.elapsed() < Duration::from_secs(8));
     until("both are gone", || !lives(&own) && !lives(&child)).await;
     assert!(server.tools().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_takes_longer_to_end_than_there_is_time_is_stopped_with_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ready(script_in(folder.path(), STUBBORN)).await;
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    let process = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (own, child) = (process("own"), process("child"));
+    let started = Instant::now();
+    assert!(!server.shutdown_within(Duration::from_millis(50)).await);
+    // Less than it has to end once its input is closed.
+    assert!(started.elapsed() < Duration::from_secs(2));
+    until("both are gone", || !lives(&own) && !lives(&child)).await;
+    assert!(server.tools().is_empty());
+
+    let quick = ready(script_in(folder.path(), "")).await;
+    assert!(quick.shutdown_within(Duration::from_secs(20)).await);
 }
 
 #[tokio::test]
