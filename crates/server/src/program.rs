@@ -1,6 +1,8 @@
 //! The program: from the command line to a server that listens until a signal stops it.
 
+use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ use neuraxis_app::{
     ServerKeysError, ServerToken, Sources, Telemetry,
 };
 use tokio::time::Instant;
+use tokio_rustls::rustls::pki_types::pem;
 
 use crate::address::{ListenAddress, ListenAddressError, Protection};
 use crate::key_command::{self, KeyCommand, KeyCommandError};
@@ -32,6 +35,22 @@ use crate::worker::{self, WorkFailure};
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
+
+/// What a file system may no longer say another time, though nobody has put anything right.
+const PASSING: [io::ErrorKind; 12] = [
+    io::ErrorKind::HostUnreachable,
+    io::ErrorKind::Interrupted,
+    io::ErrorKind::NetworkDown,
+    io::ErrorKind::NetworkUnreachable,
+    io::ErrorKind::NotConnected,
+    io::ErrorKind::OutOfMemory,
+    io::ErrorKind::QuotaExceeded,
+    io::ErrorKind::ResourceBusy,
+    io::ErrorKind::StaleNetworkFileHandle,
+    io::ErrorKind::StorageFull,
+    io::ErrorKind::TimedOut,
+    io::ErrorKind::WouldBlock,
+];
 
 const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
@@ -321,6 +340,7 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            _ if may_pass(self) => ExitCode::FAILURE,
             Self::Surroundings(_)
             | Self::LogFilter(_)
             | Self::Config(_)
@@ -348,15 +368,73 @@ pub(crate) fn of_build(error: &BuildError) -> ExitCode {
             source: OpenError::Store(StoreError::Unavailable(_)),
             ..
         } => ExitCode::FAILURE,
+        // It is told with the model, and not as its cause.
+        BuildError::Model { fault, .. } if may_pass(fault) => ExitCode::FAILURE,
         _ => ExitCode::from(USAGE),
     }
+}
+
+/// Tells whether something failed at what a file system says only now, such as that a disk is full or a share does not answer.
+fn may_pass(error: &(dyn Error + 'static)) -> bool {
+    let chain = iter::successors(Some(error), |&error| error.source());
+    let mut kinds = chain.filter_map(|error| match error.downcast_ref::<pem::Error>() {
+        // It names no cause.
+        Some(pem::Error::Io(error)) => Some(error.kind()),
+        _ => error.downcast_ref::<io::Error>().map(io::Error::kind),
+    });
+    kinds.any(|kind| PASSING.contains(&kind))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use neuraxis::tools::ProjectError;
 
     use super::*;
+
+    fn failures(kind: io::ErrorKind) -> [Failure; 4] {
+        let path = || PathBuf::from("share");
+        let at = Origin::Default;
+        [
+            Failure::Keys(ServerKeysError::Unusable {
+                path: path(),
+                source: kind.into(),
+            }),
+            Failure::Tls {
+                at: at.clone(),
+                source: Box::new(TlsError::Unreadable {
+                    what: "the key",
+                    path: path(),
+                    source: pem::Error::Io(kind.into()),
+                }),
+            },
+            Failure::from(BuildError::LogCopy {
+                at: at.clone(),
+                source: OpenError::LogCopy {
+                    folder: path(),
+                    source: kind.into(),
+                },
+            }),
+            Failure::from(BuildError::ProjectRoot {
+                at,
+                source: ProjectError::Root {
+                    path: path(),
+                    source: kind.into(),
+                },
+            }),
+        ]
+    }
+
+    /// What starts the program again need not do so after a 2.
+    #[test]
+    fn what_a_file_system_says_only_now_is_no_fault_of_the_configuration() {
+        for failure in failures(io::ErrorKind::StaleNetworkFileHandle) {
+            assert_eq!(failure.exit_code(), ExitCode::FAILURE, "{failure}");
+        }
+        for failure in failures(io::ErrorKind::NotFound) {
+            assert_eq!(failure.exit_code(), ExitCode::from(USAGE), "{failure}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_defined_without_contradictions() {

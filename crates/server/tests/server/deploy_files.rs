@@ -208,6 +208,9 @@ fn the_unit_gets_the_approval_key_from_systemd_and_is_not_started_again_in_vain(
     let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
     assert!(unit.contains("\nDynamicUser=yes\n"), "{unit}");
     assert!(unit.contains("\nRestartPreventExitStatus=2\n"), "{unit}");
+    // A folder that is not mounted yet would be one that is not there.
+    let shares = "\nAfter=network-online.target remote-fs.target\n";
+    assert!(unit.contains(shares), "{unit}");
     let guide = fs::read_to_string(deploy("../docs/deploy.md")).unwrap();
     let (_, lines) = guide.split_once("```ini\n[Service]\n").unwrap();
     let (lines, _) = lines.split_once("```").unwrap();
