@@ -107,16 +107,26 @@ fn holds_what_it_includes(file: &str, text: &str, files: &str) -> anyhow::Result
 /// Returns the lines of a source file, without the modules that are for tests alone.
 fn without_tests(text: &str) -> String {
     let mut lines = Vec::new();
-    let mut is_of_tests = false;
+    let (mut is_announced, mut is_of_tests) = (false, false);
     for line in text.lines() {
-        is_of_tests |= line.starts_with("#[cfg(") && line.contains("test");
+        is_of_tests |= is_announced && begins_module(line);
         if !is_of_tests {
             lines.push(line);
         }
-        // A module, or one that is a file of its own.
-        is_of_tests &= line != "}" && !(line.starts_with("mod ") && line.ends_with(';'));
+        // Other attributes may stand in between.
+        is_announced = announces_tests(line) || (is_announced && line.starts_with("#["));
+        is_of_tests &= line != "}";
     }
     lines.join("\n")
+}
+
+/// Tells whether what follows an attribute is compiled for tests alone.
+fn announces_tests(line: &str) -> bool {
+    ["#[cfg(test)]", "#[cfg(doctest)]"].contains(&line) || line.starts_with("#[cfg(all(test, ")
+}
+
+fn begins_module(line: &str) -> bool {
+    line.ends_with('{') && line.split(' ').any(|word| word == "mod")
 }
 
 /// Returns where a path in a file of the package leads, from the package's folder; nothing if it leads out of it.
@@ -176,9 +186,26 @@ mod tests {
         let expected = "src/help/topics.rs includes ../../../docs/, which is not in its package";
         assert!(fault.starts_with(expected), "{fault}");
         check(&including("../../page/")).unwrap_err();
-        let tests = "#[cfg(test)]\nmod tests {\n    include_str!(\"../../../docs/chat.md\");\n}\n";
-        check(tests).unwrap();
-        check(&(tests.to_owned() + &including("../../../docs/"))).unwrap_err();
+        let module = "mod it {\n    include_str!(\"../../../docs/chat.md\");\n}\n";
+        for attributes in [
+            "#[cfg(test)]\n",
+            "#[cfg(test)]\n#[cfg(unix)]\npub(super) ",
+            "#[cfg(all(test, unix))]\n",
+            "#[cfg(doctest)]\n",
+        ] {
+            let tests = format!("{attributes}{module}");
+            check(&tests).unwrap();
+            check(&(tests + &including("../../../docs/"))).unwrap_err();
+        }
+        for before in [
+            "#[cfg(test)]\nuse it;\n",
+            "#[cfg(test)]\nmod tests;\n",
+            "#[cfg(not(test))]\n",
+            "#[cfg(any(test, unix))]\n",
+            "#[cfg(feature = \"testkit\")]\n",
+        ] {
+            check(&format!("{before}{module}")).unwrap_err();
+        }
     }
 
     #[test]
