@@ -19,7 +19,7 @@ use crate::spec::{AgentSpec, AnswerRule};
 const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
 
 /// What the model is told whose answer stands, but for a message that it does not know.
-const CAME_MEANWHILE: &str =
+pub(super) const CAME_MEANWHILE: &str =
     "Before your answer was given, another message came. Answer again, and take it into account.";
 
 impl AgentTurn<'_> {

@@ -4,14 +4,14 @@ use std::mem;
 
 use super::Next;
 use super::agent::Phase;
-use super::answer::is_delivered;
+use super::answer::{CAME_MEANWHILE, is_delivered};
 use super::batch::{Batch, Call};
 use super::turn::AgentTurn;
 use crate::decision::TakesOver;
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::outcome::ToolFailure;
-use crate::profile::ToolErrors;
+use crate::profile::{LimitReached, ToolErrors};
 use crate::record::PromptReason;
 use crate::spec::AgentSpec;
 
@@ -50,7 +50,10 @@ impl AgentTurn<'_> {
         // An answer that was delivered needs no last one.
         let ending = ending.filter(|ending| !at_limit || is_delivered(spec, ending));
         let ending = ending.filter(|(reason, _)| !agent.may_deliver_again(spec, reason));
-        if let Some((reason, content)) = ending {
+        if let Some(ending) = ending
+            && !self.answers_message_first(&ending)
+        {
+            let (reason, content) = ending;
             return Ok(Next::Finish(reason, content));
         }
         if !at_limit && self.count_turn(all_failed) == TakesOver::Person {
@@ -59,6 +62,26 @@ impl AgentTurn<'_> {
         self.tell_notes(results);
         self.agent.conversation.join_steered();
         Ok(Next::GoOn)
+    }
+
+    /// Tells whether the agent goes on although its batch would end it, since a message came meanwhile that is to be answered
+    /// first: a model that delivered its answer is told so. What failed has failed, and at a limit there is no time for another
+    /// turn.
+    fn answers_message_first(&mut self, ending: &(FinishReason, String)) -> bool {
+        let budgets = self.budgets();
+        let has_turn = budgets.limit_reached().is_none() && budgets.short_of(1).is_none();
+        // A last answer takes the message into account as well as another turn does.
+        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer;
+        let may_go_on = self.agent.closing.is_none() && (has_turn || asks);
+        let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
+        if !may_go_on || is_failure || !self.agent.conversation.is_steered() {
+            return false;
+        }
+        if is_delivered(self.spec, ending) {
+            let again = (PromptReason::AnswerAgain, CAME_MEANWHILE.to_owned());
+            self.agent.notes.push(again);
+        }
+        true
     }
 
     /// Counts a turn by what came of its calls.

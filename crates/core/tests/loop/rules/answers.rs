@@ -114,6 +114,35 @@ fn a_message_that_comes_while_an_answer_is_looked_at_is_answered_first() {
 }
 
 #[test]
+fn a_message_that_comes_before_an_answer_is_delivered_is_answered_first() {
+    let mut run = Script::start(delivering(1));
+    run.steer("And the river?");
+    run.reply(calls("", &[(NOTE, r#"{"n":1}"#)])).allow();
+    run.finish(0, done("1"));
+    assert_eq!(run.model_call().turn.0, 2);
+    let sent = run.model_call().request.messages.messages();
+    assert!(sent[sent.len() - 2].text().contains("Answer again"));
+    assert_eq!(sent[sent.len() - 1].text(), "And the river?");
+    assert_restores(&run);
+    run.reply(calls("", &[(NOTE, r#"{"n":2}"#)])).allow();
+    run.finish(0, done("1"));
+    assert_eq!(
+        (run.outcome().content.as_str(), &run.outcome().finish_reason),
+        (r#"{"n":2}"#, &FinishReason::Stop)
+    );
+    assert_restores(&run);
+}
+
+#[test]
+fn an_answer_that_fits_no_form_for_good_ends_the_run_although_a_message_came() {
+    let mut run = Script::start(delivering(0));
+    run.steer("And the river?");
+    run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);
+    assert_eq!(run.step.status, RunStatus::Failed);
+    assert_restores(&run);
+}
+
+#[test]
 fn a_hook_may_turn_answers_down_and_nothing_else() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.hooks = vec![Hook::Answer];

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, Input, InputError, InputId, Message, Purpose, RecordBody, RunStatus, Steered,
+    FinishReason, Input, InputError, InputId, LimitReached, Message, Purpose, RecordBody,
+    RunStatus, Steered, ToolSignal, Transcript,
 };
 
 use crate::support::*;
@@ -55,6 +56,56 @@ fn a_message_that_comes_while_the_model_answers_gets_a_turn_of_its_own() {
     user: And why?
     assistant: Because.
     ");
+}
+
+#[test]
+fn a_message_that_comes_before_a_tool_asks_the_user_is_answered_first() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[NOTE])).allow().steer("The blue one.");
+    let mut outcome = done("\"asked\"");
+    outcome.output.signal = Some(ToolSignal::Clarify {
+        question: "Which color?".to_owned(),
+    });
+    run.finish(0, outcome);
+    assert_eq!(run.model_call().turn.0, 2);
+    assert_tells_messages(&run.records, &run.tree, 0);
+    run.reply(says("Blue it is."));
+    assert_eq!(run.outcome().content, "Blue it is.");
+    insta::assert_snapshot!(run.conversation(), @r#"
+    user: Please help.
+    assistant:  [take_note {}]
+    tool: "asked"
+    user: The blue one.
+    assistant: Blue it is.
+    "#);
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+    assert_tells_messages(&run.records, &run.tree, 0);
+}
+
+#[test]
+fn a_message_that_comes_before_a_result_that_is_the_answer_is_answered_first() {
+    let mut spec = spec_with_limits(|limits| limits.max_turns = Some(1));
+    spec.root.profile.stop_after = vec![SEND.parse().unwrap()];
+    let sent = |spec| {
+        let mut run = Script::start(spec);
+        run.reply(calls_to(&[SEND])).allow().steer("And to Bob.");
+        run.finish(0, done(r#""It is sent.""#));
+        run
+    };
+    let mut unlimited = spec.clone();
+    unlimited.root.limits.max_turns = Some(9);
+    let run = sent(unlimited);
+    assert_eq!(run.model_call().turn.0, 2);
+    let messages = run.tree.messages();
+    assert_eq!(messages.last().unwrap().text(), "And to Bob.");
+
+    let run = sent(spec.clone());
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+
+    // Where nothing more is asked, nothing takes the place of what there is.
+    spec.root.profile.limit_reached = LimitReached::Finish;
+    let run = sent(spec);
+    assert_eq!(run.outcome().content, "It is sent.");
 }
 
 #[test]
