@@ -115,17 +115,26 @@ impl AgentTurn<'_> {
             return self.turn_answered(&call.planned.tools, reply);
         }
         self.begin_batch(&message, Origin::Model);
-        let closing = self.agent.closing.is_some();
-        if let Some((failure, why)) = not_run(reply.finish, closing, &call.planned.tools) {
+        let spec = self.spec;
+        let is_late = self.agent.closing.is_some();
+        let delivers = message
+            .tool_calls()
+            .any(|call| spec.is_delivered_by(&call.name));
+        let runs_none = is_late && !delivers;
+        if let Some((failure, why)) = not_run(reply.finish, runs_none, &call.planned.tools) {
             self.settle_all(&ToolOutcome::failed(failure, why))?;
             return Ok(Next::Schedule);
+        }
+        if is_late {
+            // One that delivers does no work, and there is no time to ask for the answer again.
+            let works = |call: &Call| !spec.is_delivered_by(&call.name);
+            self.refuse_each(works, ToolFailure::LimitReached, CAME_TOO_LATE)?;
         }
         if self.stops_for_repeats(&message)? {
             return Ok(Next::Schedule);
         }
         if let OfferedTools::Only(names) = &call.planned.tools {
             let is_offered = |call: &Call| names.iter().any(|name| name.as_str() == &*call.name);
-            let spec = self.spec;
             let is_known = |call: &Call| spec.tool(&call.name).is_some();
             let refused = |call: &Call| is_known(call) && !is_offered(call);
             self.refuse_each(refused, ToolFailure::NotEnabled, NOT_IN_THIS_TURN)?;
@@ -264,7 +273,7 @@ impl Agent {
 /// Why the calls of a reply are not run, if they are not.
 fn not_run(
     finish: ReplyFinish,
-    closing: bool,
+    is_late: bool,
     offered: &OfferedTools,
 ) -> Option<(ToolFailure, &'static str)> {
     match finish {
@@ -280,7 +289,7 @@ fn not_run(
             ToolFailure::InvalidArguments,
             "not run: the reply says that the model refuses",
         )),
-        _ if closing => Some((ToolFailure::LimitReached, CAME_TOO_LATE)),
+        _ if is_late => Some((ToolFailure::LimitReached, CAME_TOO_LATE)),
         _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => Some((
             ToolFailure::NotEnabled,
             "TOOL_NOT_ENABLED: no tool is available in this turn",

@@ -200,14 +200,15 @@ impl AgentTurn<'_> {
         self.settle(index, Some(begun.ran(None)), &outcome)
     }
 
-    /// Refuses every call of the batch for which something holds.
+    /// Refuses every call of the batch that has no result yet and for which something holds.
     pub(super) fn refuse_each(
         &mut self,
         holds: impl Fn(&Call) -> bool,
         failure: ToolFailure,
         message: &str,
     ) -> Result<(), InputError> {
-        for index in self.batch()?.places(holds) {
+        let open = |call: &Call| !call.is_settled() && holds(call);
+        for index in self.batch()?.places(open) {
             self.refuse(index, failure, message)?;
         }
         Ok(())

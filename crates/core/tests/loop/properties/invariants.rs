@@ -28,7 +28,7 @@ pub(super) fn hold(world: &World, step: &Step) {
     records_are_in_order(step, &world.records);
     calls_are_journaled(&world.records);
     agents::are_a_tree(&world.records);
-    agents::start_nothing_after_a_limit(&world.records);
+    agents::start_nothing_after_a_limit(world);
     agents::begin_no_turn_without_budget(world, step);
     content_indexes_count_up(world, step);
     requests_are_valid(world, step);

@@ -235,6 +235,39 @@ fn an_answer_that_was_delivered_stands_although_a_limit_is_reached() {
 }
 
 #[test]
+fn an_answer_that_is_delivered_when_time_is_nearly_up_stands_and_nothing_else_runs() {
+    let mut spec = delivering(1);
+    spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
+    let mut run = Script::start(spec.clone());
+    run.at(8_000).pass();
+    run.reply(calls("", &[(SEND, "{}"), (NOTE, "{}")]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+    run.allow();
+    assert_eq!(run.just_started(), [1]);
+    run.finish(1, done("1"));
+    assert_eq!(
+        (run.outcome().content.as_str(), &run.outcome().finish_reason),
+        ("{}", &FinishReason::Stop)
+    );
+    assert_restores(&run);
+
+    // One that does not fit makes way for the last answer.
+    let mut run = Script::start(spec.clone());
+    run.at(8_000).pass();
+    run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_restores(&run);
+
+    // One that came too late and was not on offer is refused once.
+    spec.root.profile.hooks = vec![Hook::ToolsSelected];
+    let mut run = Script::start(spec);
+    let tools = vec![READ.parse().unwrap()];
+    run.advise(Advice::Offer { tools }).at(8_000).pass();
+    run.reply(calls("", &[(SEND, "{}"), (NOTE, "{}")])).allow();
+    assert_eq!(run.recorded("tool_result").len(), 1);
+}
+
+#[test]
 fn an_answer_that_is_still_looked_at_stands_when_time_is_up() {
     for now in [8_000, 10_000] {
         let mut spec = held(1);
