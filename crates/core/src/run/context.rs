@@ -11,6 +11,7 @@ use units::removable;
 
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
+use super::last_answer::Limit;
 use super::room::{FULL, definition_bytes};
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
@@ -69,14 +70,13 @@ impl AgentTurn<'_> {
             let summary = PlannedCall::new(Purpose::Compaction, role, OfferedTools::None);
             return self.call_model(summary, Some(Box::new((plan, planned))));
         }
-        let Some(plan) = self.agent.plan_before_call(self.spec) else {
+        let Some(plan) = self.agent.plan_before_call(self.spec, planned.purpose) else {
             return Ok(Next::CallAtOnce(planned));
         };
         let futile = self.agent.futile_compactions >= MAX_FUTILE_COMPACTIONS;
         match &self.spec.profile.compaction {
-            // A summary takes about as much as the call it makes room for; what cannot pay for both goes without.
             Compaction::Summarize { role }
-                if !futile && !plan.removed.is_empty() && self.budgets().short_of(2).is_none() =>
+                if !futile && !plan.removed.is_empty() && self.has_left_for_summary() =>
             {
                 let (purpose, role) = (Purpose::Compaction, role.clone());
                 let summary = PlannedCall::new(purpose, role, OfferedTools::None);
@@ -97,7 +97,13 @@ impl AgentTurn<'_> {
         self.agent.has_compacted = true;
         let mut plan = self.agent.plan(u64::MAX);
         plan.only_summed_up = true;
-        (!plan.removed.is_empty() && self.budgets().short_of(2).is_none()).then_some(plan)
+        (!plan.removed.is_empty() && self.has_left_for_summary()).then_some(plan)
+    }
+
+    /// Tells whether budget and time are left for a summary. It takes about as much as the call it makes room for; what cannot
+    /// pay for both goes without, and so does a last answer whose time is nearly up.
+    fn has_left_for_summary(&self) -> bool {
+        self.agent.closing != Some(Limit::Deadline) && self.budgets().short_of(2).is_none()
     }
 
     /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.
@@ -124,13 +130,18 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    fn plan_before_call(&self, spec: &AgentSpec) -> Option<TrimPlan> {
+    fn plan_before_call(&self, spec: &AgentSpec, purpose: Purpose) -> Option<TrimPlan> {
         let room = self.room_in(spec.context_tokens?, spec);
+        let (full, after) = match purpose {
+            // No result and no turn follows that would need some of the room.
+            Purpose::LastAnswer => (room, room),
+            _ => (percent(room, FULL), percent(room, AFTER_TRIMMING)),
+        };
         let size = self.size();
-        if size <= percent(room, FULL) {
+        if size <= full {
             return None;
         }
-        let plan = self.plan(size.saturating_sub(percent(room, AFTER_TRIMMING)));
+        let plan = self.plan(size.saturating_sub(after));
         (!plan.is_empty()).then_some(plan)
     }
 

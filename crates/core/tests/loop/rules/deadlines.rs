@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Effect, FinishReason, Input, JsonText, LimitKind, LlmErrorKind, Message, Opening, Purpose,
-    RecordBody, Role, RunSpec, RunStatus, ToolErrors, ToolFailure,
+    RecordBody, Role, RunSpec, RunStatus, ToolErrors, ToolFailure, Transcript, Usage,
 };
 
 use crate::support::*;
@@ -157,6 +157,35 @@ fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
         assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
         assert_eq!(run.outcome().content, "They wrote x.");
     }
+}
+
+#[test]
+fn a_last_answer_whose_time_is_nearly_up_waits_for_no_summary() {
+    let mut spec = ten_seconds();
+    spec.root.context_tokens = Some(1_000 + DEFINITIONS);
+    spec.root.max_output_tokens = Some(50);
+    let text = "x".repeat(400);
+    let pair = || {
+        [
+            Message::user(text.as_str()),
+            Message::assistant(text.as_str()),
+        ]
+    };
+    let history: Transcript = (0..3).flat_map(|_| pair()).collect();
+    let mut run = Script::start_after(spec, history.clone());
+    let mut reply = calls_to(&[READ, READ]);
+    reply.usage = Usage::default();
+    run.reply(reply).allow();
+    run.finish(0, done(&format!("{:?}", "x".repeat(2_000))));
+    run.at(8_000).pass();
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    let trimmed = run.recorded("context_trimmed");
+    let RecordBody::ContextTrimmed(cut) = &trimmed[0].body else {
+        panic!("{trimmed:?}")
+    };
+    // Of 1,203 tokens, 950 fit.
+    assert_eq!((cut.messages, cut.tokens), (4, 4 * 104));
+    assert_gives_back(&history, &run.records, &run.tree);
 }
 
 #[test]

@@ -147,6 +147,22 @@ fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_questi
 }
 
 #[test]
+fn for_a_last_answer_only_what_does_not_fit_goes() {
+    // 840 and 954 tokens of the 950 that there are, with 35 of the prompt for the last answer.
+    for (turns, removed) in [(7, vec![]), (8, vec![Span { start: 1, end: 3 }])] {
+        let mut run = Script::start(small(|spec| spec.root.limits.max_turns = Some(turns)));
+        for number in 1..=turns {
+            turn(&mut run, number);
+        }
+        assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+        let spans = trimmed(&run).into_iter().flat_map(|cut| &cut.removed);
+        assert_eq!(spans.copied().collect::<Vec<_>>(), removed, "{turns} turns");
+        run.reply(says("This much I know."));
+        assert_told(&run, &Transcript::default());
+    }
+}
+
+#[test]
 fn what_the_provider_measured_counts_and_only_what_is_new_is_estimated() {
     let history = exchanges(2);
     // Of all that was measured 569 of 2,192 bytes are the tools': of 961 tokens 250, so that 716 of 843 are the conversation.
