@@ -11,7 +11,7 @@ use super::turn::StepBuilder;
 use super::{RunTree, Step};
 use crate::decision::Taint;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, RunId, Seq, ToolCallId, Turn};
+use crate::ids::{AgentId, EffectId, RunId, Seq, ToolCallId, Turn};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::record::{Pending, PendingKind, RecordBody, Waiting};
@@ -78,6 +78,12 @@ impl RunTree {
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         self.state.status
+    }
+
+    /// Tells whether the answer to an effect is still waited for.
+    #[must_use]
+    pub fn waits_for(&self, effect: EffectId) -> bool {
+        self.agents.iter().any(|agent| agent.waits_for(effect))
     }
 
     /// Returns the last record's number.

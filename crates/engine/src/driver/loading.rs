@@ -60,7 +60,7 @@ impl Driver {
         served_by: &Role,
         error: &LlmErrorKind,
     ) -> Wait {
-        if *error != LlmErrorKind::Loading {
+        if *error != LlmErrorKind::Loading || !self.tree.waits_for(call) {
             return Wait::IsOver;
         }
         let engine = &self.engine;

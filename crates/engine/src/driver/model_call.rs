@@ -195,16 +195,7 @@ impl Driver {
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());
         let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model, model));
-        let attempts = Fallback::attempts(fallback.as_deref(), number);
-        let again = engine.retry.delay(&error, attempts);
-        let again = again.map(|delay| (fallback.clone(), delay));
-        let other = || {
-            let other = self
-                .fallback(&served_by, number, &error)
-                .filter(|_| fallback.is_none());
-            other.map(|other| (Some(other), Duration::ZERO))
-        };
-        let again = again.or_else(other);
+        let again = self.next_attempt(&call, &served_by, fallback.clone(), &error);
         let next = if again.is_some() || matches!(wait, Wait::Begins) {
             NextAttempt::Follows
         } else {
@@ -232,6 +223,29 @@ impl Driver {
             model,
             duration,
         })
+    }
+
+    /// Returns by whom the next attempt of a call that failed is made, and after which delay, where one may help. A call that
+    /// was cancelled meanwhile is not made again: nobody hears the answer, and it costs as any other.
+    fn next_attempt(
+        &self,
+        call: &CallModel,
+        served_by: &Role,
+        fallback: Option<Box<Fallback>>,
+        error: &LlmError,
+    ) -> Option<(Option<Box<Fallback>>, Duration)> {
+        if !self.tree.waits_for(call.effect_id) {
+            return None;
+        }
+        let attempts = Fallback::attempts(fallback.as_deref(), call.attempt);
+        if let Some(delay) = self.engine.retry.delay(error, attempts) {
+            return Some((fallback, delay));
+        }
+        if fallback.is_some() {
+            return None;
+        }
+        let other = self.fallback(served_by, call.attempt, error)?;
+        Some((Some(other), Duration::ZERO))
     }
 }
 

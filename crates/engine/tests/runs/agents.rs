@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ContentIndex, LiveBody, Mode, ModelRequest, Purpose, RecordBody, Role, RunStatus,
-    ToolFailure,
+    AgentId, ContentIndex, LiveBody, LlmError, LlmErrorKind, Mode, ModelRef, ModelRequest, Purpose,
+    RecordBody, Reply, Role, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{Agent, AgentBuilder, Event, Orchestrator, OrchestratorBuilder};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, helper, request};
@@ -327,6 +329,52 @@ async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_
         value.starts_with(r#"[{"error":"#) && value.ends_with(r#","about two","about three"]"#),
         "{value}"
     );
+}
+
+/// A model that hears of no cancellation, and fails after a while in a way that might pass.
+#[derive(Debug, Default)]
+struct Deaf {
+    attempts: AtomicU32,
+}
+
+impl Deaf {
+    fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl LlmClient for Deaf {
+    async fn respond(&self, _: &ModelRequest, _: &CallContext) -> Result<Reply, LlmError> {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Err(LlmError::new(LlmErrorKind::Connection, "reset by peer"))
+    }
+
+    fn info(&self) -> ModelInfo {
+        ModelInfo::new(ModelRef::new("test", "deaf"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_cancelled_agent_that_fails_later_is_not_made_again() {
+    let deaf = Arc::new(Deaf::default());
+    let answer = Script::from(reply::text("All read.")).after(Duration::from_secs(30));
+    let root = ScriptedModel::new()
+        .then(reply::calls([("research", r#"{"topics":["one"]}"#)]))
+        .then(answer);
+    let orchestrator = builder(root)
+        .model(Role::CODING, deaf.clone())
+        .agent_tool(research())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    while deaf.attempts() == 0 {
+        tokio::task::yield_now().await;
+    }
+    handle.cancel_agent(AgentId(1), "not needed").unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "All read.");
+    assert_eq!(deaf.attempts(), 1);
 }
 
 #[tokio::test(start_paused = true)]
