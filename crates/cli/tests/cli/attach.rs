@@ -9,7 +9,8 @@ fn run<'a>(machine: &Machine, arguments: impl IntoIterator<Item = &'a str>) -> D
     command.env("MY_KEY", "k").output().unwrap().into()
 }
 
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+/// The beginning of an image.
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
 #[test]
 fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() {

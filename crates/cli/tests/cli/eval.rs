@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use serde_json::Value;
 
+use crate::attach::PNG;
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
@@ -293,14 +294,14 @@ fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
         Turn::Calls(&[("calculate", "{\"expression\": \"6*7\"}")]),
         Turn::Says(&["It is 42."]),
         Turn::Says(&["It is 84."]),
-        Turn::Says(&["A note, it rhymes to a boat."]),
+        Turn::Says(&["A boat."]),
         Turn::Says(&["Hello, boat."]),
     ]);
-    let machine = model.machine().with_file("note.md", "A note.\n");
+    let machine = model.machine().with_file("shot.png", PNG);
     let ask = |more: &[&str]| with_key(&machine, &[&["ask", "--session"][..], more].concat());
     ask(&["calls", "What is 6*7?"]).stdout_of(0);
     ask(&["calls", "And twice that?"]).stdout_of(0);
-    ask(&["attached", "--attach", "note.md", "What is it?"]).stdout_of(0);
+    ask(&["attached", "--attach", "shot.png", "What is it?"]).stdout_of(0);
     let machine = machine.with_file("AGENTS.md", "Always answer in verse.\n");
     machine.run(["trust", "add", "--yes"]).stdout_of(0);
     with_key(&machine, &["ask", "--session", "told", "Who are you?"]).stdout_of(0);
