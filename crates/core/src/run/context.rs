@@ -145,7 +145,8 @@ impl Agent {
         (!plan.is_empty()).then_some(plan)
     }
 
-    /// Plans the one trim that an overflow leads to: by exactly what the provider says is too much, where it says so.
+    /// Plans the one trim that an overflow leads to: by exactly what the provider says is too much, where it says so. Where it
+    /// does not, an estimate by which all fits is proven wrong, and at most half is left.
     pub(super) fn plan_after_overflow(
         &mut self,
         spec: &AgentSpec,
@@ -158,7 +159,12 @@ impl Agent {
             self.was_measured(needed, spec, tools);
         }
         let size = self.size();
-        let target = limit.map_or(size / 2, |limit| self.room_in(limit, spec).min(size));
+        let half = size / 2;
+        let target = match limit.map(|limit| self.room_in(limit, spec)) {
+            Some(room) if needed.is_some() && room < size => room,
+            Some(room) => room.min(half),
+            None => half,
+        };
         let plan = self.plan(size.saturating_sub(target).max(1));
         (!plan.is_empty()).then_some(plan)
     }

@@ -599,6 +599,19 @@ fn an_overflow_without_numbers_halves_the_conversation() {
 }
 
 #[test]
+fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
+    let history = exchanges(3);
+    let mut run = Script::start_after(small(|_| {}), history.clone());
+    // 631 tokens of the 950 that there is room for, as estimated: 316 of them are four messages.
+    run.fail_for(LlmErrorKind::ContextOverflow {
+        limit: None,
+        needed: None,
+    });
+    assert_eq!(trimmed(&run)[0].messages, 4);
+    assert_told(&run, &history);
+}
+
+#[test]
 fn an_overflow_with_nothing_to_trim_ends_the_run() {
     let mut run = Script::start(small(|_| {}));
     run.fail_for(LlmErrorKind::ContextOverflow {
