@@ -140,6 +140,9 @@ pub(super) struct PlannedCall {
     pub(super) choice: Option<ToolChoice>,
     /// What was already tried to make it succeed.
     pub(super) tried: Tried,
+    /// How much context there is, where its provider said so when the request did not fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) context: Option<u64>,
     /// Whether it is the first of its agent; none before it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
@@ -148,7 +151,7 @@ pub(super) struct PlannedCall {
 /// What was already tried to make a model call succeed; each helps at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Tried {
-    /// The conversation was trimmed after the provider said that it does not fit.
+    /// Room was made after the provider said that the request does not fit.
     pub(super) trimmed: bool,
     /// The request was made simpler after a reply that could not be read.
     pub(super) simplified: bool,
@@ -192,6 +195,7 @@ impl PlannedCall {
                 trimmed: false,
                 simplified: false,
             },
+            context: None,
             is_first: None,
         }
     }

@@ -93,17 +93,14 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Changes a call where that may help: with a trimmed conversation if it did not fit, without tools if the reply could
-    /// not be read. False if it cannot, or was already tried.
+    /// Changes a call where that may help: with a trimmed conversation or a shorter reply if it did not fit, without tools if
+    /// the reply could not be read. False if it cannot, or was already tried.
     fn changes_call(&mut self, planned: &mut PlannedCall, error: &LlmError) -> bool {
         match error.kind {
             LlmErrorKind::ContextOverflow { limit, needed } if !planned.tried.trimmed => {
-                let (spec, tools) = (self.spec, &planned.tools);
-                let plan = self.agent.plan_after_overflow(spec, tools, limit, needed);
-                let Some(plan) = plan else {
+                if !self.makes_room_after_overflow(planned, limit, needed) {
                     return false;
-                };
-                self.trim(plan, None);
+                }
                 planned.tried.trimmed = true;
             }
             LlmErrorKind::InvalidResponse if !planned.tried.simplified => {

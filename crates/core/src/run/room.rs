@@ -67,7 +67,12 @@ impl fmt::Display for RequestSize {
 impl AgentSpec {
     /// Returns what a context has room for beside the reply.
     pub(super) fn room_in(&self, context: u64) -> u64 {
-        context.saturating_sub(self.reply_tokens().min(context / 4))
+        context.saturating_sub(self.kept_for_reply(context))
+    }
+
+    /// Returns what of a context is kept free for the reply.
+    pub(super) fn kept_for_reply(&self, context: u64) -> u64 {
+        self.reply_tokens().min(context / 4)
     }
 
     /// Estimates what the agent's first request takes, with these messages.

@@ -36,8 +36,8 @@ const DOCUMENTED: [(u16, &str, &str, LlmErrorKind); 17] = [
         "invalid_request_error",
         "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000",
         LlmErrorKind::ContextOverflow {
-            limit: None,
-            needed: None,
+            limit: Some(200_000),
+            needed: Some(190_000),
         },
     ),
     (

@@ -14,8 +14,9 @@ use super::retry_after::{limits_reset, retry_after, should_retry};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 12] = [
+const LIMIT_FOLLOWS: [&str; 13] = [
     "maximum context length is ",
+    "maximum context length of ",
     "context length of only ",
     "context length is only ",
     "available context size (",
@@ -26,16 +27,17 @@ const LIMIT_FOLLOWS: [&str; 12] = [
     "model token limit: ",
     "tokens allowed (",
     "exceeds the limit of ",
-    " tokens > ",
+    " > ",
 ];
 
 /// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
 /// comes first.
-const NEEDED_FOLLOWS: [&str; 15] = [
+const NEEDED_FOLLOWS: [&str; 17] = [
     "You passed ",
     "your request has ",
     "requested ",
     "requested about ",
+    "requested a total of ",
     "requested: ",
     "resulted in ",
     "keep the first ",
@@ -47,6 +49,14 @@ const NEEDED_FOLLOWS: [&str; 15] = [
     "token count (",
     "token count of ",
     "prompt is too long: ",
+    "context limit: ",
+];
+
+/// Words before which servers write how much of that is the reply.
+const REPLY_PRECEDES: [&str; 3] = [
+    " in the completion",
+    " tokens for the completion",
+    " in the output",
 ];
 
 /// The headers by which servers name a request.
@@ -67,7 +77,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// The context size, in tokens.
     pub(crate) limit: Option<u64>,
-    /// What the request needed, in tokens.
+    /// What the request needed, in tokens, without the reply where the server tells both apart.
     pub(crate) needed: Option<u64>,
     /// How long the server asks to wait.
     pub(crate) retry_after: Option<Duration>,
@@ -130,7 +140,7 @@ impl Failure {
             kind: text("type"),
             param: text("param"),
             limit: count("n_ctx").or_else(|| number_after(&message, &LIMIT_FOLLOWS)),
-            needed: count("n_prompt_tokens").or_else(|| number_after(&message, &NEEDED_FOLLOWS)),
+            needed: count("n_prompt_tokens").or_else(|| needed(&message)),
             message,
             code,
             retry_after: None,
@@ -279,6 +289,23 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let kind = value.split(';').next().unwrap_or_default();
     Some(clean(&kind.to_ascii_lowercase(), 60)).filter(|kind| !kind.is_empty())
+}
+
+/// Returns what a text says that a request needed, without the reply.
+fn needed(text: &str) -> Option<u64> {
+    let in_all = number_after(text, &NEEDED_FOLLOWS)?;
+    let reply = number_before(text, &REPLY_PRECEDES).unwrap_or_default();
+    Some(in_all.saturating_sub(reply))
+}
+
+/// Returns the number before the first of the phrases that a text has.
+fn number_before(text: &str, phrases: &[&str]) -> Option<u64> {
+    let digits = |phrase: &&str| {
+        let (rest, _) = text.split_once(*phrase)?;
+        let before = rest.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        rest.get(before.len()..)?.parse().ok()
+    };
+    phrases.iter().find_map(digits)
 }
 
 /// Returns the number after the first of the phrases that a text has.

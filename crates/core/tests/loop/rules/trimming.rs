@@ -612,6 +612,46 @@ fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
 }
 
 #[test]
+fn no_longer_reply_is_asked_for_than_the_context_has_left() {
+    let asked = |context: Option<u64>, history| {
+        let mut spec = small(|_| {});
+        spec.root.max_output_tokens = Some(4_096);
+        spec.root.context_tokens = context.map(|tokens| tokens + DEFINITIONS);
+        let run = Script::start_after(spec, history);
+        assert!(trimmed(&run).is_empty());
+        run.model_call().request.max_output_tokens
+    };
+    assert_eq!(asked(None, exchanges(4)), Some(4_096));
+    assert_eq!(asked(Some(100_000), exchanges(4)), Some(4_096));
+    // 839 tokens of the 2,976 beside the 1,024 that are kept free.
+    assert_eq!(asked(Some(4_000), exchanges(4)), Some(2_048));
+    // Of 2,503 tokens too few are left to halve the limit: what is kept free serves.
+    assert_eq!(asked(Some(4_000), exchanges(12)), Some(1_024));
+}
+
+#[test]
+fn an_overflow_that_a_shorter_reply_mends_leaves_the_conversation_as_it_is() {
+    let history = exchanges(2);
+    let mut spec = small(|_| {});
+    spec.root.context_tokens = None;
+    spec.root.max_output_tokens = Some(4_096);
+    let mut run = Script::start_after(spec, history.clone());
+    // 600 tokens and a reply of 4,096 are more than 4,096.
+    let overflow = || LlmErrorKind::ContextOverflow {
+        limit: Some(4_096),
+        needed: Some(600),
+    };
+    run.fail_for(overflow());
+    assert_eq!(run.just_recorded(), ["llm_failed"]);
+    let request = &run.model_call().request;
+    assert_eq!(request.messages.len(), 5);
+    assert_eq!(request.max_output_tokens, Some(2_048));
+    assert_told(&run, &history);
+    run.fail_for(overflow());
+    assert_eq!(run.step.status, RunStatus::Failed, "it is tried once");
+}
+
+#[test]
 fn an_overflow_with_nothing_to_trim_ends_the_run() {
     let mut run = Script::start(small(|_| {}));
     run.fail_for(LlmErrorKind::ContextOverflow {

@@ -165,6 +165,22 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             Some(2_048),
             Some(9_018),
         ),
+        // Of prompt and reply together, the prompt.
+        (
+            "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9096 tokens: 5000 tokens from the input messages and 4096 tokens for the completion.",
+            Some(8_192),
+            Some(5_000),
+        ),
+        (
+            "This model's maximum context length is 4097 tokens. However, you requested 4260 tokens (200 in the messages, 60 in the functions, and 4000 in the completion).",
+            Some(4_097),
+            Some(260),
+        ),
+        (
+            "This endpoint's maximum context length is 32768 tokens. However, you requested about 42832 tokens (22832 of text input, 20000 in the output).",
+            Some(32_768),
+            Some(22_832),
+        ),
         ("invalid params, context window exceeds limit", None, None),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
