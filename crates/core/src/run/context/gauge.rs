@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::is_default;
 use crate::message::{Message, Part};
 use crate::transcript::Transcript;
 
@@ -14,7 +15,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// What every message takes beside its text: role and separators.
 const TOKENS_PER_MESSAGE: u64 = 4;
 
-/// What an image or a file is taken to need.
+/// What an image or a file is taken to need before a provider said otherwise.
 const TOKENS_PER_MEDIA: u64 = 1_000;
 
 /// Measures a conversation, counting only what is new since the provider last said how large it is.
@@ -25,11 +26,18 @@ pub(in crate::run) struct Gauge {
     messages: usize,
     /// Their bytes.
     bytes: u64,
+    /// Their images and files.
+    #[serde(default, skip_serializing_if = "is_default")]
+    media: u64,
     /// What the definitions of tools were when the provider last said, in tokens and in bytes.
     #[serde(default)]
     definitions: (u64, u64),
-    /// So many tokens had so many bytes then, definitions included; nothing before it said anything.
+    /// So many tokens had so many bytes when it last said so of text alone, definitions included; nothing before it said
+    /// anything.
     learned: (u64, u64),
+    /// So many tokens were so many images and files when it last counted some; nothing before it did.
+    #[serde(default, skip_serializing_if = "is_default")]
+    learned_media: (u64, u64),
 }
 
 impl Gauge {
@@ -40,10 +48,16 @@ impl Gauge {
         definitions: u64,
         transcript: &Transcript,
     ) {
-        self.bytes = self.bytes_of(transcript);
-        self.messages = transcript.len();
+        self.count(transcript);
         // Both have their share by their bytes: taken for the conversation alone, a short one would look far too large.
-        self.learned = (tokens, self.bytes.saturating_add(definitions));
+        let bytes = self.bytes.saturating_add(definitions);
+        if self.media == 0 {
+            self.learned = (tokens, bytes);
+        } else {
+            // What text takes stays as it was learned: with images among its tokens all text would look far too large.
+            let text = self.tokens_of_bytes(bytes);
+            self.learned_media = (tokens.saturating_sub(text), self.media);
+        }
         let share = self.tokens_of_bytes(definitions).min(tokens);
         self.definitions = (share, definitions);
         self.tokens = tokens.saturating_sub(share);
@@ -52,17 +66,14 @@ impl Gauge {
     /// Takes note that a provider said nothing: what is there is not estimated again.
     pub(in crate::run) fn was_estimated(&mut self, transcript: &Transcript) {
         self.tokens = self.estimate(transcript);
-        self.bytes = self.bytes_of(transcript);
-        self.messages = transcript.len();
+        self.count(transcript);
     }
 
     /// Takes note that the conversation was cut: from here on, all of it is estimated with what was learned.
     pub(super) fn was_cut(&mut self, transcript: &Transcript) {
         self.tokens = self.tokens_of(transcript.messages());
-        self.messages = 0;
-        self.bytes = 0;
-        self.bytes = self.bytes_of(transcript);
-        self.messages = transcript.len();
+        (self.messages, self.bytes, self.media) = (0, 0, 0);
+        self.count(transcript);
     }
 
     /// Estimates the tokens of the conversation as it stands, without the definitions of tools.
@@ -82,7 +93,7 @@ impl Gauge {
         let tokens = messages.iter().map(|message| {
             self.tokens_of_bytes(bytes(message))
                 .saturating_add(TOKENS_PER_MESSAGE)
-                .saturating_add(media(message).saturating_mul(TOKENS_PER_MEDIA))
+                .saturating_add(self.tokens_of_media(media(message)))
         });
         tokens.fold(0, u64::saturating_add)
     }
@@ -113,10 +124,21 @@ impl Gauge {
         bytes.saturating_mul(tokens).div_ceil(had)
     }
 
-    fn bytes_of(&self, transcript: &Transcript) -> u64 {
-        let new = transcript.since(self.messages).iter();
-        new.map(|message| bytes(message))
-            .fold(self.bytes, u64::saturating_add)
+    const fn tokens_of_media(&self, count: u64) -> u64 {
+        let (tokens, had) = self.learned_media;
+        if tokens == 0 || had == 0 {
+            return count.saturating_mul(TOKENS_PER_MEDIA);
+        }
+        count.saturating_mul(tokens).div_ceil(had)
+    }
+
+    /// Counts bytes, images and files of the messages that are new.
+    fn count(&mut self, transcript: &Transcript) {
+        for message in transcript.since(self.messages) {
+            self.bytes = self.bytes.saturating_add(bytes(message));
+            self.media = self.media.saturating_add(media(message));
+        }
+        self.messages = transcript.len();
     }
 }
 
@@ -149,6 +171,17 @@ fn length(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{MediaPart, MediaSource};
+
+    /// An image beside a text of 400 bytes.
+    fn image() -> Message {
+        let image = MediaPart {
+            media_type: "image/png".to_owned(),
+            source: MediaSource::Base64("AAAA".into()),
+        };
+        let parts = vec![Part::text("x".repeat(400)), Part::Media(image)];
+        Message::User { parts }
+    }
 
     fn conversation(messages: usize) -> Transcript {
         let text = "x".repeat(400);
@@ -216,6 +249,42 @@ mod tests {
             let parts = gauge.estimate(&conversation(3)) + gauge.tokens_of_definitions(16_001);
             assert_eq!(parts, tokens);
         }
+    }
+
+    #[test]
+    fn an_image_does_not_make_text_look_larger() {
+        let mut gauge = Gauge::default();
+        let mut said = conversation(2);
+        gauge.was_measured(160, 0, &said);
+        said.push(image());
+        // 1,200 bytes are 240 tokens, five bytes a token as before it came.
+        gauge.was_measured(2_240, 0, &said);
+        assert_eq!(gauge.estimate(&said), 2_240);
+        assert_eq!(gauge.tokens_of(conversation(1).messages()), 84);
+        said.push(image());
+        assert_eq!(
+            gauge.estimate(&said),
+            2_240 + 2_084,
+            "another one is taken to be like it"
+        );
+        gauge.was_cut(&said);
+        assert_eq!(gauge.estimate(&said), 4 * 84 + 2 * 2_000);
+        gauge.was_cut(&conversation(2));
+        gauge.was_measured(400, 0, &conversation(2));
+        assert_eq!(gauge.tokens_of(conversation(1).messages()), 204);
+    }
+
+    #[test]
+    fn where_an_image_was_there_from_the_beginning_text_is_estimated_as_usual() {
+        let said: Transcript = [image()].into_iter().collect();
+        let mut gauge = Gauge::default();
+        assert_eq!(gauge.estimate(&said), 1_104);
+        gauge.was_measured(1_700, 0, &said);
+        assert_eq!(gauge.tokens_of(conversation(1).messages()), 104);
+        assert_eq!(gauge.tokens_of(said.messages()), 1_704);
+        // Of a model that was sent a sentence in its place.
+        gauge.was_measured(90, 0, &said);
+        assert_eq!(gauge.tokens_of(said.messages()), 1_104);
     }
 
     #[test]
