@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
-use crate::json::JsonText;
+use crate::json::{JsonText, is_default};
 use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::outcome::Keep;
 use crate::profile::{Opening, Profile};
@@ -22,7 +22,7 @@ use crate::record::{Origin, Span, ToolResult};
 use crate::repair::repaired;
 use crate::reply::{Reply, ReplyPart, RequestedCall};
 use crate::spec::{AgentSpec, RunSpec};
-use crate::transcript::{PrefixDigest, Transcript};
+use crate::transcript::{PrefixDigest, Transcript, last_user_message};
 use reply::{chosen_call, parts_of, text_of};
 
 /// Stands in later history for a result that is not kept and has no summary.
@@ -39,6 +39,9 @@ pub struct Conversation {
     transcript: Transcript,
     /// Whether the transcript begins with the system prompt of the agent's spec.
     has_prompt: bool,
+    /// How many messages, from the first on, were there before the run, the system prompt among them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    earlier: usize,
     /// How many messages, from the first on, stand in records. The record of the next model call begins after them.
     recorded: usize,
     /// Count and hash of as many of the recorded messages as were hashed so far; brought up to `recorded` when asked for.
@@ -111,7 +114,11 @@ impl Conversation {
             }
             None => Self::begun(before, false),
         };
-        if !brings {
+        if brings {
+            // Nothing says what of it is new, but what comes before the last question was to be read before that.
+            let question = last_user_message(conversation.messages());
+            conversation.earlier = question.unwrap_or_default();
+        } else {
             for message in &spec.messages {
                 conversation.transcript.push(Arc::clone(message));
             }
@@ -130,6 +137,7 @@ impl Conversation {
     /// What there is at the beginning needs no record of its own.
     fn begun(transcript: Transcript, has_prompt: bool) -> Self {
         Self {
+            earlier: transcript.len(),
             recorded: transcript.len(),
             transcript,
             has_prompt,
@@ -153,6 +161,11 @@ impl Conversation {
     #[must_use]
     pub fn without_prompt(&self) -> &[Arc<Message>] {
         self.transcript.since(usize::from(self.has_prompt))
+    }
+
+    /// Returns how many of these were there before the run.
+    pub(crate) fn earlier(&self) -> usize {
+        self.earlier.saturating_sub(usize::from(self.has_prompt))
     }
 
     /// Returns the text of the agent's answers so far, blank lines between them: what a run without a last answer ends with.
@@ -379,7 +392,7 @@ impl Conversation {
         let prompt = usize::from(self.has_prompt);
         let mut summary = summary.map(Message::user).map(Arc::new);
         let mut kept = Vec::with_capacity(self.transcript.len());
-        let mut recorded = 0;
+        let (mut recorded, mut earlier) = (0, 0);
         for (place, message) in self.transcript.messages().iter().enumerate() {
             let was_recorded = place < self.recorded;
             let before = kept.len();
@@ -388,13 +401,16 @@ impl Conversation {
                 // What stands in for messages is in the record of the trimming, wherever they were.
                 kept.extend(summary.take());
                 recorded += kept.len() - before;
-                continue;
+            } else {
+                kept.push(self.shortened(message, |id| shortened.contains(id)));
+                recorded += usize::from(was_recorded);
             }
-            kept.push(self.shortened(message, |id| shortened.contains(id)));
-            recorded += usize::from(was_recorded);
+            if place < self.earlier {
+                earlier = kept.len();
+            }
         }
         self.transcript = kept.into_iter().collect();
-        self.recorded = recorded;
+        (self.recorded, self.earlier) = (recorded, earlier);
         self.hashed = PrefixDigest::default();
     }
 

@@ -198,7 +198,7 @@ impl Agent {
             ..TrimPlan::default()
         };
         let messages = self.conversation.without_prompt();
-        for unit in removable(messages) {
+        for unit in removable(messages, self.conversation.earlier()) {
             for message in messages.get(unit.places()).unwrap_or_default() {
                 let Message::Tool(tool) = message.as_ref() else {
                     continue;
@@ -229,7 +229,8 @@ impl Agent {
             ..TrimPlan::default()
         };
         let messages = self.conversation.without_prompt();
-        for (place, unit) in removable(messages).iter().enumerate() {
+        let units = removable(messages, self.conversation.earlier());
+        for (place, unit) in units.iter().enumerate() {
             // A conversation does not go on with an answer whose question went.
             let enough = plan.tokens >= to_save && (unit.may_come_first || place == 0);
             if enough {

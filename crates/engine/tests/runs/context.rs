@@ -177,6 +177,44 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
 }
 
 #[tokio::test]
+async fn what_one_run_failed_on_makes_room_in_the_next() {
+    let model = ScriptedModel::answering(|request| {
+        let messages = request.messages.messages().iter();
+        let bytes: usize = messages.map(|message| message.text().len()).sum();
+        if bytes > 16_000 {
+            let overflow = LlmErrorKind::ContextOverflow {
+                limit: Some(5_000),
+                needed: Some(6_000),
+            };
+            return Script::from(LlmError::new(overflow, "too long"));
+        }
+        Script::from(reply::text("Read."))
+    });
+    let model = Arc::new(model.with_context(5_000));
+    let pages = [
+        "{\"page\":1}",
+        "{\"page\":2}",
+        "{\"page\":3}",
+        "{\"page\":4}",
+        "{\"page\":5}",
+    ];
+    model.push(reply::calls(pages.map(|page| ("read", page))));
+    let summarizer = Arc::new(ScriptedModel::always(reply::text("Pages were read.")));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model)
+        .model(Role::ROUTER, summarizer)
+        .tool(Arc::new(long()))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("Read all pages.")).await;
+    heard.assert_valid(RunStatus::Failed);
+    let heard = hear(&orchestrator, request("And now?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "Read.");
+    assert_eq!(sizes(&heard).len(), 1);
+}
+
+#[tokio::test]
 async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() {
     let contexts = |model: Option<u64>, agent: Option<u64>| async move {
         let scripted = ScriptedModel::always(reply::text("ok"));

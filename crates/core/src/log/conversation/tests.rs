@@ -125,6 +125,21 @@ fn the_system_prompt_goes_first_unless_the_history_brings_one() {
 }
 
 #[test]
+fn where_the_run_began_is_known_after_a_trim_as_well() {
+    let before = ["old", "older", "oldest"].map(Message::user);
+    let mut goes_on = asked(before.into_iter().collect());
+    assert_eq!(goes_on.earlier(), 3);
+    goes_on.trim(&[Span { start: 0, end: 2 }], &[], None);
+    assert_eq!(goes_on.earlier(), 1);
+    goes_on.trim(&[Span { start: 0, end: 1 }], &[], Some("Old things."));
+    assert_eq!(goes_on.earlier(), 1, "the summary");
+    assert_eq!(
+        said(&goes_on)[1..],
+        ["user: Old things.", "user: Compare a and b."]
+    );
+}
+
+#[test]
 fn results_join_in_call_order_whenever_they_come() {
     let mut conversation = asked(Transcript::default());
     let reply = reply(vec![

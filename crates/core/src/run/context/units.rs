@@ -34,14 +34,16 @@ impl Unit {
     }
 }
 
-/// Returns what may go, oldest first: everything but the system prompt, the last user message and the running turn.
-pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
+/// Returns what may go, oldest first: everything but the system prompt, the last user message and the running turn. So many
+/// messages, from the first on, were there before the run.
+pub(super) fn removable(messages: &[Arc<Message>], earlier: usize) -> Vec<Unit> {
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
     let last_reply = messages.iter().rposition(is_reply);
-    // The running turn: a reply whose results no model has read yet, or else what a person said last.
-    let unread = last_reply.filter(|reply| {
-        let reply = messages.get(*reply);
+    // The running turn: a reply whose results no model has read yet, or else what a person said last. Results that a run before
+    // ended without reading may be what it failed on.
+    let unread = last_reply.filter(|place| {
+        let reply = messages.get(*place).filter(|_| *place >= earlier);
         reply.is_some_and(|reply| reply.tool_calls().next().is_some())
     });
     let running = unread
@@ -102,8 +104,13 @@ mod tests {
     }
 
     fn places(messages: Vec<Message>) -> Vec<Range<usize>> {
+        places_after(0, messages)
+    }
+
+    fn places_after(earlier: usize, messages: Vec<Message>) -> Vec<Range<usize>> {
         let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
-        removable(&messages).iter().map(Unit::places).collect()
+        let units = removable(&messages, earlier);
+        units.iter().map(Unit::places).collect()
     }
 
     #[test]
@@ -134,6 +141,16 @@ mod tests {
             Message::user("steered"),
         ];
         assert_eq!(places(messages), [0..1, 1..3]);
+    }
+
+    #[test]
+    fn results_that_no_model_has_read_may_go_once_their_run_is_over() {
+        let said = || vec![Message::user("old"), call(), result(), Message::user("new")];
+        assert_eq!(places_after(3, said()), [0..1, 1..3]);
+        assert_eq!(places(said()), [0..1]);
+        let mut goes_on = said();
+        goes_on.pop();
+        assert!(places_after(3, goes_on).is_empty(), "nobody asked since");
     }
 
     #[test]

@@ -662,6 +662,27 @@ fn an_overflow_with_nothing_to_trim_ends_the_run() {
 }
 
 #[test]
+fn results_that_a_run_failed_on_make_room_in_the_next_one() {
+    let mut run = Script::start(small(|_| {}));
+    run.reply(unmeasured(calls_to(&[READ, PUT]))).allow();
+    for place in 0..2 {
+        run.finish(place, done(&format!("{:?}", "x".repeat(2_000))));
+    }
+    run.fail_for(LlmErrorKind::ContextOverflow {
+        limit: Some(1_000),
+        needed: Some(1_200),
+    });
+    assert_eq!(run.step.status, RunStatus::Failed);
+    let history = continued_history(&Transcript::default(), &run.records);
+    let mut next = Script::start_after(small(|_| {}), history.clone());
+    assert_eq!(trimmed(&next)[0].removed, [Span { start: 0, end: 4 }]);
+    assert_eq!(next.model_call().request.messages.len(), 1);
+    assert_told(&next, &history);
+    next.reply(says("Blue."));
+    assert_told(&next, &history);
+}
+
+#[test]
 fn each_turn_has_its_own_one_retry_after_an_overflow() {
     let history = exchanges(6);
     let mut spec = small(|_| {});
