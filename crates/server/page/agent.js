@@ -3,12 +3,11 @@
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
 import { duration, textOf, tokens } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
+import { beyond } from "./stream.js";
 import { ToolView } from "./tool.js";
 
 /** What a reply is for, where it is not for the reader. */
 const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
-
-const bytes = new TextEncoder();
 
 /** What several calls add up to, in this order. */
 const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["error", "failed"], ["refused", "not allowed"]];
@@ -70,14 +69,14 @@ class ReplyView {
     if (this.isRecorded || event.attempt < this.attempt) return;
     if (event.attempt > this.attempt) this.begin(event.attempt);
     const kind = event.type === "text_delta" ? "text" : "reasoning";
-    const block = this.blocks.get(event.block) ?? { kind, text: "", length: 0 };
+    const block = this.blocks.get(event.block) ?? { kind, text: "", known: 0 };
     this.blocks.set(event.block, block);
-    const size = bytes.encode(event.text).length;
+    const { text, known } = beyond(event, block.known);
+    if (!text) return;
     // What was missed stands in the record.
-    if (event.offset < block.length) return;
-    if (event.offset > block.length) block.text += block.text ? " … " : "… ";
-    block.text += event.text;
-    block.length = event.offset + size;
+    if (event.offset > block.known) block.text += block.text ? " … " : "… ";
+    block.text += text;
+    block.known = known;
     this.say(this.textOf("reasoning"), this.textOf("text"));
   }
 

@@ -53,6 +53,16 @@ function frame(text) {
   }
 }
 
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** What a live piece says beyond the bytes that are known of its text, and how many are known with it. A connection that is taken
+ *  up again brings all that came before the next record once more, in larger pieces. */
+export function beyond({ offset, text }, known) {
+  const piece = encoder.encode(text);
+  return { text: decoder.decode(piece.subarray(Math.max(0, known - offset))), known: Math.max(known, offset + piece.length) };
+}
+
 /** Whether an event is the last one of its run. */
 export function isLast(event) {
   return (event.type === "final" || event.type === "run_failed") && event.agent === "a0";

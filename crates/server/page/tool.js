@@ -4,6 +4,7 @@ import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from ".
 import { showContent, showDiff } from "./diff.js";
 import { duration, oneLine, parsed, pretty, spread } from "./format.js";
 import { showPlan } from "./plan.js";
+import { beyond } from "./stream.js";
 
 const STATES = {
   queued: ["dot", "queued"],
@@ -47,6 +48,9 @@ export class ToolView {
     this.name = name;
     this.args = args ?? "";
     this.output = "";
+    /** The attempt that printed last, and how many bytes of it are known. */
+    this.attempt = 0;
+    this.known = 0;
     /** How many characters came of it in all, and how many of them stand there. */
     this.printed = 0;
     this.shown = 0;
@@ -91,7 +95,12 @@ export class ToolView {
   }
 
   /** A live piece of what the tool prints. */
-  print(text) {
+  print(event) {
+    if (event.attempt < this.attempt) return;
+    if (event.attempt > this.attempt) Object.assign(this, { attempt: event.attempt, known: 0 });
+    const { text, known } = beyond(event, this.known);
+    this.known = known;
+    if (!text) return;
     this.output = (this.output + text).slice(-MOST_OUTPUT);
     this.printed += text.length;
     this.printSoon();

@@ -344,7 +344,7 @@ const HANDLERS = {
     turn.setState("Working…", "spinner");
   },
   tool_progress: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.progress(event),
-  tool_output: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.print(event.text),
+  tool_output: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.print(event),
   tool_failed: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.failed(event),
   question(turn, agent, event) {
     if (!turn.hooks.isLive?.()) return;

@@ -187,7 +187,14 @@ export async function keeps_what_is_read_where_it_is_while_it_grows(world) {
     const view = new ToolView("run_command", "{}");
     document.querySelector(".turns").replaceChildren(view.node);
     view.setState("running");
-    window.printed = (from, to) => { for (let at = from; at < to; at += 1) view.print(`line ${at} of what it prints\n`); };
+    let offset = 0;
+    window.printed = (from, to) => {
+      for (let at = from; at < to; at += 1) {
+        const text = `line ${at} of what it prints\n`;
+        view.print({ attempt: 1, offset, text });
+        offset += text.length;
+      }
+    };
     window.printed(0, 6000);
   });
   await page.click(".call summary");
@@ -274,6 +281,48 @@ export async function leaves_connections_to_the_tab_that_is_seen(world) {
   await hide(first, false);
   await over(first, 1);
   await sees(first, ".reply .md", "The note is written.");
+}
+
+export async function misses_and_repeats_nothing_while_nobody_looks(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await ask(page, "private matters");
+  const other = await tab(world, page, new URL(page.url()).hash);
+  await over(other, 1);
+  // Who comes back gets what was said and printed once more, from its beginning on.
+  const comesBack = async (selector, texts) => {
+    for (const [before, meanwhile] of texts) {
+      await sees(page, selector, before);
+      await hide(page, true);
+      await sees(other, selector, meanwhile);
+      await hide(page, false);
+    }
+    await sees(page, selector, texts.at(-1)[1]);
+    return page.locator(selector).last().innerText();
+  };
+  await say(page, "print it");
+  await sees(page, ".turn:nth-child(2) .call", "run_command");
+  // It finds the run when somebody looks at it.
+  await hide(other, true);
+  await hide(other, false);
+  for (const each of [page, other]) await each.click(".turn:nth-child(2) .call summary");
+  const printed = await comesBack("[aria-label='Output so far']", [["lïne 3\n", "lïne 8\n"], ["lïne 10\n", "lïne 15\n"], ["lïne 17\n", "lïne 22\n"]]);
+  const lines = printed.trimEnd().split("\n");
+  assert.deepEqual(lines, Array.from(lines, (_, at) => `lïne ${at}`));
+  await world.picture(page, "printed-while-nobody-looked");
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 2);
+  await over(other, 2);
+  await say(page, "accents please");
+  await sees(page, ".turn:nth-child(3) .reply .md", "wörd3");
+  await hide(other, true);
+  await hide(other, false);
+  const said = await comesBack(".turn:nth-child(3) .reply > .md", [["wörd5", "wörd20"], ["wörd25", "wörd40"], ["wörd45", "wörd60"]]);
+  // The last one may be half there.
+  const whole = said.split(/\s+/).slice(0, -1);
+  assert.deepEqual(whole, Array.from(whole, (_, at) => `wörd${at}`));
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 3);
 }
 
 export async function shows_what_another_tab_begins(world) {

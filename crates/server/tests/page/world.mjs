@@ -52,6 +52,13 @@ tools = ["read_file"]
 paths = ["private/**"]
 reason = "That folder is private."
 
+[rules.prints]
+answer = "allow"
+tools = ["run_command"]
+
+[tools]
+commands = "unconfined"
+
 [mcp.servers.shop]
 command = "/bin/sh"
 args = ["shop.sh"]

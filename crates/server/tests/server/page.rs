@@ -62,6 +62,7 @@ scenarios! {
     fn a_lost_connection_is_told_and_nothing_is_lost_with_it() = "survives_a_lost_connection";
     fn a_view_that_is_left_while_it_loads_keeps_no_connection() = "follows_nothing_from_a_view_that_was_left";
     fn tabs_that_nobody_sees_leave_the_connections_to_the_one_that_is_seen() = "leaves_connections_to_the_tab_that_is_seen";
+    fn what_comes_while_nobody_looks_is_there_afterwards_once() = "misses_and_repeats_nothing_while_nobody_looks";
     fn a_run_that_another_tab_began_is_shown_and_a_message_makes_way_for_it() = "shows_what_another_tab_begins";
     fn what_is_being_written_is_there_again_after_other_views_and_a_reload() = "keeps_what_is_being_written";
     fn a_session_that_is_made_after_the_person_went_elsewhere_does_not_bring_them_back() = "stays_where_the_person_went";
