@@ -236,7 +236,8 @@ export class Chat {
       if (problem.kind === "session-busy") await this.catchUp({ own: view }).catch(() => {});
       if (this.working) return this.giveWay(view, text, files);
       if (view.status !== "refused") view.fail(problem);
-      this.composer.restore(text, files);
+      // It stands in its turn, too, and can be sent again from there.
+      if (!this.composer.isInUse) this.composer.restore(text, files);
     }
     return undefined;
   }
@@ -267,7 +268,7 @@ export class Chat {
     this.views.splice(this.views.indexOf(view), 1);
     this.composer.restore(text, files);
     this.hooks.changed();
-    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Wait for its end, or send the message again to add it to that run." });
+    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: wait for the end of that run, or send it to add it there." });
   }
 
   /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */

@@ -64,11 +64,16 @@ export class Composer {
     this.problem.textContent = text;
   }
 
-  /** Puts back what could not be sent, unless there is something else by now. */
+  /** Whether something else is being written by now. */
+  get isInUse() {
+    return Boolean(this.input.value) || this.files.files.length > 0;
+  }
+
+  /** Puts back what could not be sent, before what is being written by now. */
   restore(text, files = []) {
     this.files.restore(files);
-    if (this.input.value) return;
-    this.input.value = text;
+    const isFirst = !this.input.value;
+    this.input.setRangeText(isFirst ? text : `${text}\n\n`, 0, 0, isFirst ? "end" : "preserve");
     this.fit();
   }
 

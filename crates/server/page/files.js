@@ -63,10 +63,9 @@ export class Files {
     return files;
   }
 
-  /** Puts files back that could not be sent, unless there are others by now. */
+  /** Puts files back that could not be sent, before those that were added meanwhile. */
   restore(files) {
-    if (this.files.length > 0) return;
-    this.files = [...files];
+    this.files = [...files, ...this.files];
     this.show();
   }
 }

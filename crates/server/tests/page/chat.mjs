@@ -347,14 +347,25 @@ export async function shows_what_another_tab_begins(world) {
   await over(page, 2);
   // It begins while the message is on its way.
   const { asked } = await hold(other, "**/turns");
+  const attach = (name) => other.setInputFiles("#files", [{ name, mimeType: "text/plain", buffer: Buffer.from("Milk.") }]);
+  await attach("first.txt");
   await other.press("#message", "Enter");
   const taken = await asked;
+  // Nothing of it is lost if more is written meanwhile, and that goes on where it was.
+  await other.fill("#message", "and then ths");
+  await other.press("#message", "ArrowLeft");
+  await attach("second.txt");
   await say(page, "endless again");
   await sees(page, ".turn:nth-child(3) .reply .md", "word3");
   await taken.continue();
   await sees(other, ".notice .failure", "Your message was not sent");
   await sees(other, ".turn:nth-child(3) .reply .md", "word3");
-  assert.equal(await other.inputValue("#message"), "plan it");
+  await other.locator("#message").pressSequentially("i");
+  assert.equal(await other.inputValue("#message"), "plan it\n\nand then this");
+  assert.match((await other.locator(".composer .file").allTextContents()).join(), /first\.txt.*second\.txt/);
+  await world.picture(other, "makes-way");
+  await world.accessible(other, "a message that made way");
+  for (const name of ["first.txt", "second.txt"]) await other.click(`[aria-label='Leave out ${name}']`);
   await page.click("[aria-label='Stop the run']");
   await over(other, 3);
   await ask(other, "plan it");
