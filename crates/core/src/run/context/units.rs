@@ -147,7 +147,7 @@ mod tests {
     fn results_that_no_model_has_read_may_go_once_their_run_is_over() {
         let said = || vec![Message::user("old"), call(), result(), Message::user("new")];
         assert_eq!(places_after(3, said()), [0..1, 1..3]);
-        assert_eq!(places(said()), [0..1]);
+        assert_eq!(places(said()).last(), Some(&(0..1)));
         let mut goes_on = said();
         goes_on.pop();
         assert!(places_after(3, goes_on).is_empty(), "nobody asked since");

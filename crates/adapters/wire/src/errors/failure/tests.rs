@@ -165,7 +165,17 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             Some(2_048),
             Some(9_018),
         ),
-        // Of prompt and reply together, the prompt.
+        ("invalid params, context window exceeds limit", None, None),
+    ] {
+        let body = serde_json::json!({"error": {"message": words}}).to_string();
+        let kind = LlmErrorKind::ContextOverflow { limit, needed };
+        assert_eq!(json_error(400, &body).kind, kind, "{words}");
+    }
+}
+
+#[test]
+fn of_prompt_and_reply_together_the_prompt_is_what_was_needed() {
+    for (words, limit, needed) in [
         (
             "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9096 tokens: 5000 tokens from the input messages and 4096 tokens for the completion.",
             Some(8_192),
@@ -181,7 +191,6 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             Some(32_768),
             Some(22_832),
         ),
-        ("invalid params, context window exceeds limit", None, None),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let kind = LlmErrorKind::ContextOverflow { limit, needed };
