@@ -1,22 +1,22 @@
 //! `neuraxis eval add`: a stored run becomes a case.
 
-mod faithful;
-
 use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::FinishReason;
+use neuraxis::brainstem::Request;
 use neuraxis::cassette::{Cassette, Redactor};
-use neuraxis::core::RunId;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
+use neuraxis::core::{Decision, Record, Role, RunId, Transcript};
 use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
-use neuraxis_app::{OpenStore, secrets_of};
+use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_of};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::{destination, write};
@@ -135,8 +135,8 @@ impl Add {
             return Ok(Made { run, case, notes });
         }
         let decision = view.decision();
-        case.role = decision.and_then(|it| faithful::named_role(&case, it, &loaded.config));
-        let left_out = faithful::left_out(&history, &records, &view);
+        case.role = decision.and_then(|it| named_role(&case, it, &loaded.config));
+        let left_out = left_out(&history, &records, &view);
         if let Some(left_out) = &left_out {
             notes.push(format!(
                 "Models read more in it, which a case does not hold: {left_out}"
@@ -252,6 +252,30 @@ fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
             Err(CommandError::usage(error).hint("check the path"))
         }
     }
+}
+
+/// Returns the role that served, where policy would choose another one for the case, and lets that one serve, too.
+fn named_role(case: &Case, decision: &Decision, config: &Config) -> Option<Role> {
+    let roles: Vec<Role> = config.models().keys().cloned().collect();
+    let mut request = Request::new(&case.mode, &case.channel, &case.message).with_roles(&roles);
+    request.agent = case.agent.as_ref();
+    // What policy refuses now is told when the case is run.
+    let chosen = config.policy().evaluate_request(&request).ok()?;
+    let is_same =
+        chosen.role == decision.role && chosen.routing.is_some() == decision.routing.is_some();
+    let is_named = !is_same && chosen.allowed_roles.contains(&decision.role);
+    is_named.then(|| decision.role.clone())
+}
+
+/// Names what models read in the run that the case does not hold, for a person; nothing if it asks the very same.
+fn left_out(history: &Transcript, records: &[Arc<Record>], view: &RunView) -> Option<String> {
+    let parts = Case::left_out(history, records);
+    let mut parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    let told = view.spec().and_then(|spec| spec.root.system_prompt.clone());
+    if told.is_some_and(|prompt| holds_instructions(&prompt)) {
+        parts.push("what the project's own files told the agent (AGENTS.md)".to_owned());
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// A recording answers what was asked in the run, to the letter.
