@@ -1,5 +1,6 @@
 //! What the machine knows of one agent, and the phases it goes through.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub(super) struct Agent {
     pub(super) started: Duration,
     pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
+    /// How much context there is, in tokens, by the role of whose calls a provider said so when they did not fit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) said_contexts: BTreeMap<Role, u64>,
     pub(super) turn: Turn,
     /// Turns that count toward the turn limit.
     pub(super) turns_used: u32,
@@ -140,9 +144,6 @@ pub(super) struct PlannedCall {
     pub(super) choice: Option<ToolChoice>,
     /// What was already tried to make it succeed.
     pub(super) tried: Tried,
-    /// How much context there is, where its provider said so when the request did not fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) context: Option<u64>,
     /// Whether it is the first of its agent; none before it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
@@ -151,8 +152,11 @@ pub(super) struct PlannedCall {
 /// What was already tried to make a model call succeed; each helps at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Tried {
-    /// Room was made after the provider said that the request does not fit.
+    /// The conversation was trimmed after the provider said that it does not fit.
     pub(super) trimmed: bool,
+    /// A shorter reply was asked for after the provider said that both do not fit together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) shortened: bool,
     /// The request was made simpler after a reply that could not be read.
     pub(super) simplified: bool,
 }
@@ -193,9 +197,9 @@ impl PlannedCall {
             choice: None,
             tried: Tried {
                 trimmed: false,
+                shortened: false,
                 simplified: false,
             },
-            context: None,
             is_first: None,
         }
     }
@@ -209,6 +213,7 @@ impl Agent {
             started: Duration::ZERO,
             conversation,
             gauge: Gauge::default(),
+            said_contexts: BTreeMap::new(),
             turn: Turn::default(),
             turns_used: 0,
             model_calls: 0,

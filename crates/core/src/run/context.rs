@@ -2,6 +2,7 @@
 //! place.
 
 mod gauge;
+mod overflow;
 mod units;
 
 use serde::{Deserialize, Serialize};
@@ -106,32 +107,6 @@ impl AgentTurn<'_> {
         self.agent.closing != Some(Limit::Deadline) && self.budgets().short_of(2).is_none()
     }
 
-    /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough, or else with
-    /// the one trim. False if nothing is left that may go.
-    pub(super) fn makes_room_after_overflow(
-        &mut self,
-        planned: &mut PlannedCall,
-        limit: Option<u64>,
-        needed: Option<u64>,
-    ) -> bool {
-        let (spec, agent) = (self.spec, &mut *self.agent);
-        let asked = agent.most_of_reply(spec, None);
-        planned.context = limit;
-        if let Some(needed) = needed {
-            agent.was_measured(needed, spec, &planned.tools);
-            let context = limit.or(spec.context_tokens);
-            let fits = context.is_some_and(|context| agent.size() <= agent.room_in(context, spec));
-            if fits && agent.most_of_reply(spec, limit) < asked {
-                return true;
-            }
-        }
-        let Some(plan) = agent.plan_after_overflow(spec, limit, needed) else {
-            return false;
-        };
-        self.trim(plan, None);
-        true
-    }
-
     /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.
     pub(super) fn trim(&mut self, plan: TrimPlan, summary: Option<String>) {
         let agent = &mut *self.agent;
@@ -158,36 +133,17 @@ impl AgentTurn<'_> {
 impl Agent {
     fn plan_before_call(&self, spec: &AgentSpec, purpose: Purpose) -> Option<TrimPlan> {
         let room = self.room_in(spec.context_tokens?, spec);
-        let (full, after) = match purpose {
+        let full = percent(room, FULL);
+        let after = match purpose {
             // No result and no turn follows that would need some of the room.
-            Purpose::LastAnswer => (room, room),
-            _ => (percent(room, FULL), percent(room, AFTER_TRIMMING)),
+            Purpose::LastAnswer => full,
+            _ => percent(room, AFTER_TRIMMING),
         };
         let size = self.size();
         if size <= full {
             return None;
         }
         let plan = self.plan(size.saturating_sub(after));
-        (!plan.is_empty()).then_some(plan)
-    }
-
-    /// Plans the one trim that an overflow leads to: by exactly what the provider says is too much, where it says so. Where it
-    /// does not, an estimate by which all fits is proven wrong, and at most half is left.
-    fn plan_after_overflow(
-        &self,
-        spec: &AgentSpec,
-        limit: Option<u64>,
-        needed: Option<u64>,
-    ) -> Option<TrimPlan> {
-        let limit = limit.or(spec.context_tokens);
-        let size = self.size();
-        let half = size / 2;
-        let target = match limit.map(|limit| self.room_in(limit, spec)) {
-            Some(room) if needed.is_some() && room < size => room,
-            Some(room) => room.min(half),
-            None => half,
-        };
-        let plan = self.plan(size.saturating_sub(target).max(1));
         (!plan.is_empty()).then_some(plan)
     }
 
@@ -265,26 +221,6 @@ impl Agent {
         let definitions = definition_bytes(&tools.definitions(spec, self.tools(spec)));
         let transcript = self.conversation.transcript();
         self.gauge.was_measured(tokens, definitions, transcript);
-    }
-
-    /// Returns how many tokens a reply may have: no more than the context has left, since there are servers that refuse to begin
-    /// one which might not fit, and no fewer than are kept free for it. A provider may have said how much context there is.
-    pub(super) fn most_of_reply(&self, spec: &AgentSpec, said: Option<u64>) -> Option<u32> {
-        let most = spec.max_output_tokens?;
-        let Some(context) = said.or(spec.context_tokens) else {
-            return Some(most);
-        };
-        let kept = spec.kept_for_reply(context);
-        let mut tokens = u64::from(most);
-        if tokens > kept {
-            // What is kept free is not given away: the size is an estimate.
-            let left = self.room_in(context, spec).saturating_sub(self.size());
-            // In halves, so that results which differ by a few bytes make no other request of a run that is played again.
-            while tokens > left.max(kept) {
-                tokens /= 2;
-            }
-        }
-        Some(u32::try_from(tokens.max(kept)).unwrap_or(most))
     }
 
     /// Returns what a context has room for beside the reply and the definitions of tools.

@@ -160,7 +160,7 @@ impl Agent {
             messages,
             tools,
             tool_choice,
-            max_output_tokens: self.most_of_reply(spec, call.planned.context),
+            max_output_tokens: self.most_of_reply(spec, &call.planned.role),
             temperature: spec.temperature,
             reply_format: call.planned.format_of(spec),
         })

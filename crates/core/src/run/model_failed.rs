@@ -98,10 +98,7 @@ impl AgentTurn<'_> {
     fn changes_call(&mut self, planned: &mut PlannedCall, error: &LlmError) -> bool {
         match error.kind {
             LlmErrorKind::ContextOverflow { limit, needed } if !planned.tried.trimmed => {
-                if !self.makes_room_after_overflow(planned, limit, needed) {
-                    return false;
-                }
-                planned.tried.trimmed = true;
+                return self.makes_room_after_overflow(planned, limit, needed);
             }
             LlmErrorKind::InvalidResponse if !planned.tried.simplified => {
                 let message = "the reply could not be read; the model is asked again without tools";

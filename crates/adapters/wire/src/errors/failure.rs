@@ -32,7 +32,9 @@ const LIMIT_FOLLOWS: [&str; 13] = [
 
 /// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
 /// comes first.
-const NEEDED_FOLLOWS: [&str; 17] = [
+const NEEDED_FOLLOWS: [&str; 19] = [
+    "prompt contains at least ",
+    "prompt contains ",
     "You passed ",
     "your request has ",
     "requested ",
@@ -53,9 +55,10 @@ const NEEDED_FOLLOWS: [&str; 17] = [
 ];
 
 /// Words before which servers write how much of that is the reply.
-const REPLY_PRECEDES: [&str; 3] = [
+const REPLY_PRECEDES: [&str; 4] = [
     " in the completion",
     " tokens for the completion",
+    " for the completion",
     " in the output",
 ];
 

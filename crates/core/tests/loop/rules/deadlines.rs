@@ -183,7 +183,7 @@ fn a_last_answer_whose_time_is_nearly_up_waits_for_no_summary() {
     let RecordBody::ContextTrimmed(cut) = &trimmed[0].body else {
         panic!("{trimmed:?}")
     };
-    // Of 1,203 tokens, 950 fit.
+    // Of 1,203 tokens, 807 leave enough for the reply.
     assert_eq!((cut.messages, cut.tokens), (4, 4 * 104));
     assert_gives_back(&history, &run.records, &run.tree);
 }

@@ -148,8 +148,12 @@ fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_questi
 
 #[test]
 fn for_a_last_answer_only_what_does_not_fit_goes() {
-    // 840 and 954 tokens of the 950 that there are, with 35 of the prompt for the last answer.
-    for (turns, removed) in [(7, vec![]), (8, vec![Span { start: 1, end: 3 }])] {
+    // 726, 840 and 954 tokens, with 35 of the prompt for the last answer; 807 leave enough for the reply.
+    for (turns, removed) in [
+        (6, vec![]),
+        (7, vec![Span { start: 1, end: 3 }]),
+        (8, vec![Span { start: 1, end: 5 }]),
+    ] {
         let mut run = Script::start(small(|spec| spec.root.limits.max_turns = Some(turns)));
         for number in 1..=turns {
             turn(&mut run, number);
@@ -612,43 +616,82 @@ fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
 }
 
 #[test]
-fn no_longer_reply_is_asked_for_than_the_context_has_left() {
-    let asked = |context: Option<u64>, history| {
+fn a_reply_may_be_as_long_as_the_spec_says_whatever_the_smallest_context_is() {
+    for context in [None, Some(100_000), Some(4_000)] {
         let mut spec = small(|_| {});
         spec.root.max_output_tokens = Some(4_096);
-        spec.root.context_tokens = context.map(|tokens| tokens + DEFINITIONS);
-        let run = Script::start_after(spec, history);
+        spec.root.context_tokens = context;
+        let run = Script::start_after(spec, exchanges(4));
         assert!(trimmed(&run).is_empty());
-        run.model_call().request.max_output_tokens
-    };
-    assert_eq!(asked(None, exchanges(4)), Some(4_096));
-    assert_eq!(asked(Some(100_000), exchanges(4)), Some(4_096));
-    // 839 tokens of the 2,976 beside the 1,024 that are kept free.
-    assert_eq!(asked(Some(4_000), exchanges(4)), Some(2_048));
-    // Of 2,503 tokens too few are left to halve the limit: what is kept free serves.
-    assert_eq!(asked(Some(4_000), exchanges(12)), Some(1_024));
+        assert_eq!(run.model_call().request.max_output_tokens, Some(4_096));
+    }
+}
+
+/// 600 tokens and a reply of 4,096 are more than 4,096.
+fn too_long_together() -> LlmErrorKind {
+    LlmErrorKind::ContextOverflow {
+        limit: Some(4_096),
+        needed: Some(600),
+    }
 }
 
 #[test]
-fn an_overflow_that_a_shorter_reply_mends_leaves_the_conversation_as_it_is() {
+fn an_overflow_leads_to_a_shorter_reply_first_and_to_the_one_trim_where_that_is_not_enough() {
     let history = exchanges(2);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
     spec.root.max_output_tokens = Some(4_096);
     let mut run = Script::start_after(spec, history.clone());
-    // 600 tokens and a reply of 4,096 are more than 4,096.
-    let overflow = || LlmErrorKind::ContextOverflow {
-        limit: Some(4_096),
-        needed: Some(600),
-    };
-    run.fail_for(overflow());
+    run.fail_for(too_long_together());
     assert_eq!(run.just_recorded(), ["llm_failed"]);
     let request = &run.model_call().request;
     assert_eq!(request.messages.len(), 5);
     assert_eq!(request.max_output_tokens, Some(2_048));
     assert_told(&run, &history);
-    run.fail_for(overflow());
-    assert_eq!(run.step.status, RunStatus::Failed, "it is tried once");
+    run.fail_for(too_long_together());
+    assert_eq!(run.just_recorded(), ["llm_failed", "context_trimmed"]);
+    let request = &run.model_call().request;
+    assert_eq!(request.messages.len(), 3);
+    assert_eq!(request.max_output_tokens, Some(2_048));
+    assert_told(&run, &history);
+    run.fail_for(too_long_together());
+    assert_eq!(run.step.status, RunStatus::Failed, "each is tried once");
+}
+
+#[test]
+fn what_a_provider_said_of_its_context_holds_for_later_calls_of_its_role_alone() {
+    let mut spec = governed(|decision| escalates(decision, 1, false));
+    spec.root.max_output_tokens = Some(4_096);
+    let mut run = Script::start(spec);
+    let asked = |run: &Script| {
+        let call = run.model_call();
+        (call.role.clone(), call.request.max_output_tokens)
+    };
+    run.fail_for(too_long_together());
+    assert_eq!(asked(&run), (Role::REASONING, Some(2_048)));
+    run.reply(unmeasured(calls_to(&[READ])))
+        .allow()
+        .finish(0, done("1"));
+    assert_eq!(asked(&run), (Role::REASONING, Some(2_048)));
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+    run.fail_for(LlmErrorKind::Connection);
+    assert_eq!(asked(&run), (Role::CODING, Some(4_096)));
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+}
+
+#[test]
+fn a_number_at_which_a_server_stopped_counting_makes_no_conversation_look_smaller() {
+    let history = exchanges(6);
+    let mut spec = small(|_| {});
+    spec.root.context_tokens = None;
+    let mut run = Script::start_after(spec, history.clone());
+    // With the reply of 50 it is one token too many, whatever there is: 1,255 tokens are to become 807.
+    run.fail_for(LlmErrorKind::ContextOverflow {
+        limit: Some(1_000),
+        needed: Some(951),
+    });
+    assert_eq!(trimmed(&run)[0].messages, 6);
+    assert_told(&run, &history);
 }
 
 #[test]

@@ -191,6 +191,21 @@ fn of_prompt_and_reply_together_the_prompt_is_what_was_needed() {
             Some(32_768),
             Some(22_832),
         ),
+        (
+            "This model's maximum context length is 4097 tokens, however you requested 4260 tokens (260 in your prompt; 4000 for the completion). Please reduce your prompt; or completion length.",
+            Some(4_097),
+            Some(260),
+        ),
+        (
+            "This model's maximum context length is 32768 tokens. However, you requested 32000 output tokens and your prompt contains at least 769 input tokens, for a total of at least 32769 tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
+            Some(32_768),
+            Some(769),
+        ),
+        (
+            "This model's maximum context length is 4096 tokens. However, you requested 1000 output tokens and your prompt contains 3581 input tokens, for a total of 4581 tokens.",
+            Some(4_096),
+            Some(3_581),
+        ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let kind = LlmErrorKind::ContextOverflow { limit, needed };

@@ -1,0 +1,88 @@
+//! What follows where a provider finds that a request does not fit: a shorter reply, or the one trim.
+
+use super::TrimPlan;
+use crate::ids::Role;
+use crate::run::agent::{Agent, PlannedCall};
+use crate::run::turn::AgentTurn;
+use crate::spec::AgentSpec;
+
+impl AgentTurn<'_> {
+    /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough and was not
+    /// tried yet, or else with the one trim. False if nothing is left that may go.
+    pub(in crate::run) fn makes_room_after_overflow(
+        &mut self,
+        planned: &mut PlannedCall,
+        limit: Option<u64>,
+        needed: Option<u64>,
+    ) -> bool {
+        let (spec, agent) = (self.spec, &mut *self.agent);
+        let asked = agent.most_of_reply(spec, &planned.role);
+        if let Some(limit) = limit {
+            agent.said_contexts.insert(planned.role.clone(), limit);
+        }
+        if let Some(needed) = needed {
+            // A server that stops counting once it is too much says one token more than fits, however many there are.
+            let in_all = needed.saturating_add(asked.map_or(0, u64::from));
+            let is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
+            let estimate = agent.size().saturating_add(agent.definitions(spec));
+            if !is_least || needed > estimate {
+                agent.was_measured(needed, spec, &planned.tools);
+            }
+        }
+        let is_shorter = agent.most_of_reply(spec, &planned.role) < asked;
+        let fits = limit.is_some_and(|limit| agent.size() <= agent.room_in(limit, spec));
+        if needed.is_some() && fits && is_shorter && !planned.tried.shortened {
+            planned.tried.shortened = true;
+            return true;
+        }
+        let Some(plan) = agent.plan_after_overflow(spec, limit, needed) else {
+            return false;
+        };
+        self.trim(plan, None);
+        planned.tried.trimmed = true;
+        true
+    }
+}
+
+impl Agent {
+    /// Returns how many tokens a reply of this role may have. Where a provider said in an overflow how much context there is,
+    /// that is no more than is left of it, since there are servers that refuse to begin a reply which might not fit, and no
+    /// less than is kept free for it. The context of the spec says nothing of that: it is the smallest of all roles.
+    pub(in crate::run) fn most_of_reply(&self, spec: &AgentSpec, role: &Role) -> Option<u32> {
+        let most = spec.max_output_tokens?;
+        let Some(&context) = self.said_contexts.get(role) else {
+            return Some(most);
+        };
+        let kept = spec.kept_for_reply(context).max(1);
+        let mut tokens = u64::from(most);
+        if tokens > kept {
+            // What is kept free is not given away: the size is an estimate.
+            let left = self.room_in(context, spec).saturating_sub(self.size());
+            // In halves, so that results which differ by a few bytes make no other request of a run that is played again.
+            while tokens > left.max(kept) {
+                tokens /= 2;
+            }
+        }
+        Some(u32::try_from(tokens.max(kept)).unwrap_or(most))
+    }
+
+    /// Plans the one trim that an overflow leads to: by exactly what the provider says is too much, where it says so. Where it
+    /// does not, an estimate by which all fits is proven wrong, and at most half is left.
+    fn plan_after_overflow(
+        &self,
+        spec: &AgentSpec,
+        limit: Option<u64>,
+        needed: Option<u64>,
+    ) -> Option<TrimPlan> {
+        let limit = limit.or(spec.context_tokens);
+        let size = self.size();
+        let half = size / 2;
+        let target = match limit.map(|limit| self.room_in(limit, spec)) {
+            Some(room) if needed.is_some() && room < size => room,
+            Some(room) => room.min(half),
+            None => half,
+        };
+        let plan = self.plan(size.saturating_sub(target).max(1));
+        (!plan.is_empty()).then_some(plan)
+    }
+}
