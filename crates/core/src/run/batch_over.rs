@@ -70,14 +70,16 @@ impl AgentTurn<'_> {
     fn answers_message_first(&mut self, ending: &(FinishReason, String)) -> bool {
         let budgets = self.budgets();
         let has_turn = budgets.limit_reached().is_none() && budgets.short_of(1).is_none();
-        // A last answer takes the message into account as well as another turn does.
-        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer;
+        let delivered = is_delivered(self.spec, ending);
+        // A last answer takes the message into account as well as another turn does. It is no reason to give up one that was
+        // delivered and checked: nothing checks what comes in its place.
+        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer && !delivered;
         let may_go_on = self.agent.closing.is_none() && (has_turn || asks);
         let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
         if !may_go_on || is_failure || !self.agent.conversation.is_steered() {
             return false;
         }
-        if is_delivered(self.spec, ending) {
+        if delivered {
             let again = (PromptReason::AnswerAgain, CAME_MEANWHILE.to_owned());
             self.agent.notes.push(again);
         }

@@ -134,6 +134,22 @@ fn a_message_that_comes_before_an_answer_is_delivered_is_answered_first() {
 }
 
 #[test]
+fn an_answer_that_is_delivered_in_the_last_turn_stands_although_a_message_came() {
+    let mut spec = spec();
+    spec.root.answer = Some(AnswerRule::tool(READ.parse().unwrap(), 1));
+    spec.root.limits.max_turns = Some(1);
+    let mut run = Script::start(spec);
+    run.steer("And the river?");
+    run.reply(calls("", &[(READ, r#"{"n":1}"#)])).allow();
+    run.finish(0, done("1"));
+    assert_eq!(
+        (run.outcome().content.as_str(), &run.outcome().finish_reason),
+        (r#"{"n":1}"#, &FinishReason::Stop)
+    );
+    assert_restores(&run);
+}
+
+#[test]
 fn an_answer_that_fits_no_form_for_good_ends_the_run_although_a_message_came() {
     let mut run = Script::start(delivering(0));
     run.steer("And the river?");
