@@ -53,7 +53,7 @@ const DOCUMENTED: [(u16, &str, LlmErrorKind, bool); 14] = [
         "This model's maximum context length is 131072 tokens. However, you requested 200000 tokens (190000 in the messages, 10000 in the completion). Please reduce the length of the messages or completion.",
         LlmErrorKind::ContextOverflow {
             limit: Some(131_072),
-            needed: Some(200_000),
+            needed: Some(190_000),
         },
         false,
     ),

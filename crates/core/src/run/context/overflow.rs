@@ -30,7 +30,8 @@ impl AgentTurn<'_> {
             }
         }
         let is_shorter = agent.most_of_reply(spec, &planned.role) < asked;
-        let fits = limit.is_some_and(|limit| agent.size() <= agent.room_in(limit, spec));
+        let size = agent.size().saturating_add(agent.definitions(spec));
+        let fits = limit.is_some_and(|limit| size <= spec.room_in(limit));
         if needed.is_some() && fits && is_shorter && !planned.tried.shortened {
             planned.tried.shortened = true;
             return true;
