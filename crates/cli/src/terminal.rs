@@ -79,7 +79,7 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
 /// Who reads what is typed while nobody reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextReader {
-    /// Our line editor, which knows pasted text by its marks.
+    /// Our line editor, which knows pasted text by its marks, and reads letters and not lines.
     Editor,
     /// Another program, such as the shell.
     Other,
@@ -110,9 +110,13 @@ pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
     quiet.local_modes.remove(LocalModes::ECHO);
     // A key that sends a signal, such as Ctrl-C, would have the terminal throw away what was typed before it.
     quiet.local_modes.insert(LocalModes::NOFLSH);
+    let marks_pastes = next == NextReader::Editor && !is_dumb();
+    if marks_pastes {
+        // Of a line that is longer than it holds, a terminal that gathers lines drops the rest, the mark at its end included.
+        quiet.local_modes.remove(LocalModes::ICANON);
+    }
     tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
     note(Some(before.clone()));
-    let marks_pastes = next == NextReader::Editor && !is_dumb();
     if marks_pastes {
         tell(BRACKETED_PASTE);
     }

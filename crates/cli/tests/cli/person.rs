@@ -181,6 +181,37 @@ fn what_is_pasted_while_an_answer_comes_is_one_message() {
 }
 
 #[test]
+fn a_long_line_that_is_pasted_while_an_answer_comes_is_one_message() {
+    use rexpect::process::Signal;
+
+    let model = Scripted::start([
+        Turn::Stalls("# Beginning\nand then"),
+        Turn::Says(&["Understood.\n"]),
+    ]);
+    let machine = model.machine();
+    let mut person = sit_with(&machine, &["chat", "--session", "s"], Options::new());
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "Hello?");
+    person.exp_string("\u{1b}[?2004h").unwrap();
+    person.exp_string("Beginning").unwrap();
+    let line = "x".repeat(6_000);
+    person
+        .send(&format!("\u{1b}[200~{line}\u{1b}[201~"))
+        .unwrap();
+    person.flush().unwrap();
+    // Behind so much, the terminal would hold a Ctrl-C back.
+    person.process_mut().signal(Signal::SIGINT).unwrap();
+    person.exp_string("interrupted").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Understood.").unwrap();
+    assert_eq!(model.heard(), ["Hello?", line.as_str()]);
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
     use std::io::Write;
 
