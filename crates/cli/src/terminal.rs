@@ -2,6 +2,7 @@
 //!
 //! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
+use std::ffi::OsStr;
 #[cfg(unix)]
 use std::sync::{Mutex, PoisonError};
 
@@ -14,6 +15,9 @@ use crate::wrap::USUAL_WIDTH;
 
 /// The height that is assumed of what is not a terminal, or does not say.
 const USUAL_HEIGHT: usize = 24;
+
+/// Names of terminals that know nothing but lines. They are those for which the line editor reads plain lines.
+const DUMB: [&str; 3] = ["dumb", "cons25", "emacs"];
 
 /// Has the terminal mark pasted text, so that its line breaks are told from Enter.
 #[cfg(unix)]
@@ -63,7 +67,11 @@ pub(crate) fn height<T>(_stream: T) -> usize {
 
 /// Tells whether the terminal knows nothing but lines.
 pub(crate) fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+    std::env::var_os("TERM").is_some_and(|term| is_name_of_dumb(&term))
+}
+
+fn is_name_of_dumb(term: &OsStr) -> bool {
+    DUMB.iter().any(|name| term.eq_ignore_ascii_case(name))
 }
 
 /// Reads a line with an editor, which makes the terminal what it was unless it is cut off.
@@ -184,4 +192,23 @@ pub(crate) fn restore() {
 fn is_in_the_background() -> bool {
     // Of a terminal that controls no session, this cannot be said.
     tcgetpgrp(std::io::stdin()).is_ok_and(|group| group != getpgrp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_for_which_lines_cannot_be_edited_is_dumb() {
+        for (term, expected) in [
+            ("dumb", true),
+            ("emacs", true),
+            ("CONS25", true),
+            ("xterm-256color", false),
+            ("dumb-color", false),
+            ("", false),
+        ] {
+            assert_eq!(is_name_of_dumb(OsStr::new(term)), expected, "{term:?}");
+        }
+    }
 }
