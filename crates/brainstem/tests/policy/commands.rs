@@ -619,7 +619,7 @@ fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
             "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [{commands}]"
         ))
     };
-    let policy = rule("'cat **', 'grep **', 'git show **'");
+    let policy = rule("'cat **', 'grep **', 'git show **', 'jq **'");
     for command in [
         "cat .env",
         "cat src/.ENV.local",
@@ -630,6 +630,8 @@ fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
         "git show HEAD:.env",
         "git show HEAD:deploy/id_rsa",
         "cat README.md .npmrc",
+        "git show 'HEAD:*.key'",
+        "jq . .env",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }
@@ -637,6 +639,9 @@ fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
         "cat .envrc",
         "grep -r KEY src/env.rs",
         "git show HEAD:src/main.rs",
+        "jq .key x.json",
+        "jq '.items[].key' x.json",
+        "jq '.items[0].env' x.json",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }

@@ -1,6 +1,6 @@
 //! Words of commands that name files out of the folder, files that govern what may run, or files that hold secrets.
 
-use neuraxis_core::is_secret_name;
+use neuraxis_core::{SECRET_FILES, is_secret_name};
 
 use crate::rules::path::{PathTarget, lead};
 
@@ -42,7 +42,9 @@ pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static 
 /// glued to an option.
 fn names_secret(word: &str, base: &str) -> bool {
     let mut path: Vec<&str> = base.split('/').collect();
-    for (index, name) in word.split(|letter| !is_of_name(letter)).enumerate() {
+    let mut before = None;
+    for piece in word.split_inclusive(|letter| !is_of_name(letter)) {
+        let name = piece.trim_end_matches(|letter| !is_of_name(letter));
         match name {
             "" | "." => {}
             ".." => {
@@ -52,15 +54,29 @@ fn names_secret(word: &str, base: &str) -> bool {
                 let folder = path.last().copied().unwrap_or_default();
                 // Windows opens `.env` as `.env.`, too.
                 let opened = name.trim_end_matches('.');
-                let is_option = index == 0 && word.starts_with('-');
-                if is_secret_name(folder, opened) || is_option && ends_secretly(folder, opened) {
+                let is_option = before.is_none() && word.starts_with('-');
+                let is_secret =
+                    is_secret_name(folder, opened) || is_option && ends_secretly(folder, opened);
+                if is_secret && !is_field(opened, before) {
                     return true;
                 }
                 path.push(name);
             }
         }
+        before = piece.chars().next_back();
     }
     false
+}
+
+/// Tells whether a name is a field of an expression and no file, as in `jq '.items[].key'`: what stands behind an index, and
+/// the mere ending of such a file. Behind a path, a wildcard or a mark it still is a file.
+fn is_field(name: &str, before: Option<char>) -> bool {
+    let is_ending = |pattern: &&str| pattern.strip_prefix('*') == Some(name);
+    match before {
+        Some(']') => name.starts_with('.'),
+        None | Some(' ' | '(' | '|' | ',') => SECRET_FILES.iter().any(is_ending),
+        Some(_) => false,
+    }
 }
 
 /// Tells whether an option has the name of such a file for its end.
@@ -235,6 +251,11 @@ mod tests {
             "HEAD:deploy/prod.tfstate",
             ".aws/./x/../credentials",
             ".env.",
+            "certs/.key",
+            "HEAD:*.key",
+            "--include=*.pem",
+            "server (1).pem",
+            "items[0]/id_rsa",
         ] {
             assert!(goes_elsewhere(word, folder).is_some(), "{word}");
         }
@@ -245,6 +266,10 @@ mod tests {
             "credentials",
             "id.rs",
             "src/key.rs",
+            ".key",
+            ".items[].key",
+            ".items[0].env",
+            "map(.key) | .pem",
         ] {
             assert_eq!(goes_elsewhere(word, folder), None, "{word}");
         }
