@@ -347,6 +347,9 @@ const DENIED: &[&str] = &[
     "cat >a <<-E\n\t6\" x\n\tE\nrm f\ncat >b <<E\n7\" y\nE",
     "sh -c 'cat <<E\n\"\nE\ncurl x\ncat <<E\n\"\nE'",
     "echo $'\\'' ; curl x ; echo \\'",
+    "$'curl' x",
+    "sh -c $'cd y\\n rm f'",
+    "$((cat <<'E'\nIt's x\nE\n); curl x; (cat <<'E'\nDon't\nE\n) )",
 ];
 
 /// Commands that cannot be seen through, so that they ask.
@@ -367,6 +370,8 @@ const NOT_SEEN_THROUGH: &[&str] = &[
     "git add x <<E",
     "cat >a.md <<'E'\nIt's said to use curl, and that's it\nE",
     "cat >a.md <<<x; echo 'one\ncurl two'",
+    "IFS=$'\\n'; grep -rn 'how to use curl' docs",
+    "x=$((1<<2)); git commit -m 'one\ncurl two'",
 ];
 
 #[test]

@@ -133,13 +133,13 @@ impl Reader {
             ..Part::default()
         };
         if runs_others {
-            self.look_into(&mut part, depth);
+            self.look_into(&mut part, command.has_escapes, depth);
         }
         part
     }
 
-    /// Splits the words of a program that runs others.
-    fn look_into(&mut self, part: &mut Part, depth: usize) {
+    /// Splits the words of a program that runs others. Of words with escapes nobody can tell where a command begins.
+    fn look_into(&mut self, part: &mut Part, has_escapes: bool, depth: usize) {
         let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
         let is_code = kinds
             .iter()
@@ -151,7 +151,7 @@ impl Reader {
         let mut inner = Vec::new();
         let mut unclear = None;
         for script in scripts.filter(|script| !is_one_name(script)) {
-            if is_code {
+            if is_code || has_escapes {
                 inner.push(Part::roughly(script, None));
             }
             self.read += script.len();

@@ -37,6 +37,8 @@ pub(super) struct Simple {
     pub(super) unclear: Option<&'static str>,
     /// Whether nobody can tell which of its words is the program, so that each of them may be.
     pub(super) runs_others: bool,
+    /// Whether escapes in a `$'…'` stand for other letters in its words.
+    pub(super) has_escapes: bool,
 }
 
 /// What a text was split into.
@@ -256,12 +258,46 @@ impl Splitter<'_> {
     }
 
     fn expand(&mut self) {
+        if self.now.quote.is_none() && self.letters.peek() == Some(&'\'') {
+            self.begin_escaped_quote();
+            return;
+        }
         self.now.push_marked('$', EXPANDS);
-        // Some shells take `$'\''` for a quote with an escape in it, others for a `$` before two quotes.
-        self.may_hide |= self.now.quote.is_none() && self.letters.peek() == Some(&'\'');
-        if self.letters.next_if_eq(&'(').is_some() {
+        if self.skip_shift() {
+            self.now.word.get_or_insert_default().push_str("((…))");
+        } else if self.letters.next_if_eq(&'(').is_some() {
             self.open_within_word("(…)", Ends::Parenthesis);
         }
+    }
+
+    /// Looks at the quote that follows a `$`. The `$` is no letter of the word: where it is one, nothing is run by that name.
+    fn begin_escaped_quote(&mut self) {
+        self.now.mark(EXPANDS);
+        let quoted = self.letters.clone().skip(1);
+        let quoted: String = quoted.take_while(|letter| *letter != '\'').collect();
+        self.now.command.has_escapes |= quoted.contains('\\');
+        // Some shells take `$'\''` for a quote with an escape in it, others for a `$` before two quotes.
+        self.may_hide |= quoted.ends_with('\\');
+    }
+
+    /// Reads over `((…))` behind a `$` if all shells take it for arithmetic: then a `<<` in it begins no here-document.
+    fn skip_shift(&mut self) -> bool {
+        let mut ahead = self.letters.clone();
+        if ahead.next() != Some('(') || ahead.next() != Some('(') {
+            return false;
+        }
+        let is_plain =
+            |letter: &char| letter.is_alphanumeric() || "_$ +-*/%<>=!~?:,".contains(*letter);
+        let mut inside = String::new();
+        while let Some(letter) = ahead.next_if(is_plain) {
+            inside.push(letter);
+        }
+        let is_closed = ahead.next() == Some(')') && ahead.next() == Some(')');
+        let is_shift = is_closed && inside.contains("<<");
+        if is_shift {
+            self.letters = ahead;
+        }
+        is_shift
     }
 
     fn backquote(&mut self) {
