@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::RunView;
 use neuraxis_core::{ApprovalDecision, RunId, Seq};
 use neuraxis_engine::{SystemClock, WaitingApproval};
-use neuraxis_ports::{Clock, QuestionReply};
+use neuraxis_ports::{Clock, QuestionReply, StoreError};
 use rmcp::ServiceError;
 use rmcp::model::{
     CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
@@ -187,21 +188,33 @@ impl Call<'_> {
 
     /// Waits until a question is open no more: somebody else decided, its time is over, or its run is.
     async fn settled(&self, waiting: &WaitingApproval) {
-        let sessions = self.server.orchestrator.sessions();
         loop {
-            match sessions.run(waiting.run_id).await {
-                Ok(run) => {
-                    let mut open = run.pending.iter().map(|it| it.effect_id);
-                    if run.ended_at.is_some() || !open.any(|it| it == waiting.request.effect_id) {
-                        return;
-                    }
-                }
+            match self.is_open(waiting).await {
+                Ok(true) => {}
                 Err(error) if error.is_retryable() => {}
                 // Whoever follows the run says what is wrong with it.
-                Err(_) => return,
+                Ok(false) | Err(_) => return,
             }
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Tells whether a question has no answer yet.
+    async fn is_open(&self, waiting: &WaitingApproval) -> Result<bool, StoreError> {
+        let sessions = self.server.orchestrator.sessions();
+        let run = sessions.run(waiting.run_id).await?;
+        if run.ended_at.is_some() {
+            return Ok(false);
+        }
+        let asked = waiting.request.effect_id;
+        if run.pending.iter().any(|it| it.effect_id == asked) {
+            return Ok(true);
+        }
+        // A run that goes on with another decision is not said to wait, and its questions stay open all the same.
+        let records = sessions.records(waiting.run_id).await?;
+        let view = RunView::of(&records);
+        let mut open = view.open_approvals();
+        Ok(open.any(|it| it.request.effect_id == asked))
     }
 }
 

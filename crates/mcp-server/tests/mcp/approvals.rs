@@ -7,7 +7,7 @@ use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
 use neuraxis_mcp_server::{McpServer, Place, RequestStates};
 use neuraxis_ports::CancellationToken;
-use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
@@ -175,6 +175,32 @@ async fn several_calls_are_asked_about_one_by_one_and_decided_one_by_one() {
         assert_eq!(ran, [r#"{"order":2}"#]);
         served.leave().await;
     }
+}
+
+/// A model that makes two calls at once, and the tool, which takes its time.
+fn two_slow_refunds() -> (Arc<ScriptedModel>, Arc<ScriptedTool>) {
+    let model = ScriptedModel::new()
+        .then(reply::calls([
+            ("refund", r#"{"order":1}"#),
+            ("refund", r#"{"order":2}"#),
+        ]))
+        .then(reply::text("That is all."));
+    let tool = ScriptedTool::answering(spec("refund"), |arguments| {
+        Act::value(arguments.as_str()).after(Duration::from_secs(5))
+    });
+    (Arc::new(model), Arc::new(tool))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_stays_open_while_the_call_runs_that_was_decided_before() {
+    let (model, tool) = two_slow_refunds();
+    let person = Person::saying(approval()).thinking_for(Duration::from_secs(3));
+    let (server, _) = server(&model, &[Arc::clone(&tool)]);
+    let served = connect(&server, &INITIALIZE, &person).await;
+    let done = served.call("ask", json!({"message": "Refund."})).await;
+    assert_eq!((text(&done), tool.count()), ("That is all.", 2));
+    assert_eq!(person.questions().len(), 2);
+    served.leave().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,6 +62,8 @@ type Answering = dyn Fn(&str) -> Result<ElicitResult, ErrorData> + Send + Sync;
 #[derive(Clone)]
 pub(crate) struct Person {
     answers: Option<Arc<Answering>>,
+    /// How long they think about each question.
+    thinks_for: Duration,
     /// The questions.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// The progress that was told.
@@ -81,6 +83,7 @@ impl Person {
     pub(crate) fn absent() -> Self {
         Self {
             answers: None,
+            thinks_for: Duration::ZERO,
             asked: Arc::default(),
             heard: Arc::default(),
             messages: Arc::default(),
@@ -100,6 +103,14 @@ impl Person {
     /// A person whose client answers each question with this JSON.
     pub(crate) fn saying(json: Value) -> Self {
         Self::answering(move |_| Ok(serde_json::from_value(json.clone()).unwrap()))
+    }
+
+    /// The same person, who thinks about each question for so long.
+    pub(crate) fn thinking_for(self, time: Duration) -> Self {
+        Self {
+            thinks_for: time,
+            ..self
+        }
     }
 
     pub(crate) fn questions(&self) -> Vec<String> {
@@ -130,6 +141,7 @@ impl ClientHandler for Person {
             panic!("it was asked to open a page");
         };
         self.asked.lock().unwrap().push(message.clone());
+        tokio::time::sleep(self.thinks_for).await;
         (self.answers.as_ref().unwrap())(&message)
     }
 
