@@ -42,6 +42,9 @@ use crate::{arguments, question};
 /// How long a tool waits for what its client answers to what it asked.
 const QUESTION: Duration = Duration::from_secs(5 * 60);
 
+/// What a call is told whose run finds no place.
+const FULL: &str = "as many runs are at work as this server takes: try again in some seconds";
+
 /// A call that is being answered.
 pub(crate) struct Call<'a> {
     server: &'a McpServer,
@@ -57,8 +60,6 @@ pub(crate) struct Call<'a> {
     by: String,
     progress: Progress,
     messages: LogMessages,
-    /// The place of the run among those that the server takes.
-    place: Option<Place>,
     /// Cancelled when the call is over: then its client is asked nothing more.
     over: DropGuard,
 }
@@ -101,7 +102,6 @@ impl<'a> Call<'a> {
             peer: context.peer,
             id: context.id,
             given_up: context.ct,
-            place: None,
         }
     }
 
@@ -129,16 +129,6 @@ impl<'a> Call<'a> {
             }
             None => None,
         };
-        // A run that is at work while its tool waits has its place already.
-        let is_at_work = waiting.is_some_and(|run| self.runs().questions(run).is_some());
-        if let Some(places) = self.server.places.as_ref().filter(|_| !is_at_work) {
-            self.place = Place::take(places);
-            if self.place.is_none() {
-                let text =
-                    "as many runs are at work as this server takes: try again in some seconds";
-                return Ok(failed(text).into());
-            }
-        }
         let begun = match waiting {
             Some(run) => {
                 self.take_up(run, call.input_responses.unwrap_or_default())
@@ -178,11 +168,7 @@ impl<'a> Call<'a> {
                     match self.asking {
                         Asking::InResult => self.in_result(offer, run, &open).await,
                         Asking::ByRequest | Asking::Nobody => {
-                            // Nothing of it is at work while a person decides.
-                            self.place = None;
-                            let asked = self.by_request(run, &open).await.transpose();
-                            self.place = self.server.places.as_ref().map(Place::overdraw);
-                            match asked {
+                            match self.by_request(run, &open).await.transpose() {
                                 Some(asked) => asked,
                                 None => break of_run(&result, &open).into(),
                             }
@@ -193,10 +179,7 @@ impl<'a> Call<'a> {
             };
             let followed_on = match asked {
                 Ok(Asked::Settled(last)) => self.follow_on(run, last).await,
-                Ok(Asked::ByClient(questions)) => {
-                    self.leave_place_to(run);
-                    break questions.into();
-                }
+                Ok(Asked::ByClient(questions)) => break questions.into(),
                 Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
                 Err(Stopped::Failed(text)) => Err(text),
             };
@@ -209,19 +192,6 @@ impl<'a> Call<'a> {
         answer
     }
 
-    /// Leaves the place to a run that is at work longer than the call: while a tool waits for the client's next one.
-    fn leave_place_to(&mut self, run: RunId) {
-        let runs = self.runs();
-        let is_at_work = runs.questions(run).is_some();
-        if let Some(place) = self.place.take_if(|_| is_at_work) {
-            tokio::spawn(async move {
-                // However it ended, or if it was put aside: its place is free.
-                let _ = runs.result(run).await;
-                drop(place);
-            });
-        }
-    }
-
     /// Begins the run of a request. In a task of its own: a client that leaves in the middle must not leave half a beginning
     /// behind, which would keep the session busy for good.
     async fn begin(
@@ -229,10 +199,18 @@ impl<'a> Call<'a> {
         offer: &Offer,
         arguments: &JsonObject,
     ) -> Result<(RunId, Followed), String> {
+        let places = self.server.places.as_ref();
+        let place = places.map(|places| Place::take(places).ok_or(FULL));
+        let place = place.transpose()?;
         let mut request: UserRequest = arguments::request(self.server, offer, arguments)
             .map_err(|why| format!("{}: {why}", offer.tool.name))?;
         // What was given with the admission stays.
-        request.context = self.given(std::mem::take(&mut request.context));
+        let context = self.given(std::mem::take(&mut request.context));
+        request.context = match place {
+            // What the run is driven with is dropped when it is over or put aside, and gives the place back.
+            Some(place) => context.with(place),
+            None => context,
+        };
         request.trace.clone_from(&self.trace);
         let runs = self.server.orchestrator.runs();
         let begun = tokio::spawn(async move { runs.start(request).await }).await;
@@ -294,7 +272,8 @@ impl<'a> Call<'a> {
         let asked = &waiting.request;
         let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
         let by = Some(self.by.clone());
-        match self.approvals().decide(run, call, hash, decision, by).await {
+        let approvals = self.approvals().with_context(self.going_on());
+        match approvals.decide(run, call, hash, decision, by).await {
             Ok(last) => Ok(Some(last)),
             Err(
                 ResumeError::NotAsked(_)
@@ -319,6 +298,19 @@ impl<'a> Call<'a> {
     fn context(&self) -> CallerContext {
         let owner = self.server.owner.as_deref();
         self.given(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
+    }
+
+    /// Returns what the run of this call is given when a decision of its client lets it go on: its place, too. One that
+    /// somebody else lets go on has what that one gives it.
+    fn going_on(&self) -> CallerContext {
+        let mut context = self.context();
+        if let Some(places) = &self.server.places {
+            context = context.with(Place::overdraw(places));
+        }
+        match &self.server.going_on {
+            Some(going_on) => going_on(context),
+            None => context,
+        }
     }
 
     /// Adds what this call gives its run.

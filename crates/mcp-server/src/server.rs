@@ -10,7 +10,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{AgentName, Channel, Mode};
 use neuraxis_engine::{Orchestrator, UserRequest};
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, RequestContext as CallerContext};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -41,6 +41,9 @@ const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on i
 /// Takes a request as it is or narrowed, or says why not.
 type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
 
+/// Adds to what a run is given when it goes on.
+type GoingOn = Arc<dyn Fn(CallerContext) -> CallerContext + Send + Sync>;
+
 /// An orchestrator that MCP clients may call. Cloning shares everything.
 #[derive(Clone)]
 pub struct McpServer {
@@ -58,6 +61,8 @@ pub struct McpServer {
     pub(crate) shows_sessions: bool,
     /// What else a request has to pass.
     pub(crate) admit: Option<Admit>,
+    /// What else a run is given that goes on with a decision.
+    pub(crate) going_on: Option<GoingOn>,
     /// Which log messages the client wants.
     pub(crate) level: Arc<WantedLevel>,
     pub(crate) states: RequestStates,
@@ -81,6 +86,7 @@ impl McpServer {
             asks: true,
             shows_sessions: true,
             admit: None,
+            going_on: None,
             level: Arc::default(),
             states: RequestStates::default(),
             stopping: CancellationToken::new(),
@@ -122,7 +128,8 @@ impl McpServer {
         self
     }
 
-    /// Sets where a run takes its place: a call that finds none is refused. Whoever else begins runs can share it.
+    /// Sets where a run takes its place: a call that finds none for a run that begins is refused. A run that goes on with a
+    /// decision of its client is not: it takes the next place that is free. Whoever else begins runs can share it.
     #[must_use]
     pub fn places(mut self, places: Arc<Semaphore>) -> Self {
         self.places = Some(places);
@@ -152,6 +159,17 @@ impl McpServer {
         admit: impl Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync + 'static,
     ) -> Self {
         self.admit = Some(Arc::new(admit));
+        self
+    }
+
+    /// Lets whoever offers the server add to the context of each run that a decision of its client lets go on, such as what
+    /// counts it: dropped when the run is over or put aside again. What [`admit`](Self::admit) gave it is gone by then.
+    #[must_use]
+    pub fn going_on(
+        mut self,
+        give: impl Fn(CallerContext) -> CallerContext + Send + Sync + 'static,
+    ) -> Self {
+        self.going_on = Some(Arc::new(give));
         self
     }
 

@@ -219,6 +219,11 @@ impl Limited {
         self.slots.overdraw(owner)
     }
 
+    /// Takes one of the slots of an owner for a run that goes on, whether there is room or not.
+    pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
+        self.slots.overdraw_owner(owner)
+    }
+
     /// Takes one of the slots that the owner of a caller has, where their number is limited.
     pub(crate) fn slot_of_owner(&self, caller: &Caller) -> Result<Option<OwnerSlot>, Problem> {
         let limit = self.owner_limit(caller);

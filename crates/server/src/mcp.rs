@@ -202,8 +202,13 @@ impl McpClients {
     }
 }
 
-/// Lets a server make each request its caller's own.
+/// Lets a server make each request its caller's own, and count each run that goes on among those of its owner.
 fn admitting(limited: &Limited, server: McpServer, caller: Caller) -> McpServer {
+    let (slots, owner) = (limited.clone(), caller.key().map(|key| key.owner.clone()));
+    let server = server.going_on(move |context| match &owner {
+        Some(owner) => context.with(slots.overdraw_owner(owner)),
+        None => context,
+    });
     let limited = limited.clone();
     server.admit(move |request| {
         let admitted = admit(&limited, &caller, request);

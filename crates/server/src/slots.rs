@@ -109,8 +109,13 @@ impl Slots {
     pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
         HeldSlot {
             _of_all: Place::overdraw(&self.all),
-            _of_owner: owner.map(|owner| self.count(owner, locked(&self.owners))),
+            _of_owner: owner.map(|owner| self.overdraw_owner(owner)),
         }
+    }
+
+    /// Takes one of the slots of an owner for a run that goes on and is not refused one.
+    pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
+        self.count(owner, locked(&self.owners))
     }
 
     /// Takes one of the slots of an owner.

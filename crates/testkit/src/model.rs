@@ -12,7 +12,7 @@ use futures_util::{StreamExt, stream};
 use neuraxis_core::{
     LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler,
 };
-use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, RequestContext, async_trait};
 
 use self::playing::Playing;
 pub use self::script::Script;
@@ -49,7 +49,7 @@ type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
 pub struct SeenModelCall {
     /// The request as the model got it.
     pub request: ModelRequest,
-    /// Under which circumstances.
+    /// Under which circumstances. What the program gave with the request is left out: it is to be gone with its run.
     pub context: CallContext,
     /// How the reply was wanted.
     pub mode: CallMode,
@@ -174,11 +174,13 @@ impl ScriptedModel {
         ctx: &CallContext,
         mode: CallMode,
     ) -> Result<Playing, LlmError> {
+        let mut context = ctx.clone();
+        context.request = RequestContext::default();
         let number = {
             let mut calls = lock(&self.calls);
             calls.push(SeenModelCall {
                 request: request.clone(),
-                context: ctx.clone(),
+                context,
                 mode,
             });
             calls.len()

@@ -1,12 +1,12 @@
 //! Calls that need approval: put to the person at the client who made the request, and to nobody else.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
 use neuraxis_mcp_server::{McpServer, Place, RequestStates};
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, RequestContext};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::ServiceError;
@@ -381,12 +381,66 @@ async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its
 
 #[tokio::test(start_paused = true)]
 async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on() {
+    for era in &ERAS {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("refund", REFUND)]))
+            .then(Script::hanging());
+        let model = Arc::new(model);
+        let places = Arc::new(Semaphore::new(1));
+        let other = Arc::new(Mutex::new(None));
+        let person = Person::answering({
+            let (places, other) = (Arc::clone(&places), Arc::clone(&other));
+            move |_| {
+                *other.lock().unwrap() = Place::take(&places);
+                Ok(serde_json::from_value(approval()).unwrap())
+            }
+        });
+        let (server, _) = server(&model, &[refund()]);
+        let served = connect(&server.places(Arc::clone(&places)), era, &person).await;
+        let goes_on = async {
+            // Who brings a decision is not refused, and has the next place.
+            until("the run is at work", async || model.open_calls() == 1).await;
+            let other = other.lock().unwrap().take();
+            assert!(other.is_some(), "{era:?}");
+            drop(other);
+            until("it has its place", async || places.available_permits() == 0).await;
+        };
+        tokio::select! {
+            _ = served.call("ask", json!({"message": "Refund."})) => panic!("it has no end"),
+            () = goes_on => {}
+        }
+        served.leave().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_has_a_place_while_the_next_question_is_asked() {
+    let (model, tool) = two_slow_refunds();
+    let places = Arc::new(Semaphore::new(1));
+    let free = Arc::new(Mutex::new(Vec::new()));
+    let person = Person::answering({
+        let (places, free) = (Arc::clone(&places), Arc::clone(&free));
+        move |_| {
+            free.lock().unwrap().push(places.available_permits());
+            Ok(serde_json::from_value(approval()).unwrap())
+        }
+    });
+    let (server, _) = server(&model, &[tool]);
+    let served = connect(&server.places(places), &INITIALIZE, &person).await;
+    let done = served.call("ask", json!({"message": "Refund."})).await;
+    assert_eq!(text(&done), "That is all.");
+    assert_eq!(*free.lock().unwrap(), [1, 0]);
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alone() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", REFUND)]))
         .then(Script::hanging());
     let (model, tool, person) = (Arc::new(model), refund(), Person::saying(approval()));
     let (server, orchestrator) = server(&model, &[tool]);
-    let places = Arc::new(Semaphore::new(1));
+    let places = Arc::new(Semaphore::new(2));
     let server = server.places(Arc::clone(&places));
     let silent = crate::endings::Silent(person.clone());
     let client = crate::endings::connect_silent(&server, silent).await;
@@ -394,18 +448,18 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
     let peer = client.peer().clone();
     let calling = tokio::spawn(async move { peer.call_tool(call).await });
     until("it is asked", async || !person.questions().is_empty()).await;
-    let other = Place::take(&places).unwrap();
 
-    let approvals = orchestrator.approvals();
+    let given = RequestContext::default().with(Place::overdraw(&places));
+    let approvals = orchestrator.approvals().with_context(given);
     let waiting = approvals.list().await.unwrap().remove(0);
     let (run, asked) = (waiting.run_id, &waiting.request);
     let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
     let decided = approvals.decide(run, call, hash, ApprovalDecision::APPROVE, None);
     decided.await.unwrap();
-    // Who is not there to be refused has the next place.
     until("the run is at work", async || model.open_calls() == 1).await;
-    drop(other);
-    until("it has its place", async || places.available_permits() == 0).await;
+    // By then the call has heard of it.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(places.available_permits(), 1);
     calling.abort();
     client.cancel().await.unwrap();
 }

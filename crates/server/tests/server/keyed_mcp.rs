@@ -1,6 +1,7 @@
 //! `/mcp` with keys: the same owners and the same ceilings.
 
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use neuraxis::core::jiff::Timestamp;
@@ -116,5 +117,56 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
     let said = ask(&ada, json!({"message": "Refund."})).await;
     assert!(said.contains("input"), "{said}");
     assert_eq!(tool.count(), 0);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_a_client_lets_go_on_counts_among_its_owner_s() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let scopes = [Scope::Turns, Scope::Read, Scope::Approve];
+    let (mut key, ada) = ServerKey::make("ada", scopes, NOW).unwrap();
+    key.max_runs = Some(NonZeroU32::MIN);
+    file.add(key).unwrap();
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", r#"{"order":17}"#)]))
+        .then(Script::hanging());
+    let model = Arc::new(model);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::clone(&model) as _)
+        .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
+    let client = Client::with_key(&server.url, &ada);
+    let arguments = json!({"message": "Refund.", "session": "s1"});
+    let asked = ask(&client, arguments.clone()).await;
+    let line = asked.lines().find(|line| line.contains("inputRequests"));
+    let line = line.unwrap_or_else(|| panic!("{asked}"));
+    let line = line.strip_prefix("data:").unwrap_or(line);
+    let asked: Value = serde_json::from_str(line).unwrap();
+    let asked = &asked["result"];
+    let question = asked["inputRequests"].as_object().unwrap().keys().next();
+    let approval = json!({"action": "accept", "content": {"decision": "approve"}});
+    let mut answers = json!({});
+    answers[question.unwrap()] = approval;
+    let params = json!({
+        "name": "ask",
+        "arguments": arguments,
+        "inputResponses": answers,
+        "requestState": asked["requestState"],
+    });
+    let answering = Client::with_key(&server.url, &ada);
+    let answered = tokio::spawn(async move { call(&answering, "tools/call", "ask", params).await });
+    while model.open_calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (status, problem) = client.ask("s2", &json!({"message": "hello"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (429, &json!("/errors/too-many-own-runs"))
+    );
+    answered.abort();
     server.stop().await.unwrap();
 }
