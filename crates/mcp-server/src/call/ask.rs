@@ -179,7 +179,8 @@ impl Call<'_> {
         Ok(Put::Answered(decision))
     }
 
-    /// Tells the client that a question is not asked any more.
+    /// Tells the client that a question is not asked any more. Over HTTP on the stream of what belongs to no call, which a client
+    /// need not have: unlike a request, a notification cannot be bound to one.
     async fn withdraw(&self, question: RequestId, why: &str) {
         let withdrawn = CancelledNotificationParam::new(Some(question), Some(why.to_owned()));
         // Who does not hear of it answers a question that nobody asks any more.

@@ -66,7 +66,7 @@ impl Approver for PersonAtClient {
     }
 }
 
-/// Tells the client that a question is not asked any more.
+/// Tells the client that a question is not asked any more; over HTTP on the stream of what belongs to no call.
 struct WithdrawOnDrop(Option<(Peer<RoleServer>, RequestId)>);
 
 impl WithdrawOnDrop {
