@@ -115,14 +115,14 @@ impl Caller {
         RequestContext::default().owned_by(self.seen_owner())
     }
 
-    /// Returns the context of a run that the caller lets go on: its slot, which it is not refused, is free when it is over or put
+    /// Returns the context of a run of a session that the caller lets go on: its slot, which it is not refused, is free when it is over or put
     /// aside again.
     pub(crate) async fn going_on(
         &self,
         limited: &Limited,
-        run: &RunSummary,
+        session: &SessionId,
     ) -> Result<RequestContext, Problem> {
-        let session = self.session(limited.orchestrator(), &run.session).await?;
+        let session = self.session(limited.orchestrator(), session).await?;
         Ok(self
             .seeing()
             .with(limited.overdraw(session.owner.as_deref())))

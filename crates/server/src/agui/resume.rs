@@ -10,7 +10,7 @@ use neuraxis::{Message, Orchestrator, RunHandle, SessionId};
 use serde::Deserialize;
 
 use super::answer::Telling;
-use super::followers::{EndIfLeft, Followers};
+use super::followers::EndIfLeft;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
@@ -92,10 +92,9 @@ async fn answer(
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // What the client was told before.
     let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
-    let followers = limited.followers();
     let gone_on = match is_settled {
         true => None,
-        false => go_on(orchestrator, caller, followers, run, decided).await?,
+        false => go_on(limited, caller, session, run, decided).await?,
     };
     let (handle, events, end) = match gone_on {
         Some((handle, end)) => {
@@ -105,7 +104,11 @@ async fn answer(
         // Who cannot be told a run does not leave it either.
         None => {
             let events = orchestrator.runs().attach(run, last).await?;
-            (None, events, followers.add(orchestrator.runs(), run))
+            (
+                None,
+                events,
+                limited.followers().add(orchestrator.runs(), run),
+            )
         }
     };
     let (state, messages) = (input.state.clone(), input.messages.clone());
@@ -263,14 +266,16 @@ fn check(
 /// Lets the run go on with the decisions, and returns it if that is here. A client that leaves in the middle must not leave a run that nobody
 /// drives.
 async fn go_on(
-    orchestrator: &Orchestrator,
+    limited: &Limited,
     caller: &Caller,
-    followers: &Followers,
+    session: &SessionId,
     run: RunId,
     decided: Vec<Deciding>,
 ) -> Result<Option<(RunHandle, EndIfLeft)>, Problem> {
-    let approvals = orchestrator.approvals().with_context(caller.seeing());
-    let (runs, followers) = (orchestrator.runs(), followers.clone());
+    let context = caller.going_on(limited, session).await?;
+    let orchestrator = limited.orchestrator();
+    let approvals = orchestrator.approvals().with_context(context);
+    let (runs, followers) = (orchestrator.runs(), limited.followers().clone());
     let gone_on = detached(async move {
         for (waiting, _, status) in &decided {
             // To give it up is never too late: the run takes it for the expiry.

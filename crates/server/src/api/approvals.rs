@@ -150,7 +150,7 @@ pub(crate) async fn decide(
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;
-    let context = caller.going_on(&limited, &summary).await?;
+    let context = caller.going_on(&limited, &summary.session).await?;
     // A client that leaves in the middle must not leave a run that nobody drives.
     let decided = detached(async move {
         let approvals = orchestrator.approvals().with_context(context);

@@ -321,7 +321,7 @@ pub(crate) async fn bring(
     let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
     let run = at_work(&orchestrator, &caller, id).await?;
     caller.joins(&limited, id).await?;
-    let context = caller.going_on(&limited, &run).await?;
+    let context = caller.going_on(&limited, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
     runs.bring(id, &call, outcome, took).await?;
     Ok(taken(id))

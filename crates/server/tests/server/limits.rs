@@ -7,7 +7,7 @@ use neuraxis::memory::MemoryStore;
 use neuraxis::{DecideLater, Orchestrator, Role};
 use neuraxis_server::Limits;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
@@ -30,8 +30,8 @@ async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
     }
 }
 
-#[tokio::test]
-async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
+/// A server with one place, whose first run asks about a refund and then hangs.
+async fn refund_in_one_place() -> InProcess {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(Script::hanging());
@@ -44,7 +44,12 @@ async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
         .unwrap();
     let mut limits = Limits::default();
     limits.max_runs = NonZeroU32::MIN;
-    let server = InProcess::serve_within(orchestrator, limits).await;
+    InProcess::serve_within(orchestrator, limits).await
+}
+
+#[tokio::test]
+async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
+    let server = refund_in_one_place().await;
     let client = Client::with_key(&server.url, TOKEN);
     let (status, waiting) = client.ask("s1", &json!({"message": "Refund."})).await;
     assert_eq!((status, &waiting["status"]), (200, &json!("waiting")));
@@ -60,6 +65,34 @@ async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
         (status, &problem["type"]),
         (503, &json!("/errors/too-many-runs"))
     );
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_a_decision_lets_go_on_by_ag_ui_takes_a_place_again() {
+    let server = refund_in_one_place().await;
+    let client = Client::with_key(&server.url, TOKEN);
+    let post = |resume: Value| {
+        let mut body = json!({"threadId": "t1", "runId": "r1", "state": {}, "tools": [], "context": [], "forwardedProps": {}});
+        body["messages"] = json!([{"id": "u", "role": "user", "content": "Refund."}]);
+        body["resume"] = resume;
+        let request = client.post("/agui");
+        let request = request.header("content-type", "application/json");
+        request.body(body.to_string()).send()
+    };
+    let told = post(json!([])).await.unwrap().text().await.unwrap();
+    let last = told.trim_end().rsplit("data: ").next().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    let interrupt = &last["outcome"]["interrupts"][0]["id"];
+    let payload = json!({"approved": true});
+    let approve = json!({"interruptId": interrupt, "status": "resolved", "payload": payload});
+    let stream = post(json!([approve])).await.unwrap();
+    let (status, problem) = client.ask("s2", &json!({"message": "hello"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (503, &json!("/errors/too-many-runs"))
+    );
+    drop(stream);
     server.stop().await.unwrap();
 }
 
