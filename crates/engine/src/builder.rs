@@ -135,7 +135,8 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds a tool that the caller runs: a run that calls it waits until its result is brought.
+    /// Adds a tool that the caller runs: a run that calls it waits until its result is brought. Where the data policy keeps
+    /// something out of its log it could not go on then: the call is refused, and the model is told why.
     #[must_use]
     pub fn client_tool(mut self, spec: ToolSpec) -> Self {
         let kind = ToolKind::Client;

@@ -19,6 +19,10 @@ pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not ava
 pub(super) const NOT_IN_THIS_TURN: &str =
     "TOOL_NOT_ENABLED: this tool is not available in this turn";
 
+/// What is said of a call whose result a client would bring later, where the run could not go on then.
+const NOT_KEPT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
+                        out of the log what the run would go on with";
+
 impl AgentTurn<'_> {
     /// Looks which calls may run now; once all have their results, the batch is over.
     pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
@@ -85,6 +89,10 @@ impl AgentTurn<'_> {
             // A call of a caller that waits for none can be run by nobody.
             ToolKind::Client if hands_over => {
                 self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
+            }
+            // Whatever were brought would end the run: its log is not replayed.
+            ToolKind::Client if self.run.withheld().is_some() => {
+                self.refuse(index, ToolFailure::NotEnabled, NOT_KEPT)?;
             }
             kind @ (ToolKind::Server | ToolKind::Client) => {
                 let begun = Begun {

@@ -13,7 +13,7 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog, StoreError};
-use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
+use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply, spec};
 
 use crate::support::{World, json, later, results};
 
@@ -319,4 +319,21 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
     );
     let handed_over = Brought::default().tools(weather()).hand_over();
     assert!(asks("handed-over", handed_over).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_run_whose_log_is_not_whole_does_not_wait_for_a_client_s_tool_of_the_program_either() {
+    let policy = "[channels.code_task]\ndata = { reasoning = false }\n";
+    let pick = || spec("pick").read_only().build();
+    let world = World::with(policy, later(0), |builder| builder.client_tool(pick()));
+    let ran = world.calls(Mode::MODERATE, &[("pick", "{}")]).await;
+    assert_eq!(ran.result.status, RunStatus::Done);
+    let results = results(&world.records_of(&ran).await);
+    assert_eq!(results[0].failure, Some(ToolFailure::NotEnabled));
+    let told = results[0].value.as_str();
+    assert!(told.contains("the data policy keeps"), "{told}");
+
+    let world = World::with("", later(0), |builder| builder.client_tool(pick()));
+    let ran = world.calls(Mode::MODERATE, &[("pick", "{}")]).await;
+    assert_eq!(ran.result.status, RunStatus::Waiting, "where all is kept");
 }

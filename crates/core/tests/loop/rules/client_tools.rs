@@ -42,6 +42,15 @@ fn a_clients_tool_can_need_approval_like_any_other() {
 }
 
 #[test]
+fn a_clients_call_is_refused_where_the_log_lacks_what_the_run_would_go_on_with() {
+    let mut run = Script::start(spec_with_profile(|profile| profile.data.text = false));
+    run.reply(calls_to(&[PICK])).allow();
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    assert_eq!(run.step.status, RunStatus::Running);
+    assert_eq!(run.model_call().turn.0, 2);
+}
+
+#[test]
 fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
     let mut run = Script::start(handing_over());
     run.reply(calls("Choose.", &[(PICK, "{}")])).allow();
