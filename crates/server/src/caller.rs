@@ -115,8 +115,8 @@ impl Caller {
         RequestContext::default().owned_by(self.seen_owner())
     }
 
-    /// Returns the context of a run of a session that the caller lets go on: its slot, which it is not refused, is free when it is over or put
-    /// aside again.
+    /// Returns the context of a run of a session that the caller lets go on: its slot, which it is not refused, is free when it
+    /// is over or put aside again.
     pub(crate) async fn going_on(
         &self,
         limited: &Limited,

@@ -134,7 +134,7 @@ impl Source for Left {
         ))
     }
 
-    /// Says that the run ends, which dropping this sees to.
+    /// Says that the run ends, which dropping this sees to where nobody else is told it.
     fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         // Its end was told.
         if matches!(self, Self::Nothing) {
@@ -145,7 +145,7 @@ impl Source for Left {
             Cut::NoKey => "key-needed",
         };
         let failed = Body::RunError {
-            message: format!("{why}, and the run was ended"),
+            message: format!("{why}, and the run ends unless another connection is told it"),
             code: code.to_owned(),
             usage: Vec::new(),
         };

@@ -18,8 +18,17 @@ pub(crate) struct Followers(Arc<Mutex<HashMap<RunId, OfRun>>>);
 #[derive(Debug, Default)]
 struct OfRun {
     count: usize,
-    /// Whether one of them was told the end, or that the run waits, since the last one came.
+    /// How often the run went on since the first of them came: what one of them is told late of the time before does not count.
+    stretch: u64,
+    /// Whether one of them was told the end of this stretch: that the run ended, or that it waits.
     is_told: bool,
+}
+
+impl OfRun {
+    const fn go_on(&mut self) {
+        self.stretch = self.stretch.wrapping_add(1);
+        self.is_told = false;
+    }
 }
 
 /// One client that is told a run.
@@ -28,6 +37,7 @@ pub(super) struct EndIfLeft {
     followers: Followers,
     runs: Runs,
     run: RunId,
+    stretch: u64,
     pub(super) is_settled: bool,
 }
 
@@ -37,23 +47,34 @@ impl Followers {
         let mut known = self.known();
         let of_run = known.entry(run).or_default();
         of_run.count = of_run.count.saturating_add(1);
-        of_run.is_told = false;
+        // Whoever comes after the end of a stretch is told what follows it.
+        if of_run.is_told {
+            of_run.go_on();
+        }
         EndIfLeft {
             followers: self.clone(),
             runs,
             run,
+            stretch: of_run.stretch,
             is_settled: false,
         }
     }
 
+    /// Takes in that a run goes on: what those who are there already are told of its end does not count any more.
+    pub(super) fn go_on(&self, run: RunId) {
+        if let Some(of_run) = self.known().get_mut(&run) {
+            of_run.go_on();
+        }
+    }
+
     /// Counts a client less, and tells whether nobody is told the run any more, or was told its end.
-    fn leave(&self, run: RunId, is_settled: bool) -> bool {
+    fn leave(&self, run: RunId, stretch: u64, is_settled: bool) -> bool {
         let mut known = self.known();
         let Some(of_run) = known.get_mut(&run) else {
             return false;
         };
         of_run.count = of_run.count.saturating_sub(1);
-        of_run.is_told |= is_settled;
+        of_run.is_told |= is_settled && stretch == of_run.stretch;
         let (is_last, is_told) = (of_run.count == 0, of_run.is_told);
         if is_last {
             known.remove(&run);
@@ -68,7 +89,9 @@ impl Followers {
 
 impl Drop for EndIfLeft {
     fn drop(&mut self) {
-        let is_left = self.followers.leave(self.run, self.is_settled);
+        let is_left = self
+            .followers
+            .leave(self.run, self.stretch, self.is_settled);
         // Where the runtime is gone, so is the run.
         let (true, Ok(runtime)) = (is_left, Handle::try_current()) else {
             return;
@@ -112,9 +135,9 @@ mod tests {
             let mut leaving = settled.iter();
             let last = leaving.next_back().unwrap();
             for is_settled in leaving {
-                assert!(!followers.leave(run, *is_settled), "one is there still");
+                assert!(!followers.leave(run, 0, *is_settled), "one is there still");
             }
-            assert_eq!(followers.leave(run, *last), is_left, "{settled:?}");
+            assert_eq!(followers.leave(run, 0, *last), is_left, "{settled:?}");
             assert!(followers.known().is_empty());
             drop(clients);
         }
@@ -128,10 +151,18 @@ mod tests {
             .build()
             .unwrap();
         let (run, followers) = (RunId(Uuid::nil()), Followers::default());
-        let _clients = [0, 1].map(|_| followers.add(orchestrator.runs(), run));
-        assert!(!followers.leave(run, true));
-        let _next = followers.add(orchestrator.runs(), run);
-        assert!(!followers.leave(run, false));
-        assert!(followers.leave(run, false));
+        let add = || followers.add(orchestrator.runs(), run);
+        let [first, late] = [0, 1].map(|_| add());
+        assert!(!followers.leave(run, first.stretch, true));
+        let next = add();
+        assert!(!followers.leave(run, late.stretch, true), "told late");
+        assert!(followers.leave(run, next.stretch, false));
+
+        let late = add();
+        // Somebody else's answer, before it is told that the run waits.
+        followers.go_on(run);
+        let next = add();
+        assert!(!followers.leave(run, late.stretch, true));
+        assert!(followers.leave(run, next.stretch, false));
     }
 }

@@ -288,7 +288,10 @@ async fn go_on(
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), None);
         Ok::<_, DecideError>(match decided.await? {
-            Decided::GoesOn(handle) => Some((handle, followers.add(runs, run))),
+            Decided::GoesOn(handle) => {
+                followers.go_on(run);
+                Some((handle, followers.add(runs, run)))
+            }
             // Whoever has it takes them.
             Decided::LeftToHolder => None,
         })
