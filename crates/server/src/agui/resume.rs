@@ -25,6 +25,10 @@ const LEFT: &str = "the person left the question without an answer";
 /// The code of the warning that a run has not taken what the person said.
 const NOT_TAKEN: &str = "message_not_taken";
 
+/// How many of the last runs of a session are looked through for who asked what is answered: whatever is answered is seldom
+/// older, and each of them is read as a whole.
+const ASKED_LATELY: usize = 16;
+
 /// What a session asks, by the names of the questions.
 type Open = BTreeMap<String, WaitingApproval>;
 
@@ -47,32 +51,36 @@ pub(super) async fn resume(
     caller: &Caller,
     input: &Input,
 ) -> Result<Option<Telling>, Problem> {
-    match answer(limited, caller, input).await {
-        // Somebody may have answered since it was looked at: by now it stands on record in which way.
-        Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
-            answer(limited, caller, input).await
-        }
-        answered => answered,
-    }
-}
-
-async fn answer(
-    limited: &Limited,
-    caller: &Caller,
-    input: &Input,
-) -> Result<Option<Telling>, Problem> {
     let (session, answers) = (&input.session, &input.resume);
-    let gives_up = answers.iter().all(Resume::gives_up);
-    if !gives_up {
+    if !answers.iter().all(Resume::gives_up) {
         caller.decides(limited)?;
     }
     let orchestrator = limited.orchestrator();
     caller.session(orchestrator, session).await?;
     let named = named(answers)?;
-    let open = orchestrator.approvals().of_session(session).await?;
-    let open = open.into_iter().map(|it| (it.question(), it));
-    let open: Open = open.collect();
-    let (run, records) = asking(orchestrator, session, &named, &open).await?;
+    let run = asking(orchestrator, session, &named).await?;
+    match answer(limited, caller, input, &named, run).await {
+        // Somebody may have answered since it was looked at: by now it stands on record in which way.
+        Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
+            answer(limited, caller, input, &named, run).await
+        }
+        answered => answered,
+    }
+}
+
+/// Answers what a run asked, as its session stands now.
+async fn answer(
+    limited: &Limited,
+    caller: &Caller,
+    input: &Input,
+    named: &BTreeSet<&str>,
+    run: RunId,
+) -> Result<Option<Telling>, Problem> {
+    let (session, answers) = (&input.session, &input.resume);
+    let gives_up = answers.iter().all(Resume::gives_up);
+    let orchestrator = limited.orchestrator();
+    let open = open(orchestrator, session).await?;
+    let records = orchestrator.sessions().records(run).await?;
     let questions = Questions::of(run, &records);
     let is_new = is_new(input.conversation.said_last(), &records);
     if is_new && !gives_up {
@@ -87,7 +95,7 @@ async fn answer(
     // What is open besides is told at the end of a run that is told again.
     if !is_settled {
         caller.decides(limited)?;
-        check_all(&open, &named)?;
+        check_all(&open, named)?;
     }
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // What the client was told before.
@@ -148,23 +156,29 @@ fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
     Ok(named)
 }
 
-/// Returns the run that asked, and its records: the one that waits for one of the answers, or the last that asked one of them.
+/// Returns what a session asks.
+async fn open(orchestrator: &Orchestrator, session: &SessionId) -> Result<Open, Problem> {
+    let open = orchestrator.approvals().of_session(session).await?;
+    Ok(open.into_iter().map(|it| (it.question(), it)).collect())
+}
+
+/// Returns the run that asked: the one that waits for one of the answers, or the last that asked one of them lately.
 async fn asking(
     orchestrator: &Orchestrator,
     session: &SessionId,
     named: &BTreeSet<&str>,
-    open: &Open,
-) -> Result<(RunId, Vec<Arc<Record>>), Problem> {
-    let sessions = orchestrator.sessions();
+) -> Result<RunId, Problem> {
+    let open = open(orchestrator, session).await?;
     if let Some(waiting) = named.iter().find_map(|question| open.get(*question)) {
-        let run = waiting.run_id;
-        return Ok((run, sessions.records(run).await?));
+        return Ok(waiting.run_id);
     }
+    let sessions = orchestrator.sessions();
     let runs = sessions.runs(session).await?.unwrap_or_default();
-    for run in runs.into_iter().rev().map(|run| run.run_id) {
+    let lately = runs.into_iter().rev().take(ASKED_LATELY);
+    for run in lately.map(|run| run.run_id) {
         let records = sessions.records(run).await?;
         if Questions::of(run, &records).hold_any(named.iter().copied()) {
-            return Ok((run, records));
+            return Ok(run);
         }
     }
     Err(not_asked())

@@ -103,6 +103,33 @@ async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_se
 }
 
 #[tokio::test]
+async fn what_a_run_asked_long_ago_is_not_looked_for() {
+    let (model, tool) = refunds();
+    let model = (0..16).fold(model, |model, _| model.then(reply::text("Hello.")));
+    let (server, orchestrator) = serve(model, &tool).await;
+    let client = server.client();
+    let said = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
+    decide_elsewhere(&client, &first, "deny").await;
+    ended(&orchestrator).await;
+    let given_up = give_up("r2", interrupt, said);
+    for (more, kind) in [(15, "RUN_FINISHED"), (1, "RUN_ERROR")] {
+        for _ in 0..more {
+            let (status, told) = client.ask("t1", &json!({"message": "Hello?"})).await;
+            assert_eq!(status, 200, "{told}");
+        }
+        let told = told(&client, &given_up).await;
+        let last = told.last().unwrap();
+        assert_eq!(last["type"], kind, "{last}");
+        if kind == "RUN_ERROR" {
+            assert_eq!(last["code"], "not-asked");
+        }
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that_goes_on() {
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
