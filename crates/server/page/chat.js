@@ -182,7 +182,9 @@ export class Chat {
   /** Follows a run with a view, and makes it the one at work if it is. */
   async follow(view, begin, isAtWork, follower = this.followerOf(view)) {
     this.followers.add(follower);
-    if (isAtWork) {
+    // One that is followed again may have ended since: then the run of a later turn is the one at work.
+    const isPast = this.working?.follower && this.views.indexOf(this.working.view) > this.views.indexOf(view);
+    if (isAtWork && !isPast) {
       this.working = { view, follower };
       this.composer.setBusy(true);
     }

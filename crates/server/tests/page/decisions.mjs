@@ -226,6 +226,25 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
   assert.equal((await page.locator(".turn .reply .md").last().innerText()).split("word3 ").length, 2, "nothing came twice");
+
+  // One that ended meanwhile leaves *Stop* to the run that is at work by now.
+  await say(page, "endless once more");
+  await sees(page, ".turn:last-child .reply .md", "word3");
+  await page.route("**/runs/*/events", (route) => route.fulfill({ status: 401, json: { title: "Unauthorized", detail: "this key has ended" } }));
+  world.cut();
+  await sees(page, ".turn-state", "Connection lost");
+  const lost = (await world.api("/runs")).runs[0].run_id;
+  await world.api(`/runs/${lost}/cancel`, {});
+  world.mend();
+  await page.click("dialog >> text=Not now");
+  await sees(page, ".failure", "not followed any more");
+  await page.unroute("**/runs/*/events");
+  await say(page, "endless for the third time");
+  await sees(page, ".turn:last-child .reply .md", "word3");
+  await page.click("text=Follow again");
+  await over(page, 2);
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 3);
 }
 
 export async function asks_for_a_key(world) {
