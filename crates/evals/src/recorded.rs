@@ -33,7 +33,7 @@ pub enum NoCase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftOut {
-    /// Images, sounds and files of what users said.
+    /// Images, sounds, files and texts beside what users said.
     Attachments,
     /// Calls of tools in earlier runs, with their results.
     EarlierCalls,
@@ -124,6 +124,8 @@ impl Case {
                     &[]
                 }
             };
+            // A text that was attached, or came by a pipe, is a part of its own; a case asks in one.
+            attached |= matches!(**message, Message::User { .. }) && parts.len() > 1;
             for part in parts {
                 attached |= matches!(part, Part::Media(_));
                 called |= matches!(part, Part::ToolCall(_));

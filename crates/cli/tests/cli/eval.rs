@@ -295,19 +295,23 @@ fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
         Turn::Says(&["It is 42."]),
         Turn::Says(&["It is 84."]),
         Turn::Says(&["A boat."]),
+        Turn::Says(&["A note."]),
         Turn::Says(&["Hello, boat."]),
     ]);
     let machine = model.machine().with_file("shot.png", PNG);
+    let machine = machine.with_file("note.md", "A note.\n");
     let ask = |more: &[&str]| with_key(&machine, &[&["ask", "--session"][..], more].concat());
     ask(&["calls", "What is 6*7?"]).stdout_of(0);
     ask(&["calls", "And twice that?"]).stdout_of(0);
     ask(&["attached", "--attach", "shot.png", "What is it?"]).stdout_of(0);
+    ask(&["text", "--attach", "note.md", "What is it?"]).stdout_of(0);
     let machine = machine.with_file("AGENTS.md", "Always answer in verse.\n");
     machine.run(["trust", "add", "--yes"]).stdout_of(0);
     with_key(&machine, &["ask", "--session", "told", "Who are you?"]).stdout_of(0);
     for (session, reason) in [
         ("calls", "calls of tools in earlier runs"),
         ("attached", "what was attached"),
+        ("text", "what was attached"),
         ("told", "AGENTS.md"),
     ] {
         let run = &machine.runs(session)[0];

@@ -144,6 +144,9 @@ pub(super) struct PlannedCall {
     pub(super) choice: Option<ToolChoice>,
     /// What was already tried to make it succeed.
     pub(super) tried: Tried,
+    /// The most tokens of its reply, where no more is left beside a conversation of which nothing may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reply_tokens: Option<u32>,
     /// Whether it is the first of its agent; none before it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
@@ -200,6 +203,7 @@ impl PlannedCall {
                 shortened: false,
                 simplified: false,
             },
+            reply_tokens: None,
             is_first: None,
         }
     }

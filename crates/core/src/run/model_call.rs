@@ -160,7 +160,10 @@ impl Agent {
             messages,
             tools,
             tool_choice,
-            max_output_tokens: self.most_of_reply(spec, &call.planned.role),
+            max_output_tokens: call
+                .planned
+                .reply_tokens
+                .or_else(|| self.most_of_reply(spec, &call.planned.role)),
             temperature: spec.temperature,
             reply_format: call.planned.format_of(spec),
         })

@@ -84,7 +84,11 @@ impl AgentTurn<'_> {
             return Next::FinishWithoutAnswer;
         }
         match self.take_over() {
-            TakesOver::Role(role) => self.go_on_with(PlannedCall { role, ..planned }),
+            TakesOver::Role(role) => self.go_on_with(PlannedCall {
+                role,
+                reply_tokens: None,
+                ..planned
+            }),
             TakesOver::Person => Next::FinishWithQuestion,
             TakesOver::Nobody => {
                 let reason = FinishReason::Failed(error.to_string());

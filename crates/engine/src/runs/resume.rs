@@ -371,7 +371,8 @@ impl Runs {
     /// # Errors
     ///
     /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input; [`ResumeError::Closed`] if
-    /// the run could not go on with it and was ended, unless that was what the input asked for.
+    /// the run could not go on with it and was ended, unless that was what the input asked for; [`ResumeError::Altered`] if
+    /// nothing goes on from its session.
     ///
     /// # Cancel safety
     ///
@@ -397,7 +398,10 @@ impl Runs {
             }
             (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
             (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
-            (Err(closed @ ResumeError::Closed { .. }), _) => return Err(closed),
+            // It would be said to end or to go on, and never would.
+            (Err(why @ (ResumeError::Closed { .. } | ResumeError::Altered { .. })), _) => {
+                return Err(why);
+            }
             (Err(ResumeError::AtWork(_) | ResumeError::NothingToDo), _) => {}
             // Another process drives it and looks into the inbox by itself.
             (Err(ResumeError::Store(StoreError::SessionBusy { .. })), _) => {}

@@ -164,6 +164,23 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wish_to_end_a_run_of_an_altered_session_is_refused() {
+    let store = store();
+    let dead = engine(&store, ScriptedModel::always(Script::hanging()));
+    let (handle, _) = dead.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    assert_eq!(dead.suspend(Duration::ZERO).await, [run]);
+    let next = engine(&store, answering());
+    store.fail_next(StoreOperation::Verify, altered());
+    let cancelled = next.runs().cancel(run, "enough").await;
+    assert!(
+        matches!(&cancelled, Err(ResumeError::Altered { .. })),
+        "nobody would end it: {cancelled:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_engine_that_was_not_asked_to_look_does_not() {
     let store = store();
     let orchestrator = builder(answering()).store(store.clone()).build().unwrap();

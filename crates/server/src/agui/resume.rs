@@ -261,7 +261,8 @@ fn check(
         return Ok(());
     };
     if waiting.altered.is_some() {
-        let detail = "what stands in the store is not what was asked: it can only be denied";
+        let detail =
+            "what stands in the store is not what was asked, so that it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let Some(arguments) = arguments else {

@@ -146,7 +146,8 @@ pub(crate) async fn decide(
         return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));
     }
     if waiting.altered.is_some() && said.decision == Verb::Approve {
-        let detail = "what stands in the store is not what was asked: it can only be denied";
+        let detail =
+            "what stands in the store is not what was asked, so that it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;

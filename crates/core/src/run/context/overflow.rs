@@ -8,7 +8,7 @@ use crate::spec::AgentSpec;
 
 impl AgentTurn<'_> {
     /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough and was not
-    /// tried yet, or else with the one trim. False if nothing is left that may go.
+    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps.
     pub(in crate::run) fn makes_room_after_overflow(
         &mut self,
         planned: &mut PlannedCall,
@@ -20,10 +20,11 @@ impl AgentTurn<'_> {
         if let Some(limit) = limit {
             agent.said_contexts.insert(planned.role.clone(), limit);
         }
+        let mut is_least = false;
         if let Some(needed) = needed {
             // A server that stops counting once it is too much says one token more than fits, however many there are.
             let in_all = needed.saturating_add(asked.map_or(0, u64::from));
-            let is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
+            is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
             let estimate = agent.size().saturating_add(agent.definitions(spec));
             if !is_least || needed > estimate {
                 agent.was_measured(needed, spec, &planned.tools);
@@ -37,12 +38,31 @@ impl AgentTurn<'_> {
             return true;
         }
         let Some(plan) = agent.plan_after_overflow(spec, limit, needed) else {
-            return false;
+            let left = limit.zip(needed).zip(asked.map(u64::from));
+            let left = left.map(|((limit, needed), asked)| match is_least {
+                // How much is left nobody knows.
+                true => asked / 4,
+                false => limit.saturating_sub(needed).min(asked / 2),
+            });
+            return takes_what_is_left(planned, left);
         };
         self.trim(plan, None);
         planned.tried.trimmed = true;
         true
     }
+}
+
+/// The fewest tokens of a reply that say something.
+const LEAST_OF_REPLY: u64 = 64;
+
+/// Asks for a reply of what is left, once, where nothing may go from the conversation: a short answer is better than none.
+fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
+    let left = left.filter(|left| *left >= LEAST_OF_REPLY && planned.reply_tokens.is_none());
+    let Some(left) = left.and_then(|left| u32::try_from(left).ok()) else {
+        return false;
+    };
+    planned.reply_tokens = Some(left);
+    true
 }
 
 impl Agent {

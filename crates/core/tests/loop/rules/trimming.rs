@@ -659,6 +659,27 @@ fn an_overflow_leads_to_a_shorter_reply_first_and_to_the_one_trim_where_that_is_
 }
 
 #[test]
+fn where_nothing_may_go_a_reply_of_what_is_left_is_asked_for_once() {
+    let overflow = |needed| LlmErrorKind::ContextOverflow {
+        limit: Some(4_096),
+        needed: Some(needed),
+    };
+    for (needed, left) in [(3_630, Some(466)), (4_050, None)] {
+        let mut spec = small(|_| {});
+        spec.root.context_tokens = None;
+        spec.root.max_output_tokens = Some(1_024);
+        let mut run = Script::start(spec);
+        run.fail_for(overflow(needed));
+        if left.is_some() {
+            assert_eq!(run.model_call().request.max_output_tokens, left);
+            assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+            run.fail_for(overflow(needed));
+        }
+        assert_eq!(run.step.status, RunStatus::Failed, "{needed}");
+    }
+}
+
+#[test]
 fn what_a_provider_said_of_its_context_holds_for_later_calls_of_its_role_alone() {
     let mut spec = governed(|decision| escalates(decision, 1, false));
     spec.root.max_output_tokens = Some(4_096);
