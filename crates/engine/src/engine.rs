@@ -200,6 +200,14 @@ impl Engine {
         // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
         let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
+        // There are servers that refuse a prompt beside which the longest reply does not fit.
+        if let (Some(most), Some(largest)) = (
+            agent.max_output_tokens,
+            self.largest_context(agent.turn_roles(), decision),
+        ) {
+            let half = u32::try_from(largest / 2).unwrap_or(u32::MAX).max(1);
+            agent.max_output_tokens = Some(most.min(half));
+        }
         if let (Compaction::Summarize { role }, Some(own)) =
             (&agent.profile.compaction, agent.context_tokens)
         {

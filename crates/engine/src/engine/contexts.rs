@@ -55,9 +55,26 @@ impl Engine {
         roles: impl Iterator<Item = &'a Role>,
         decision: Option<&Decision>,
     ) -> Option<u64> {
-        let models = roles.filter_map(|role| self.model(role, decision));
-        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
-        contexts.min()
+        self.contexts(roles, decision).flatten().min()
+    }
+
+    /// Returns the largest context, in tokens, of the models that serve these roles; `None` if it is not known of all.
+    pub(super) fn largest_context<'a>(
+        &self,
+        roles: impl Iterator<Item = &'a Role>,
+        decision: Option<&Decision>,
+    ) -> Option<u64> {
+        let contexts: Option<Vec<u64>> = self.contexts(roles, decision).collect();
+        contexts?.into_iter().max()
+    }
+
+    fn contexts<'a>(
+        &self,
+        roles: impl Iterator<Item = &'a Role>,
+        decision: Option<&Decision>,
+    ) -> impl Iterator<Item = Option<u64>> {
+        let models = roles.filter_map(move |role| self.model(role, decision));
+        models.map(|(_, model)| model.info().context_tokens)
     }
 
     /// Lets the models find out how much context they have that may serve an agent, and those that may serve the agents that

@@ -246,6 +246,27 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
     assert_eq!(contexts(None, Some(2_000)).await, Some(2_000));
 }
 
+#[tokio::test]
+async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_agent() {
+    for (small, setting, most) in [
+        (Some(6_000), "", 4_096),
+        (Some(6_000), "first_role = 'router'", 4_096),
+        (Some(6_000), "role = 'router'", 3_000),
+        (None, "role = 'router'", 4_096),
+    ] {
+        let written = format!("[agents.main_thread]\n{setting}\n");
+        let router = ScriptedModel::always(reply::text("Yes."));
+        let router = match small {
+            Some(tokens) => router.with_context(tokens),
+            None => router,
+        };
+        let orchestrator = large_and_small(router, &written);
+        let heard = hear(&orchestrator, request("go")).await;
+        let root = crate::written_agents::started(&heard).root;
+        assert_eq!(root.max_output_tokens, Some(most), "{setting} {small:?}");
+    }
+}
+
 /// Two models, of which the second serves what the configuration says of `router`.
 fn large_and_small(small: ScriptedModel, written: &str) -> Orchestrator {
     let large = ScriptedModel::always(reply::text("word ".repeat(500))).with_context(100_000);
