@@ -280,8 +280,6 @@ impl Prompter {
         let answers_all = settled.is_none().then_some(&answer);
         self.answer_others(others, answers_all);
         if let Some(settled) = settled {
-            // Half an answer is none to the next question.
-            forget_what_was_typed();
             settled.tell();
             return Ok(None);
         }

@@ -15,6 +15,10 @@ use crate::terminal;
 #[cfg(unix)]
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// How long nothing comes once a paste is over.
+#[cfg(unix)]
+const QUIET: Duration = Duration::from_millis(50);
+
 /// The most bytes of a line that is typed as an answer.
 #[cfg(unix)]
 const MAX_LINE: usize = 64 * 1024;
@@ -52,13 +56,36 @@ pub(crate) struct Terminal {
     is_settled: CancellationToken,
 }
 
-/// Forgets what was typed before there was a question: it cannot be the answer.
+/// Forgets what was typed before there was a question: it cannot be the answer. Blocks until nothing more comes, since the
+/// rest of a large paste comes a little later.
 pub(crate) fn forget_what_was_typed() {
     #[cfg(unix)]
     {
         use rustix::termios::{QueueSelector, tcflush};
         // Where nothing can be forgotten, nothing was typed.
-        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+        let forget = || tcflush(io::stdin(), QueueSelector::IFlush).is_ok();
+        while forget() && is_more_there() {}
+        // A line without its end, such as the last one of a paste, is not seen as there.
+        forget();
+    }
+}
+
+/// Tells whether a line comes so soon that nobody typed it meanwhile.
+#[cfg(unix)]
+fn is_more_there() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
+
+    let Ok(timeout) = Timespec::try_from(QUIET) else {
+        return false;
+    };
+    let stdin = io::stdin();
+    let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut waiting, Some(&timeout)) {
+        Err(Errno::INTR) => true,
+        Ok(0) | Err(_) => false,
+        // A terminal that went away says so for ever.
+        Ok(_) => waiting.iter().all(|stdin| stdin.revents() == PollFlags::IN),
     }
 }
 
@@ -72,7 +99,7 @@ impl Terminal {
     }
 
     /// Reads a line as the terminal gives it, and looks in between whether it is still wanted. Ctrl-C is a signal here, as
-    /// it is while an answer comes.
+    /// it is while an answer comes. What came with the line, such as the rest of a paste, answers nothing that is asked next.
     #[cfg(unix)]
     fn plain_line(&mut self, prompt: &str) -> io::Result<Line> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -84,6 +111,8 @@ impl Terminal {
         let mut typed = Vec::new();
         loop {
             if self.is_settled.is_cancelled() || typed.len() > MAX_LINE {
+                // Half an answer is none to the next question.
+                forget_what_was_typed();
                 self.show("\n")?;
                 return Ok(Line::End);
             }
@@ -106,6 +135,7 @@ impl Terminal {
             };
             typed.extend(bytes.iter().take(read));
             if typed.ends_with(b"\n") {
+                forget_what_was_typed();
                 let line = String::from_utf8_lossy(&typed);
                 return Ok(Line::Text(line.trim_end_matches(['\r', '\n']).to_owned()));
             }

@@ -357,6 +357,37 @@ fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
 }
 
 #[test]
+fn what_is_pasted_at_a_question_allows_nothing() {
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
+        Turn::Says(&["Done.\n"]),
+    ]);
+    let machine = model.machine();
+    let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
+    let mut person = sit(&machine, &question);
+    person.exp_string("your answer:").unwrap();
+    for pasted in [
+        "Please review:\ry\r1\r",
+        "\u{1b}[200~Please review:\ry\r1\r\u{1b}[201~",
+    ] {
+        person.send(pasted).unwrap();
+        person.flush().unwrap();
+        person.exp_string("none of the choices").unwrap();
+        person.exp_string("your answer:").unwrap();
+    }
+    type_line(&mut person, "n");
+    person.exp_string("reason to tell the model").unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Done.").unwrap();
+    assert_eq!(leave(&mut person), 0);
+    assert!(
+        !model.results().contains("Asia/Tokyo"),
+        "{}",
+        model.results()
+    );
+}
+
+#[test]
 fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
     let model = Scripted::start([
         Turn::Calls(&[

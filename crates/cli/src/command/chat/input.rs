@@ -83,7 +83,7 @@ impl Input {
                 let mut theirs = editor.take().ok_or_else(gone)?;
                 let prompt = prompt.to_owned();
                 let typed = tokio::task::spawn_blocking(move || {
-                    let typed = theirs.read(&prompt);
+                    let typed = read_by_editor(theirs.read(&prompt));
                     (theirs, typed)
                 });
                 let typed = tokio::select! {
@@ -94,7 +94,7 @@ impl Input {
                 };
                 let (ours, typed) = typed.context("the line editor failed")?;
                 *editor = Some(ours);
-                read_by_editor(typed)
+                typed
             }
         }
     }
