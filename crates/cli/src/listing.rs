@@ -131,9 +131,7 @@ impl Layout {
                 broken(&format!("{before}{about}"), columns, &" ".repeat(margin))
             }
             Self::Below { columns } => {
-                let id = short(id, END_OF_ID);
-                let middle: Vec<&str> = middle.split_whitespace().collect();
-                let line = format!("{id:<END_OF_ID$}  {}", middle.join("  "));
+                let line = above(short(id, END_OF_ID), middle, columns);
                 let about = cut(&about, columns.saturating_sub(2) * LINES_ABOUT);
                 let line = broken(&line, columns, "    ");
                 let about = broken(&format!("  {about}"), columns, "  ");
@@ -148,13 +146,21 @@ impl Layout {
         let id = match self {
             Self::Whole => format!("{id:<ID$}"),
             Self::Beside { id: room, .. } => format!("{id:<room$}"),
-            Self::Below { .. } => {
-                let middle: Vec<&str> = middle.split_whitespace().collect();
-                return format!("{id:<END_OF_ID$}  {}", middle.join("  "));
-            }
+            Self::Below { columns } => return above(id, middle, columns),
         };
         format!("{id}  {middle}  ABOUT")
     }
+}
+
+/// Writes the line above what something is about: in columns where it fits, and otherwise with no more blanks than it needs.
+fn above(id: &str, middle: &str, columns: usize) -> String {
+    let line = format!("{id:<END_OF_ID$}  {middle}");
+    if width(&line) <= columns {
+        return line.trim_end().to_owned();
+    }
+    let middle = middle.split("  ").map(str::trim);
+    let middle: Vec<&str> = middle.filter(|column| !column.is_empty()).collect();
+    format!("{id:<END_OF_ID$}  {}", middle.join("  "))
 }
 
 /// Returns an id, or its end where there is room for no more of one that was made and not chosen.
@@ -262,6 +268,29 @@ mod tests {
             let wide = shown.lines().find(|line| width(line) > columns);
             assert_eq!(wide, None, "{columns}");
             assert!(shown.contains("What is the time"), "{columns}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_the_columns_stand_above_them() {
+        let item = Item {
+            middle: format!("{}  {:>11}", item().middle, "$0.01"),
+            ..item()
+        };
+        let names = format!(
+            "{:<19}  {:>4}  {:<11}  {:>11}",
+            "BEGUN", "RUNS", "STATUS", "COST"
+        );
+        for columns in [66, 80, 100, 140] {
+            let layout = Layout::of(Some(columns), width(&item.middle));
+            let (heading, shown) = (layout.heading("RUN", &names), layout.item(&item));
+            for (name, value) in [("BEGUN", "2026-11-22 19:18:09"), ("STATUS", "done")] {
+                assert_eq!(
+                    heading.find(name),
+                    shown.find(value),
+                    "{columns}: {heading}\n{shown}"
+                );
+            }
         }
     }
 
