@@ -6,6 +6,8 @@ use anyhow::anyhow;
 
 use crate::approve::forget_what_was_typed;
 use crate::error::CommandError;
+use crate::terminal;
+use crate::wrap::laid_out;
 
 /// Tells whether a person sits here who can be asked.
 pub(crate) fn is_somebody_there() -> bool {
@@ -31,8 +33,10 @@ pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
 /// Asks a person a question. What was typed before there was a question is no answer.
 pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     let mut stderr = anstream::stderr();
+    let question = format!("{question} [y/N]");
+    let question = laid_out(&question, terminal::width(io::stderr()));
     forget_what_was_typed();
-    write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())?;
+    write!(stderr, "{question} ").and_then(|()| stderr.flush())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     if !answer.ends_with('\n') {

@@ -717,6 +717,33 @@ fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
 }
 
 #[test]
+fn what_is_to_be_deleted_is_asked_about_with_whole_ids() {
+    const IDS: [&str; 3] = [
+        "a-trip-to-the-other-end-of-the-world",
+        "a-trip-to-the-very-middle-of-the-earth",
+        "a-trip-to-the-moon-and-back-again",
+    ];
+    let machine = Machine::new();
+    for id in IDS {
+        machine
+            .run(["ask", "--session", id, "What time is it?"])
+            .stdout_of(0);
+    }
+    let mut person = sit(&machine, &[&["sessions", "delete"], &IDS[..]].concat());
+    let question = person.exp_string("[y/N]").unwrap();
+    assert!(question.contains("with all their runs?"), "{question}");
+    for id in IDS {
+        assert!(question.contains(id), "{question}");
+    }
+    for line in question.lines() {
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+    type_line(&mut person, "n");
+    person.exp_string("nothing was deleted").unwrap();
+    assert_eq!(leave(&mut person), 1);
+}
+
+#[test]
 fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
     let models = (0..100).map(|n| format!("[models.a{n:04}]\nprovider = 'offline'\n"));
     let models: String = models.collect();

@@ -49,7 +49,8 @@ impl Delete {
         found.dedup();
         if is_asked {
             let names: Vec<&str> = found.iter().map(SessionId::as_str).collect();
-            let question = format!("Delete {} with all its runs?", names.join(", "));
+            let whose = if names.len() == 1 { "its" } else { "their" };
+            let question = format!("Delete {} with all {whose} runs?", names.join(", "));
             confirm(&question)?;
         }
         let mut output = Output::new();
