@@ -84,7 +84,13 @@ pub(crate) async fn named_session(
     sessions: &Sessions,
     text: &str,
 ) -> Result<SessionId, CommandError> {
-    let found = session(sessions, text).await?;
+    let found = match sessions.find(text).await {
+        Ok(found) => found,
+        Err(several @ FindError::Ambiguous { .. }) => {
+            return Err(CommandError::usage(several).hint("give the whole id of the one you mean"));
+        }
+        Err(_) => session(sessions, text).await?,
+    };
     let id = found.as_str();
     if id == text {
         return Ok(found);

@@ -178,7 +178,7 @@ fn sessions_are_listed_shown_and_verified() {
 #[test]
 fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
     let machine = Machine::new();
-    for session in ["memo", "memo2"] {
+    for session in ["memo", "memo2", "trip1", "trip2"] {
         let ask = ["ask", "--session", session, "What time is it?"];
         machine.run(ask).stdout_of(0);
     }
@@ -191,6 +191,14 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
     );
     assert!(
         complaint.contains("give the whole id: memo2"),
+        "{complaint}"
+    );
+    let several = machine.run(["sessions", "delete", "--yes", "trip"]);
+    let complaint = several.complaint(2);
+    assert!(
+        complaint.contains(r#""trip" begins several ids: "#)
+            && complaint.contains("hint: give the whole id of the one you mean")
+            && !complaint.contains("type its end"),
         "{complaint}"
     );
     for part in ["memo", "last"] {
