@@ -221,6 +221,7 @@ fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
     let mut keyboard = person.process().get_file_handle().unwrap();
     keyboard.write_all(b"caf\xe9 au lait\r").unwrap();
     person.exp_string("is not text in UTF-8").unwrap();
+    person.exp_string("all that came after it").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "Hello?");
     person.exp_string("Understood.").unwrap();

@@ -125,7 +125,8 @@ fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             // What else came with it, such as the rest of a paste, is no message by itself.
             forget_what_was_typed();
-            let why = "what was typed is not text in UTF-8 and was left out";
+            let why =
+                "what was typed is not text in UTF-8 and was left out, with all that came after it";
             Ok(Said::Unreadable(why.to_owned()))
         }
         Err(error) => {
