@@ -34,11 +34,15 @@ mod tree;
 mod wrap;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use arguments::Arguments;
 use error::CommandError;
+
+/// How long is waited at the end for what is dropped on other threads.
+const ENDING: Duration = Duration::from_millis(200);
 
 /// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
 #[global_allocator]
@@ -72,7 +76,8 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = runtime.context("cannot start")?;
     let done = runtime.block_on(command::run(arguments));
     terminal::restore();
-    // What is still under way on other threads is a tool that was stopped and does not know it yet.
-    runtime.shutdown_background();
+    // What is still at work is dropped, and what it started ends with it: an MCP server with all that it started. What
+    // takes longer is a tool that was stopped and does not know it yet, or somebody who reads what nobody types.
+    runtime.shutdown_timeout(ENDING);
     done
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::{ChildStderr, Command};
 
 use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
@@ -21,6 +21,7 @@ use crate::secrets::Secrets;
 use crate::text::one_line;
 pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
+use program::Signal;
 
 /// How long a server may take to end once its input is closed, and once more when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,9 +35,7 @@ const MAX_LINE: usize = 2_048;
 /// A server that was started.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
-    /// Its number, which is that of its group, too.
-    number: Option<u32>,
+    program: program::Program,
     server: Arc<str>,
     last_words: LastWords,
     /// Dropped last.
@@ -55,19 +54,18 @@ impl Process {
             command: config.command.clone(),
             source,
         };
-        let (mut child, parent) = program::start(command).await.map_err(failed)?;
+        let (mut program, parent) = program::start(command).await.map_err(failed)?;
         let piped = || failed(std::io::Error::other("its input and output are not there"));
-        let stdin = child.stdin.take().ok_or_else(piped)?;
-        let stdout = child.stdout.take().ok_or_else(piped)?;
+        let stdin = program.child.stdin.take().ok_or_else(piped)?;
+        let stdout = program.child.stdout.take().ok_or_else(piped)?;
         let mut last_words = LastWords::default();
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = program.child.stderr.take() {
             last_words = LastWords::of_program();
             let secrets = notices.secrets.clone();
             tokio::spawn(log(Arc::clone(server), stderr, last_words.clone(), secrets));
         }
         let process = Self {
-            number: child.id(),
-            child,
+            program,
             server: Arc::clone(server),
             last_words,
             _parent: parent,
@@ -84,61 +82,23 @@ impl Process {
     pub(crate) async fn stop(mut self) {
         let mut ends = self.ends().await;
         if !ends {
-            self.signal(Signal::Term);
+            self.program.signal(Signal::Term);
             ends = self.ends().await;
         }
         if !ends {
             tracing::warn!(server = %self.server, "it does not end when asked to: it is stopped");
         }
         // What it started may still be there, under the number that was its own just now.
-        self.signal(Signal::Kill);
+        self.program.signal(Signal::Kill);
         // It may be waited for by nobody else.
-        let _ = self.child.wait().await;
+        let _ = self.program.child.wait().await;
     }
 
     async fn ends(&mut self) -> bool {
         matches!(
-            tokio::time::timeout(GRACE, self.child.wait()).await,
+            tokio::time::timeout(GRACE, self.program.child.wait()).await,
             Ok(Ok(_))
         )
-    }
-
-    /// Signals the server and all it started.
-    #[cfg(unix)]
-    fn signal(&self, signal: Signal) {
-        let signal = match signal {
-            Signal::Term => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
-        };
-        let number = self.number.and_then(|number| i32::try_from(number).ok());
-        if let Some(group) = number.and_then(rustix::process::Pid::from_raw) {
-            // It may have ended just now.
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn signal(&mut self, signal: Signal) {
-        if matches!(signal, Signal::Kill) {
-            // It may have ended just now.
-            let _ = self.child.start_kill();
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Signal {
-    Term,
-    Kill,
-}
-
-/// Whoever drops it without a word wants it gone.
-impl Drop for Process {
-    fn drop(&mut self) {
-        // The number of one that is known to have ended may be another's.
-        if self.child.id().is_some() {
-            self.signal(Signal::Kill);
-        }
     }
 }
 

@@ -285,20 +285,58 @@ fn a_server_that_does_not_care_ends_within_two_seconds_of_our_death() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let until = |what: &str, within: u64, holds: &dyn Fn() -> bool| {
-        let started = Instant::now();
-        while !holds() {
-            assert!(started.elapsed() < Duration::from_secs(within), "{what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
     until("it is called", 20, &|| machine.path("called").exists());
     let own = fs::read_to_string(machine.path("own")).unwrap();
     ours.kill().unwrap();
     ours.wait().unwrap();
-    let lives = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", own.trim()));
-        status.is_ok_and(|status| !status.contains("State:\tZ"))
-    };
-    until("it is gone", 2, &|| !lives());
+    until("it is gone", 2, &|| !lives(&own));
+}
+
+#[cfg(target_os = "linux")]
+fn until(what: &str, within: u64, holds: &dyn Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(within), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn lives(process: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.trim()));
+    status.is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
+#[test]
+fn what_waits_is_listed_without_starting_a_server() {
+    let machine = machine(&format!("{SECTION}{TRUST}"));
+    let list = machine.run(["approvals", "list"]).stdout_of(0);
+    assert_eq!(list, "nothing waits for your approval\n");
+    assert!(!machine.path("started").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_fails_leaves_nothing_behind_of_what_a_server_started() {
+    let begets = format!("sleep 600 &\necho $! >> children\n{ACTS}");
+    let is_silent = format!("{begets}begin() {{ :; }}\n");
+    for acts in [begets, is_silent] {
+        let machine = machine(&format!("{SECTION}start_timeout = '300ms'\n"))
+            .with_file("server.sh", mcp_script(&acts));
+        // Where it is a matter of chance who is faster, once proves nothing.
+        for _ in 0..4 {
+            for (arguments, code) in [
+                (&["tools", "call", "no_such_tool"][..], 2),
+                (&["approvals", "show", "last"][..], 2),
+                (&["chat", "--mode", "none"][..], 2),
+            ] {
+                let done = machine.run(arguments);
+                assert_eq!(done.code, Some(code), "{arguments:?}: {done:?}");
+            }
+        }
+        let children = fs::read_to_string(machine.path("children")).unwrap();
+        for child in children.lines() {
+            until("what it started is gone", 2, &|| !lives(child));
+        }
+    }
 }

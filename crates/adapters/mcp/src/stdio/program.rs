@@ -56,6 +56,60 @@ pub(super) fn dying_with_us(program: &Path) -> Command {
     Command::new(program)
 }
 
+/// A program that was started. Whoever drops it without a word wants it gone, with all it started.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) child: Child,
+    /// Its number, which is that of its group, too.
+    number: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Signal {
+    Term,
+    Kill,
+}
+
+impl Program {
+    fn new(child: Child) -> Self {
+        Self {
+            number: child.id(),
+            child,
+        }
+    }
+
+    /// Signals the program and all it started.
+    #[cfg(unix)]
+    pub(super) fn signal(&self, signal: Signal) {
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        let number = self.number.and_then(|number| i32::try_from(number).ok());
+        if let Some(group) = number.and_then(rustix::process::Pid::from_raw) {
+            // It may have ended just now.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn signal(&mut self, signal: Signal) {
+        if matches!(signal, Signal::Kill) {
+            // It may have ended just now.
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The number of one that is known to have ended may be another's.
+        if self.child.id().is_some() {
+            self.signal(Signal::Kill);
+        }
+    }
+}
+
 /// Keeps the thread that started a program; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Parent {
@@ -64,16 +118,16 @@ pub(super) struct Parent {
 
 /// Starts a program from a thread that lives as long as what is returned with it: the kernel takes the end of the thread
 /// that started a program for the end of its process, and threads of a runtime come and go.
-pub(super) async fn start(mut command: Command) -> io::Result<(Child, Parent)> {
+pub(super) async fn start(mut command: Command) -> io::Result<(Program, Parent)> {
     let runtime = Handle::current();
-    let (started, child) = oneshot::channel();
+    let (started, program) = oneshot::channel();
     let (keep, kept) = mpsc::channel();
     thread::Builder::new()
         .name("mcp-server".to_owned())
         .spawn(move || {
             let spawned = {
                 let _runtime = runtime.enter();
-                command.spawn()
+                command.spawn().map(Program::new)
             };
             // Nobody waits for it any more: dropped, it is stopped.
             if started.send(spawned).is_ok() {
@@ -81,8 +135,8 @@ pub(super) async fn start(mut command: Command) -> io::Result<(Child, Parent)> {
                 let _ = kept.recv();
             }
         })?;
-    let child = child
+    let program = program
         .await
         .map_err(|_| io::Error::other("the thread that starts it crashed"))??;
-    Ok((child, Parent { _keep: keep }))
+    Ok((program, Parent { _keep: keep }))
 }

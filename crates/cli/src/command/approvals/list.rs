@@ -32,7 +32,9 @@ impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
-        let approvals = loaded.app().build().await?.orchestrator.approvals();
+        // What waits is in the store: no tool is looked at.
+        let app = loaded.app().without_servers().build().await?;
+        let approvals = app.orchestrator.approvals();
         let waiting = match &self.session {
             Some(session) => approvals.of_session(session).await?,
             None => approvals.list().await?,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 use neuraxis::core::Record;
 use neuraxis::engine::{ToolCatalog, WaitingApproval};
+use neuraxis_app::App;
 
 use super::waiting::{self, Which};
 use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::setup::Setup;
+use crate::setup::{Setup, close};
 use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
@@ -31,17 +32,24 @@ impl Show {
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
         let app = loaded.app().build().await?;
-        let waiting = waiting::several(&app, &self.which).await?;
         let mut output = Output::new();
-        let (root, columns) = (loaded.config.project_root(), output.width());
+        let shown = self
+            .shown(&app, loaded.config.project_root(), output.width())
+            .await;
+        close(&app).await;
+        output.painted(&shown?)?;
+        Ok(())
+    }
+
+    /// Returns the questions that are meant, in lines of so many columns.
+    async fn shown(&self, app: &App, root: &Path, columns: usize) -> Result<String, CommandError> {
         let mut shown = Vec::new();
-        for waiting in &waiting {
+        for waiting in &waiting::several(app, &self.which).await? {
             let records = app.orchestrator.sessions().records(waiting.run_id).await?;
             let tools = app.orchestrator.tools();
             shown.push(in_full((waiting, &records), &tools, root, columns));
         }
-        output.painted(&shown.join("\n"))?;
-        Ok(())
+        Ok(shown.join("\n"))
     }
 }
 
