@@ -416,6 +416,46 @@ fn what_was_altered_in_the_file_is_found() {
 }
 
 #[test]
+fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
+    let machine = used_machine();
+    // Whichever comes first, one comes after it.
+    machine
+        .run(["ask", "--session", "work", QUESTION])
+        .stdout_of(0);
+    let whole = ["health", "work"].map(|id| {
+        let export = ["sessions", "export", id];
+        machine.run(export).stdout_of(0)
+    });
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \
+         WHERE run = 1 AND first_seq = 1",
+    );
+    let export = ["sessions", "export", "--all"];
+    let printed = machine.run(export);
+    let to_file = machine.run([&export[..], &["--output", "all.jsonl"]].concat());
+    let complaint = to_file.complaint(1);
+    for told in [
+        "warning: session trip is damaged and not written: the step of run ",
+        "note: wrote 2 sessions to all.jsonl\n",
+        "error: 1 of 3 sessions are damaged and were not written\n",
+    ] {
+        assert!(complaint.contains(told), "{told}: {complaint}");
+    }
+    let backup = fs::read_to_string(machine.path("all.jsonl")).unwrap();
+    assert_eq!(printed.stdout_of(1), backup);
+    for session in &whole {
+        assert!(backup.contains(session), "{backup}");
+    }
+    let length: usize = whole.iter().map(String::len).sum();
+    assert_eq!(backup.len(), length, "{backup}");
+    machine.run(["sessions", "delete", "health"]).stdout_of(0);
+    machine
+        .run(["sessions", "import", "all.jsonl"])
+        .stdout_of(0);
+}
+
+#[test]
 fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];

@@ -52,24 +52,25 @@ impl Export {
             named.push(lookup::session(sessions, id).await?);
         }
         let Some(path) = &self.output else {
-            return print(sessions, &named).await;
+            return print(sessions, &named).await?.told();
         };
         let mut out = BufWriter::new(create(path)?);
         let written = write(sessions, &named, &mut out, Onto::File(path)).await;
         let flushed =
             |out: &mut BufWriter<File>| out.flush().and_then(|()| out.get_ref().sync_all());
         let finished = match written {
-            Ok(count) => flushed(&mut out)
-                .map(|()| count)
+            Ok(written) => flushed(&mut out)
+                .map(|()| written)
                 .map_err(|error| Onto::File(path).failed(error)),
             Err(error) => Err(error),
         };
         match finished {
-            Ok(count) => {
-                tell(count)?;
-                let sessions = counted(u64::try_from(count).unwrap_or(u64::MAX), "session");
-                Progress::new().notice(&format!("wrote {sessions} to {}", path.display()));
-                Ok(())
+            Ok(written) => {
+                if written.count > 0 {
+                    let sessions = counted(written.count, "session");
+                    Progress::new().notice(&format!("wrote {sessions} to {}", path.display()));
+                }
+                written.told()
             }
             Err(error) => {
                 // A file that ends in the middle is good for nothing.
@@ -81,18 +82,18 @@ impl Export {
 }
 
 /// Writes to standard output: harmless where a terminal shows it, to the byte elsewhere.
-async fn print(sessions: &Sessions, named: &[SessionId]) -> Result<(), CommandError> {
+async fn print(sessions: &Sessions, named: &[SessionId]) -> Result<Written, CommandError> {
     let mut output = Output::new();
     if output.is_terminal() {
         let mut text = Vec::new();
-        let count = write(sessions, named, &mut text, Onto::Output).await?;
+        let written = write(sessions, named, &mut text, Onto::Output).await?;
         output.text(&String::from_utf8_lossy(&text))?;
-        return tell(count);
+        return Ok(written);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let count = write(sessions, named, &mut out, Onto::Output).await?;
+    let written = write(sessions, named, &mut out, Onto::Output).await?;
     out.flush()?;
-    tell(count)
+    Ok(written)
 }
 
 /// Where an archive is written.
@@ -122,21 +123,49 @@ impl Onto<'_> {
     }
 }
 
-/// Writes the sessions that are named, or else all of them.
+/// How many sessions were written.
+#[derive(Debug, Default)]
+struct Written {
+    count: u64,
+    /// Those that were left out because they are damaged.
+    damaged: u64,
+}
+
+impl Written {
+    fn told(&self) -> Result<(), CommandError> {
+        match (self.count, self.damaged) {
+            (0, 0) => Err(CommandError::failed(anyhow!("there are no sessions"))),
+            (1, 0) => Ok(()),
+            (count, 0) => {
+                Progress::new().done(&format!("{count} sessions"));
+                Ok(())
+            }
+            (count, damaged) => {
+                let all = count.saturating_add(damaged);
+                let error = anyhow!("{damaged} of {all} sessions are damaged and were not written");
+                Err(CommandError::failed(error)
+                    .hint("`neuraxis doctor --offline` checks the file itself"))
+            }
+        }
+    }
+}
+
+/// Writes the sessions that are named, or else all of them but those that are damaged, each of which is told of.
 async fn write(
     sessions: &Sessions,
     named: &[SessionId],
     out: &mut impl Write,
     onto: Onto<'_>,
-) -> Result<usize, CommandError> {
+) -> Result<Written, CommandError> {
+    let mut written = Written::default();
     for session in named {
         let exported = sessions.export(session, out).await;
         tell_unfinished(exported.map_err(|error| onto.refused(error))?);
+        written.count += 1;
     }
     if !named.is_empty() {
-        return Ok(named.len());
+        return Ok(written);
     }
-    let mut count = 0;
     let mut each = sessions.each(SessionFilter::default());
     while let Some(session) = each.next().await? {
         // Kept back until it is whole: one that is deleted meanwhile is left out.
@@ -144,12 +173,19 @@ async fn write(
         match sessions.export(&session.id, &mut text).await {
             Ok(exported) => tell_unfinished(exported),
             Err(ExportError::Store(StoreError::NoSuchSession(_))) => continue,
+            // It keeps none of the others out of a backup.
+            Err(ExportError::Store(StoreError::Damaged(why))) => {
+                let id = &session.id;
+                Progress::new().warn(&format!("session {id} is damaged and not written: {why}"));
+                written.damaged += 1;
+                continue;
+            }
             Err(error) => return Err(onto.refused(error)),
         }
         out.write_all(&text).map_err(|error| onto.failed(error))?;
-        count += 1;
+        written.count += 1;
     }
-    Ok(count)
+    Ok(written)
 }
 
 /// Says that a session is not at its end.
@@ -167,15 +203,4 @@ fn create(path: &Path) -> Result<File, CommandError> {
     file.map_err(|error| {
         CommandError::usage(error).hint("name a new file in a folder that is there")
     })
-}
-
-fn tell(count: usize) -> Result<(), CommandError> {
-    match count {
-        0 => Err(CommandError::failed(anyhow!("there are no sessions"))),
-        1 => Ok(()),
-        count => {
-            Progress::new().done(&format!("{count} sessions"));
-            Ok(())
-        }
-    }
 }
