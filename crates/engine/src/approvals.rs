@@ -8,7 +8,6 @@ mod decide;
 mod later;
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
@@ -66,6 +65,16 @@ impl WaitingApproval {
     }
 }
 
+/// The calls that wait for a person, and the runs of which nobody can tell.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct FoundApprovals {
+    /// The calls.
+    pub waiting: Vec<WaitingApproval>,
+    /// The runs that have not ended and whose logs are damaged, and how.
+    pub damaged: Vec<(RunId, String)>,
+}
+
 /// What a sweep did.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -121,12 +130,21 @@ impl Approvals {
 
     /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
     /// the oldest run first. What another process asks about while its run is at work, that process lists. A run whose log is
-    /// damaged is left out, with a warning.
+    /// damaged is left out, with a warning; [`find`](Self::find) names it.
     ///
     /// # Errors
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
+        Ok(self.find().await?.waiting)
+    }
+
+    /// Returns the calls that [`list`](Self::list) does, and the runs that it leaves out.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn find(&self) -> Result<FoundApprovals, ResumeError> {
         let runs = self.runs();
         let mut seen = Vec::new();
         for run in self.unended(self.store()).await? {
@@ -138,7 +156,7 @@ impl Approvals {
     }
 
     /// Returns the calls that wait for a person in a session, whichever process its run is in; none where there is no such
-    /// session. A run whose log is damaged is left out, with a warning.
+    /// session. A run whose log is damaged is left out, with a warning; [`find_in`](Self::find_in) names it.
     ///
     /// # Errors
     ///
@@ -147,8 +165,17 @@ impl Approvals {
         &self,
         session: &SessionId,
     ) -> Result<Vec<WaitingApproval>, ResumeError> {
+        Ok(self.find_in(session).await?.waiting)
+    }
+
+    /// Returns the calls that [`of_session`](Self::of_session) does, and the runs that it leaves out.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn find_in(&self, session: &SessionId) -> Result<FoundApprovals, ResumeError> {
         if !self.runs().may_see(session).await? {
-            return Ok(Vec::new());
+            return Ok(FoundApprovals::default());
         }
         let runs = match self.store().runs(session).await {
             Ok(runs) => runs,
@@ -159,23 +186,23 @@ impl Approvals {
     }
 
     /// Returns the calls of these runs that wait for a person. A run that cannot be read hides no other one's.
-    async fn of_runs(&self, runs: Vec<RunSummary>) -> Result<Vec<WaitingApproval>, ResumeError> {
-        let mut waiting = Vec::new();
+    async fn of_runs(&self, runs: Vec<RunSummary>) -> Result<FoundApprovals, ResumeError> {
+        let mut found = FoundApprovals::default();
         for run in runs {
             match self.of_run(&run).await {
-                Ok(open) => waiting.extend(open),
+                Ok(open) => found.waiting.extend(open),
                 // It was deleted meanwhile.
                 Err(ResumeError::Store(
                     StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_),
                 )) => {}
-                Err(ResumeError::Store(error @ StoreError::Damaged(_))) => {
-                    let error: &(dyn Error + 'static) = &error;
-                    tracing::warn!(run = %run.run_id, error, "nobody knows what the run asks");
+                Err(ResumeError::Store(StoreError::Damaged(why))) => {
+                    tracing::warn!(run = %run.run_id, error = %why, "nobody knows what the run asks");
+                    found.damaged.push((run.run_id, why));
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(waiting)
+        Ok(found)
     }
 
     /// Returns the calls of a run that wait for a person, and looks whether they are what was asked.

@@ -75,7 +75,9 @@ pub use agent::{
 };
 pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 pub use approval_key::ApprovalKey;
-pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};
+pub use approvals::{
+    Approvals, DecideError, DecideLater, Decided, FoundApprovals, Swept, WaitingApproval,
+};
 pub use brought::{Brought, BroughtError};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, RESERVED_TOOL_NAMES, ToolCallError, ToolCatalog};

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
+use crate::sessions::tamper;
 
 const SETTINGS: [&str; 4] = [
     "--set",
@@ -332,4 +333,28 @@ fn a_run_does_not_wait_where_it_would_be_lost() {
         complaint.contains("a run cannot wait in memory"),
         "{complaint}"
     );
+}
+
+#[test]
+fn a_run_that_nobody_can_read_is_named_where_what_waits_is_listed() {
+    const ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
+    let machine = Machine::new();
+    let run = |arguments: &[&str]| machine.run([arguments, &ASKS].concat());
+    for session in ["s", "t"] {
+        run(&["ask", "--wait", "--session", session, "What time is it?"]).complaint(5);
+    }
+    let damaged = machine.runs("s").swap_remove(0);
+    let whole = machine.runs("t").swap_remove(0);
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST('{' AS BLOB) WHERE run = 1",
+    );
+    let warning = format!("warning: run {damaged} is damaged, so that nobody knows what it asks: ");
+    let list = run(&["approvals", "list"]);
+    assert!(list.stderr.contains(&warning), "{list:?}");
+    let listed = list.stdout_of(0);
+    assert!(listed.contains(&whole), "{listed}");
+    assert!(!listed.contains(&damaged), "{listed}");
+    let of_session = run(&["approvals", "list", "--session", "s"]);
+    assert!(of_session.stderr.contains(&warning), "{of_session:?}");
 }

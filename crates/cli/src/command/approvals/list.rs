@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::waiting::in_text;
 use crate::error::CommandError;
 use crate::output::{ListFormat, Output};
+use crate::progress::Progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -35,10 +36,15 @@ impl List {
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
         let approvals = app.orchestrator.approvals();
-        let waiting = match &self.session {
-            Some(session) => approvals.of_session(session).await?,
-            None => approvals.list().await?,
+        let found = match &self.session {
+            Some(session) => approvals.find_in(session).await?,
+            None => approvals.find().await?,
         };
+        for (run, why) in &found.damaged {
+            let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
+            Progress::new().warn(&what);
+        }
+        let waiting = found.waiting;
         let mut output = Output::new();
         let text = match self.format {
             ListFormat::Text if waiting.is_empty() => {
