@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
         let run = begun
             .map_err(|_| "the run could not begin: this is a defect, and was logged".to_owned())?
             .map_err(|error| refusal(&error))?;
-        Ok((run.run_id(), Followed::here(run)))
+        Ok((run.run_id(), Followed::here(run, self.server)))
     }
 
     /// Takes up a run that waits for answers, with those that came.

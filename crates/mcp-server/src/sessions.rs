@@ -118,12 +118,17 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
 
 fn resource(session: &Session) -> Resource {
     let id = &session.id;
-    Resource::new(format!("{SESSIONS}{id}"), id.as_str())
+    Resource::new(address(id), id.as_str())
         .with_description(format!(
             "A session of Neuraxis that began {}",
             session.created_at
         ))
         .with_mime_type("text/plain")
+}
+
+/// Returns the address of a session, as text.
+pub(crate) fn address(session: &SessionId) -> String {
+    format!("{SESSIONS}{session}")
 }
 
 fn cursor_of(last: &Session) -> String {

@@ -5,15 +5,21 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use neuraxis_core::{LiveBody, RecordBody, RunId, Seq};
-use neuraxis_engine::{Event, Events, OrchestratorResult, RunHandle, Runs};
+use neuraxis_core::{LiveBody, RecordBody, RunId, Seq, SessionId};
+use neuraxis_engine::{Event, Events, NoResult, OrchestratorResult, ResumeError, RunHandle, Runs};
 use tokio::time::timeout;
 
 use super::{Asking, Call};
 use crate::outcome::with_causes;
+use crate::server::McpServer;
+use crate::sessions::address;
 
 /// How long a client may take what was not told it yet of a run that has ended.
 const LAST_PROGRESS: Duration = Duration::from_secs(1);
+
+/// Why a run has not ended that its engine left.
+const LEFT: &str =
+    "its server stops or was given another configuration, and the next one goes on with it";
 
 /// A run that is followed to where it ends or asks.
 pub(super) struct Followed {
@@ -102,9 +108,13 @@ impl Call<'_> {
             ),
             None => None,
         };
+        let server = self.server.clone();
         let result = async move {
-            let result = runs.result(run).await;
-            result.map_err(|error| lost(run, &error))
+            match runs.result(run).await {
+                Ok(result) => Ok(result),
+                Err(ResumeError::ShuttingDown) => Err(left(&server, run).await),
+                Err(error) => Err(lost(run, &error)),
+            }
         };
         Ok(Followed {
             events,
@@ -140,23 +150,53 @@ fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
 
 impl Followed {
     /// Follows a run that was begun here.
-    pub(super) fn here(run: RunHandle) -> Self {
+    pub(super) fn here(run: RunHandle, server: &McpServer) -> Self {
         let events = run.events();
+        let server = server.clone();
         let result = async move {
             let result = run.result().await;
-            result.map_err(|error| {
-                let (run, session) = (run.run_id(), run.session_id());
-                format!(
-                    "run {run} of session {session} has no result: {}",
-                    with_causes(&error)
-                )
-            })
+            result.map_err(|why| no_result(&server, &run, &why))
         };
         Self {
             events: Some(events),
             result: result.boxed(),
         }
     }
+}
+
+/// Says why a run that was begun here has no result.
+fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
+    let (id, session) = (run.run_id(), run.session_id());
+    match why {
+        NoResult::Stopped if server.orchestrator.is_shutting_down() => {
+            unended(server, id, session, LEFT)
+        }
+        NoResult::Unrecorded(_) => unended(server, id, session, &with_causes(why)),
+        why => format!(
+            "run {id} of session {session} has no result: {}",
+            with_causes(why)
+        ),
+    }
+}
+
+/// Says that a run which was followed on was left.
+async fn left(server: &McpServer, run: RunId) -> String {
+    match server.orchestrator.sessions().run(run).await {
+        Ok(summary) => unended(server, run, &summary.session, LEFT),
+        Err(error) => lost(run, &error),
+    }
+}
+
+/// Says of a run that goes on elsewhere where its answer will be: who asks again has the work done twice.
+fn unended(server: &McpServer, run: RunId, session: &SessionId, why: &str) -> String {
+    let resource = match server.shows_sessions {
+        true => format!(" (resource {})", address(session)),
+        false => String::new(),
+    };
+    format!(
+        "run {run} of session {session} has not ended: {why}. Do not ask the same again, which would begin another run: what it \
+         comes to will stand in its session{resource}, with which a later call goes on that names it as `session`"
+    )
 }
 
 /// Says that a run cannot be followed.

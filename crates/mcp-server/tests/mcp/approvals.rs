@@ -490,6 +490,26 @@ async fn a_server_that_stops_leaves_the_question_open_and_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_its_client_let_go_on_and_that_is_left_is_said_to_go_on() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("refund", REFUND)]))
+        .then(Script::hanging());
+    let (model, person) = (Arc::new(model), Person::saying(approval()));
+    let (server, orchestrator) = server(&model, &[refund()]);
+    let served = connect(&server, &INITIALIZE, &person).await;
+    let call = request("ask", json!({"message": "Refund.", "session": "s1"}));
+    let peer = served.client.peer().clone();
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("it is asked", async || !person.questions().is_empty()).await;
+    until("the run is at work", async || model.open_calls() == 1).await;
+    let left = orchestrator.suspend(Duration::ZERO).await;
+    let told = calling.await.unwrap().unwrap();
+    let begins = format!("run {} of session s1 has not ended: ", left[0]);
+    assert!(text(&told).starts_with(&begins), "{}", text(&told));
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let orchestrator = builder(&model, &[Arc::clone(&tool)]).build().unwrap();

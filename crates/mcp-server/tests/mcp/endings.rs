@@ -1,6 +1,7 @@
 //! Calls that are cancelled, and clients that go away.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::RunStatus;
 use neuraxis_mcp_server::McpServer;
@@ -13,7 +14,7 @@ use rmcp::service::{PeerRequestOptions, RequestContext, RunningService};
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::json;
 
-use crate::support::{ERAS, Person, connect, request, server, status, until};
+use crate::support::{ERAS, Person, connect, request, server, status, text, until};
 
 /// A person who is asked and says nothing.
 pub(crate) struct Silent(pub(crate) Person);
@@ -106,6 +107,30 @@ async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_
     calling.abort();
     served.server.await.unwrap().unwrap();
     assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answer_will_be() {
+    for era in &ERAS {
+        let model = Arc::new(ScriptedModel::always(Script::hanging()));
+        let (server, orchestrator) = server(&model, &[]);
+        let served = connect(&server, era, &Person::absent()).await;
+        let peer = served.client.peer().clone();
+        let call = request("ask", json!({"message": "x", "session": "s1"}));
+        let calling = tokio::spawn(async move { peer.call_tool(call).await });
+        until("the model is asked", async || model.open_calls() == 1).await;
+        let left = orchestrator.suspend(Duration::ZERO).await;
+        let told = calling.await.unwrap().unwrap();
+        assert_eq!(told.is_error, Some(true));
+        let told = text(&told);
+        let begins = format!("run {} of session s1 has not ended: ", left[0]);
+        assert!(told.starts_with(&begins), "{told}");
+        assert!(told.contains("the next one goes on with it"), "{told}");
+        assert!(told.contains("Do not ask the same again"), "{told}");
+        assert!(told.contains("neuraxis://sessions/s1"), "{told}");
+        assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
+        served.leave().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
