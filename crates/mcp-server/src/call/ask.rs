@@ -41,7 +41,7 @@ enum Put {
     Answered(ApprovalDecision),
     /// Somebody else has settled it.
     Settled,
-    /// The server stops: it stays open.
+    /// The server stops, or its engine was replaced: it stays open.
     Left,
 }
 
@@ -116,7 +116,8 @@ impl Call<'_> {
     }
 
     /// Asks one question after the other, and decides as the answers say, until somebody else settles one: what is open then is
-    /// looked at anew. `None` once the server stops, which leaves them open.
+    /// looked at anew. `None` once the server stops or its engine was replaced, which leaves them
+    /// open.
     pub(super) async fn by_request(
         &self,
         run: RunId,
@@ -167,7 +168,8 @@ impl Call<'_> {
                 return Ok(Put::Settled);
             }
             () = self.server.stopping.cancelled() => {
-                self.withdraw(id, "the server stops").await;
+                let why = "its engine was replaced, or the server stops";
+                self.withdraw(id, why).await;
                 return Ok(Put::Left);
             }
         };
