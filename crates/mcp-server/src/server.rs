@@ -129,7 +129,8 @@ impl McpServer {
     }
 
     /// Sets where a run takes its place: a call that finds none for a run that begins is refused. A run that goes on with a
-    /// decision of its client is not: it takes the next place that is free. Whoever else begins runs can share it.
+    /// decision of its client is not: it goes on at once, and takes the next place that is free from others that would begin.
+    /// Whoever else begins runs can share it.
     #[must_use]
     pub fn places(mut self, places: Arc<Semaphore>) -> Self {
         self.places = Some(places);
