@@ -108,7 +108,7 @@ pub enum BroughtError {
     /// The run would wait for the results of the client's tools, and could not go on with them.
     #[error(
         "a run cannot wait for tools of yours here: the data policy keeps {0} out of its log, without which it could not go on; \
-         let it end with the calls instead (`hand_over`, as OpenAI's protocols do)"
+         bring none, or let it end with the calls instead, as runs over OpenAI's protocols and AG-UI do (`Brought::hand_over` in a program)"
     )]
     Withheld(&'static str),
 }
