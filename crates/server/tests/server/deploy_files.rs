@@ -167,6 +167,23 @@ fn all_pods_work_in_the_same_folder() {
     assert!(text.contains(claim), "{text}");
 }
 
+/// The folder for temporary files of each command is made in /tmp, and it runs nothing without.
+#[test]
+fn each_container_with_a_read_only_root_has_a_tmp_that_can_be_written() {
+    let pods = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
+    let count = |text: &str| pods.matches(text).count();
+    let closed = count("\n            readOnlyRootFilesystem: true\n");
+    assert_eq!(closed, 2);
+    let mounts = count("\n            - { name: tmp, mountPath: /tmp }\n");
+    let volumes = count("\n        - name: tmp\n          emptyDir: {}\n");
+    assert_eq!((mounts, volumes), (closed, closed));
+    let compose = fs::read_to_string(deploy("restate.compose.yaml")).unwrap();
+    assert!(compose.contains("\n  read_only: true\n"), "{compose}");
+    assert!(compose.contains("\n  tmpfs: [/tmp]\n"), "{compose}");
+    let guide = fs::read_to_string(deploy("../docs/deploy.md")).unwrap();
+    assert!(guide.contains("podman run --read-only --tmpfs /tmp "));
+}
+
 /// A new volume is owned as the folder of the image is, and root's where there is none.
 #[test]
 fn each_volume_of_the_compose_file_is_a_folder_of_the_user_of_the_container() {
