@@ -171,7 +171,13 @@ fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
         NoResult::Stopped if server.orchestrator.is_shutting_down() => {
             unended(server, id, session, LEFT)
         }
-        NoResult::Unrecorded(_) => unended(server, id, session, &with_causes(why)),
+        NoResult::Unrecorded(error) => {
+            let why = format!(
+                "what it did next could not be recorded ({}), and it goes on once it is taken up",
+                with_causes(error)
+            );
+            unended(server, id, session, &why)
+        }
         why => format!(
             "run {id} of session {session} has no result: {}",
             with_causes(why)
