@@ -108,7 +108,8 @@ pub enum BroughtError {
     /// The run would wait for the results of the client's tools, and could not go on with them.
     #[error(
         "a run cannot wait for tools of yours here: the data policy keeps {0} out of its log, without which it could not go on; \
-         bring none, or let it end with the calls instead, as runs over OpenAI's protocols and AG-UI do (`Brought::hand_over` in a program)"
+         bring none, or let it end with the calls instead, as runs over OpenAI's protocols and AG-UI do \
+         (`Brought::hand_over` in a program)"
     )]
     Withheld(&'static str),
 }

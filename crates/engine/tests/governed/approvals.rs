@@ -317,6 +317,9 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
         matches!(&waits, Err(RequestError::Brought(error)) if *error == withheld),
         "{waits:?}"
     );
+    // What a client of a server can do stands first: no request of theirs names how a run ends.
+    let advice = withheld.to_string();
+    assert!(advice.contains("; bring none, or "), "{advice}");
     let handed_over = Brought::default().tools(weather()).hand_over();
     assert!(asks("handed-over", handed_over).await.is_ok());
 }
