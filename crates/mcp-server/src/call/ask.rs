@@ -116,8 +116,7 @@ impl Call<'_> {
     }
 
     /// Asks one question after the other, and decides as the answers say, until somebody else settles one: what is open then is
-    /// looked at anew. `None` once the server stops or its engine was replaced, which leaves them
-    /// open.
+    /// looked at anew. `None` once the server stops or its engine was replaced, which leaves them open.
     pub(super) async fn by_request(
         &self,
         run: RunId,
