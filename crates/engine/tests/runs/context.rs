@@ -249,10 +249,10 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
 #[tokio::test]
 async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_agent() {
     for (small, setting, most) in [
-        (Some(6_000), "", 4_096),
-        (Some(6_000), "first_role = 'router'", 4_096),
+        (Some(6_000), "", 8_192),
+        (Some(6_000), "first_role = 'router'", 8_192),
         (Some(6_000), "role = 'router'", 3_000),
-        (None, "role = 'router'", 4_096),
+        (None, "role = 'router'", 8_192),
     ] {
         let written = format!("[agents.main_thread]\n{setting}\n");
         let router = ScriptedModel::always(reply::text("Yes."));
