@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Parser, Tag};
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::render::options;
 
@@ -66,16 +66,29 @@ fn is_marker(word: &str) -> bool {
         || (digits.len() + 1 == word.len() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the place of the first mark that may still become something else, of code or HTML, which are shown whole, or of a
-/// blank at the end that counts as text, as in "`a `": whether it is shown depends on where the line is broken.
+/// Returns the place of the first mark that may still become something else, of code or HTML, which are shown whole, of a
+/// heading or a quotation in an item, before which there is an empty line if one comes anywhere in the list, or of a blank at
+/// the end that counts as text, as in "`a `": whether it is shown depends on where the line is broken.
 fn first_open(part: &str) -> Option<usize> {
     let events = Parser::new_ext(part, options()).into_offset_iter();
     let mut blank = None;
+    let mut items = 0_usize;
     let open = events.filter_map(|(event, range)| {
         if let Event::Text(text) | Event::Code(text) = &event {
             blank = text.ends_with(char::is_whitespace).then_some(range.start);
         }
         match event {
+            Event::Start(Tag::Item) => {
+                items += 1;
+                None
+            }
+            Event::End(TagEnd::Item) => {
+                items = items.saturating_sub(1);
+                None
+            }
+            Event::Start(Tag::Heading { .. } | Tag::BlockQuote(_)) if items > 0 => {
+                Some(range.start)
+            }
             Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => Some(range.start),
             Event::Text(_) => first_mark(part, range),
             _ => None,

@@ -226,6 +226,12 @@ proptest! {
 }
 
 #[test]
+fn a_heading_in_an_item_waits_until_it_is_known_whether_the_list_has_empty_lines() {
+    let shown = plain(&whole("- text\n  # head\n\n  more"));
+    assert_eq!(shown.matches("text").count(), 1, "{shown}");
+}
+
+#[test]
 fn code_bold_text_and_links_in_a_cell_keep_their_blanks_and_their_styles() {
     let table = "\
 | what | how |
