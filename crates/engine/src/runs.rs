@@ -10,7 +10,7 @@
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
 //!   runs to the next process.
 //! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them; `hearing`
-//!   has those at work here hear of what other processes post to them; `steps_taken` is a run that is driven step by
+//!   has those at work here hear of what other processes post to them, as `post` does; `steps_taken` is a run that is driven step by
 //!   step, by whoever holds it.
 //! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
 //!
@@ -32,6 +32,7 @@ mod lease_wait;
 mod lost;
 mod outcome;
 mod owner;
+mod post;
 mod recheck;
 mod recover;
 mod restored;

@@ -6,17 +6,16 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, ApprovalDecided, Cancelled, Decision, InboxEntry, InboxInput, InputError, InputId,
-    Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId, ToolOutcome,
-    Transcript, jiff::Timestamp,
+    ApprovalDecided, Decision, InputError, Record, RestoreError, RunId, Seq, SessionId, ToolCallId,
+    ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
 use super::Runs;
 use super::close::Unresumable;
 use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
-use super::restored::{RestoredRun, client_finished, recorded_trace, restored_context};
-use super::slot::{Claim, Reached, RunSlot};
+use super::restored::{RestoredRun, recorded_trace, restored_context};
+use super::slot::{Claim, RunSlot};
 use crate::catalog::ToolCallError;
 use crate::driver::{ReadyRun, RunScope};
 use crate::request::Delivery;
@@ -365,130 +364,6 @@ impl Runs {
         Ok((scope, ready))
     }
 
-    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
-    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input; [`ResumeError::Closed`] if
-    /// the run could not go on with it and was ended, unless that was what the input asked for; [`ResumeError::Altered`] if
-    /// nothing goes on from its session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
-    pub async fn post(&self, run_id: RunId, mut input: InboxInput) -> Result<(), ResumeError> {
-        if let InboxInput::ApprovalDecided(decided) = &mut input {
-            self.parts.engine.approval_key.sign(run_id, decided);
-        }
-        self.check_owner_of(run_id).await?;
-        let posted = Box::new(input.input());
-        let entry = InboxEntry::new(input);
-        self.parts.store.post(run_id, &entry).await?;
-        if let Reached::Here(handle) = self.parts.active.reach(run_id)
-            && handle.link.inbox.try_send(posted).is_ok()
-        {
-            return Ok(());
-        }
-        match (self.resume(run_id, Vec::new()).await, &entry.input) {
-            (Ok(handle), _) if handle.run_id() == run_id => {}
-            // Another run goes on in its place, which hears of nothing else that was meant for this one: it has other sub-agents.
-            (Ok(next), InboxInput::Cancelled(cancelled)) if cancelled.agent == AgentId::ROOT => {
-                next.link.cancel(&cancelled.reason);
-            }
-            (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
-            (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
-            // It would be said to end or to go on, and never would.
-            (Err(why @ (ResumeError::Closed { .. } | ResumeError::Altered { .. })), _) => {
-                return Err(why);
-            }
-            (Err(ResumeError::AtWork(_) | ResumeError::NothingToDo), _) => {}
-            // Another process drives it and looks into the inbox by itself.
-            (Err(ResumeError::Store(StoreError::SessionBusy { .. })), _) => {}
-            (Err(ResumeError::Ended(ended)), _) => {
-                // It came while the end was being kept. Unless the run took it before, nobody will.
-                let records = self.parts.store.records(run_id, Seq(0)).await?;
-                let mut taken = records.iter().filter_map(|record| record.inbox_id());
-                if !taken.any(|taken| taken == entry.id) {
-                    return Err(ResumeError::Ended(ended));
-                }
-            }
-            (Err(error), _) => {
-                let error: &(dyn std::error::Error + 'static) = &error;
-                tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends a run, whichever process drives it: its calls get their results, its history stays valid. If nobody drives it, it is
-    /// taken up to hear of it. It has not ended yet when this returns.
-    ///
-    /// # Errors
-    ///
-    /// As [`post`](Self::post).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`post`](Self::post).
-    pub async fn cancel(
-        &self,
-        run_id: RunId,
-        reason: impl Into<String>,
-    ) -> Result<(), ResumeError> {
-        let cancelled = Cancelled::new(self.new_input_id(), reason);
-        self.post(run_id, InboxInput::Cancelled(cancelled)).await
-    }
-
-    /// Adds a user message to a run, whichever process drives it. It joins after the current batch of tool calls.
-    ///
-    /// # Errors
-    ///
-    /// As [`post`](Self::post).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`post`](Self::post).
-    pub async fn steer(
-        &self,
-        run_id: RunId,
-        message: impl Into<String>,
-    ) -> Result<(), ResumeError> {
-        let message = Arc::new(Message::user(message));
-        let steered = Steered::new(self.new_input_id(), message);
-        self.post(run_id, InboxInput::Steered(steered)).await
-    }
-
-    /// Brings a run the result of a tool that its client runs, whichever process drives it.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::NotWaiting`] if no such call was handed to the client, or another result was brought before; otherwise as
-    /// [`post`](Self::post).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`post`](Self::post).
-    pub async fn bring(
-        &self,
-        run_id: RunId,
-        call: &ToolCallId,
-        outcome: ToolOutcome,
-        duration: Duration,
-    ) -> Result<(), ResumeError> {
-        let records = self.parts.store.records(run_id, Seq(0)).await?;
-        let finished = client_finished(&records, call, outcome, duration)
-            .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
-        let input = InboxInput::ClientResult(finished.into());
-        match self.post(run_id, input).await {
-            // Somebody brought another one, of which the run has not heard yet.
-            Err(ResumeError::Store(StoreError::InputReused { .. })) => {
-                Err(ResumeError::NotWaiting(call.clone()))
-            }
-            posted => posted,
-        }
-    }
-
     /// Lets a run go on that was put aside while somebody posted to it, in a task of its own.
     pub(crate) fn resume_in_background(self, run_id: RunId) {
         let tasks = self.parts.engine.tasks.clone();
@@ -499,9 +374,5 @@ impl Runs {
             }
         });
         tasks.spawn(resumed);
-    }
-
-    fn new_input_id(&self) -> InputId {
-        InputId::new(self.parts.engine.ids.new_id().to_string())
     }
 }

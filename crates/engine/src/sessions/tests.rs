@@ -182,17 +182,23 @@ async fn an_archive_is_refused_before_anything_of_it_is_kept() {
     assert!(matches!(unfinished, ImportError::Unfinished { .. }));
 }
 
+/// A store with a session, which takes two seconds for the next operation of a kind.
+async fn late_with(operation: StoreOperation) -> Arc<FailingStore<MemoryStore>> {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let session = Session::new(id(), Timestamp::UNIX_EPOCH);
+    store.create_session(&session).await.unwrap();
+    talk(store.inner(), 1, "Hi.").await;
+    store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(2)));
+    store
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_in_which_a_run_comes_while_it_is_exported_is_written_whole() {
     for operation in [StoreOperation::Verify, StoreOperation::Session] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
-        let session = Session::new(id(), Timestamp::UNIX_EPOCH);
-        store.create_session(&session).await.unwrap();
-        talk(store.inner(), 1, "Hi.").await;
-        store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(2)));
+        let store = late_with(operation).await;
         let sessions = Sessions::new(store.clone());
-        let mut out = Vec::new();
-        let exported = sessions.export(&session.id, &mut out);
+        let (session, mut out) = (id(), Vec::new());
+        let exported = sessions.export(&session, &mut out);
         let meanwhile = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             talk(store.inner(), 2, "Hi again.").await;
@@ -208,14 +214,10 @@ async fn a_session_in_which_a_run_comes_while_it_is_exported_is_written_whole() 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_while_it_is_exported_is_no_damage() {
     for operation in [StoreOperation::Verify, StoreOperation::Runs] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
-        let session = Session::new(id(), Timestamp::UNIX_EPOCH);
-        store.create_session(&session).await.unwrap();
-        talk(store.inner(), 1, "Hi.").await;
-        store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(2)));
+        let store = late_with(operation).await;
         let sessions = Sessions::new(store.clone());
-        let mut out = Vec::new();
-        let exported = sessions.export(&session.id, &mut out);
+        let (session, mut out) = (id(), Vec::new());
+        let exported = sessions.export(&session, &mut out);
         let meanwhile = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             store.inner().delete_session(&id()).await.unwrap();

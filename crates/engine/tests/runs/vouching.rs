@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::RunStatus;
+use neuraxis_core::{RunId, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
@@ -136,14 +136,20 @@ async fn a_store_that_cannot_look_lets_nothing_go_on() {
     assert!(matches!(error, RequestError::Store(error) if error == away));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
-    let store = store();
-    let dead = engine(&store, ScriptedModel::always(Script::hanging()));
+/// Leaves a run to the next engine in the middle of its model call.
+async fn left_behind(store: &Store) -> RunId {
+    let dead = engine(store, ScriptedModel::always(Script::hanging()));
     let (handle, _) = dead.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let run = handle.run_id();
     assert_eq!(dead.suspend(Duration::ZERO).await, [run]);
+    run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
+    let store = store();
+    let run = left_behind(&store).await;
     let next = engine(&store, answering());
     let written = writes(&store);
     store.fail_next(StoreOperation::Verify, altered());
@@ -166,11 +172,7 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
 #[tokio::test(start_paused = true)]
 async fn a_wish_to_end_a_run_of_an_altered_session_is_refused() {
     let store = store();
-    let dead = engine(&store, ScriptedModel::always(Script::hanging()));
-    let (handle, _) = dead.stream(request("go")).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let run = handle.run_id();
-    assert_eq!(dead.suspend(Duration::ZERO).await, [run]);
+    let run = left_behind(&store).await;
     let next = engine(&store, answering());
     store.fail_next(StoreOperation::Verify, altered());
     let cancelled = next.runs().cancel(run, "enough").await;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use neuraxis_core::{
-    Effect, FinishReason, Input, JsonText, LimitKind, LlmErrorKind, Message, Opening, Purpose,
-    RecordBody, Role, RunSpec, RunStatus, ToolErrors, ToolFailure, Transcript, Usage,
+    Effect, FinishReason, Input, JsonText, LimitKind, LlmErrorKind, Opening, Purpose, RecordBody,
+    Role, RunSpec, RunStatus, ToolErrors, ToolFailure, Usage,
 };
 
+use super::trimming::exchanges;
 use crate::support::*;
 
 /// Ten seconds, of which two are kept back.
@@ -130,21 +131,17 @@ fn what_was_chosen_to_be_gathered_does_not_run_after_the_soft_end() {
     }
 }
 
-#[test]
-fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
+fn ten_seconds_in_1000_tokens() -> RunSpec {
     let mut spec = ten_seconds();
     spec.root.context_tokens = Some(1_000 + DEFINITIONS);
     spec.root.max_output_tokens = Some(50);
-    let text = "x".repeat(400);
-    let pair = || {
-        [
-            Message::user(text.as_str()),
-            Message::assistant(text.as_str()),
-        ]
-    };
+    spec
+}
+
+#[test]
+fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
     for fails in [false, true] {
-        let history = (0..4).flat_map(|_| pair()).collect();
-        let mut run = Script::start_after(spec.clone(), history);
+        let mut run = Script::start_after(ten_seconds_in_1000_tokens(), exchanges(4));
         assert_eq!(run.model_call().purpose, Purpose::Compaction);
         run.at(8_000).pass();
         if fails {
@@ -161,18 +158,8 @@ fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
 
 #[test]
 fn a_last_answer_whose_time_is_nearly_up_waits_for_no_summary() {
-    let mut spec = ten_seconds();
-    spec.root.context_tokens = Some(1_000 + DEFINITIONS);
-    spec.root.max_output_tokens = Some(50);
-    let text = "x".repeat(400);
-    let pair = || {
-        [
-            Message::user(text.as_str()),
-            Message::assistant(text.as_str()),
-        ]
-    };
-    let history: Transcript = (0..3).flat_map(|_| pair()).collect();
-    let mut run = Script::start_after(spec, history.clone());
+    let history = exchanges(3);
+    let mut run = Script::start_after(ten_seconds_in_1000_tokens(), history.clone());
     let mut reply = calls_to(&[READ, READ]);
     reply.usage = Usage::default();
     run.reply(reply).allow();

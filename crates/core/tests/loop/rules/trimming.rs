@@ -26,7 +26,7 @@ fn summarizing(spec: &mut RunSpec) {
 }
 
 /// Exchanges of two messages with 400 bytes each: 104 tokens as long as no provider has said otherwise.
-fn exchanges(count: usize) -> Transcript {
+pub(super) fn exchanges(count: usize) -> Transcript {
     let text = "x".repeat(400);
     let pair = || {
         [
