@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, Environment, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort, ReplyForm,
-    Secret, ServiceTier, SystemRole, Temperature, Timeouts,
+    EndpointError, Environment, LateSystem, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort,
+    ReplyForm, Secret, ServiceTier, SystemRole, Temperature, Timeouts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,10 @@ pub struct OpenAiConfig {
     /// the other protocol carries it on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_reasoning: Option<ReasoningEcho>,
+    /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
+    /// until the server refuses that. `auto`. Only on Chat Completions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_system: Option<LateSystem>,
     /// How many replies may come in at the same time. Any number if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
@@ -212,6 +216,7 @@ impl Default for OpenAiConfig {
             stream_usage: None,
             reply_form: None,
             echo_reasoning: None,
+            late_system: None,
             max_concurrent: None,
             ca_file: None,
             proxy: None,
@@ -279,6 +284,7 @@ impl OpenAiConfig {
             ("stream_usage", self.stream_usage.is_some()),
             ("reply_form", self.reply_form.is_some()),
             ("echo_reasoning", self.echo_reasoning.is_some()),
+            ("late_system", self.late_system.is_some()),
         ];
         match self.api {
             Api::Chat => {

@@ -82,13 +82,14 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect.service_tier = config.service_tier;
     dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
     dialect.media = media_types(config);
+    // Models of any maker stand behind this protocol, at Azure as well, and the templates of many take no system message
+    // behind others. A server that takes one never refuses it, so that nothing changes there.
+    dialect.late_system = config.late_system.unwrap_or(LateSystem::Auto);
     if config.stream_usage == Some(false) {
         dialect.stream_usage = StreamUsage::Unsaid;
     }
     if let Some(form) = config.reply_form {
         dialect.reply_form = form;
-        // Servers that know no schemas may know no system message behind others either, which is how one is told.
-        dialect.late_system = LateSystem::Auto;
     }
     if let Some(echo) = config.echo_reasoning {
         dialect.reasoning_echo = echo;

@@ -27,8 +27,8 @@ mod provider;
 mod responses;
 
 pub use neuraxis_wire::{
-    EndpointError, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort, ReplyForm, Secret,
-    ServiceTier, SystemRole, Temperature, Timeouts,
+    EndpointError, LateSystem, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort, ReplyForm,
+    Secret, ServiceTier, SystemRole, Temperature, Timeouts,
 };
 
 pub use self::client::{ModelList, OpenAiClient};

@@ -29,6 +29,7 @@ fn what_is_written_is_read_again() {
         stream_usage = false
         reply_form = "json_object"
         echo_reasoning = "same_turn"
+        late_system = "user"
         max_concurrent = 4
         ca_file = "/ca.pem"
         proxy = "http://proxy:3128"

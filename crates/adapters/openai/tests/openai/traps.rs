@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{LlmErrorKind, ModelRequest, ReplyFinish, TokenCount};
-use neuraxis_openai::{Api, OpenAiClient, ReasoningEffort};
-use neuraxis_testkit::{request, spec};
+use neuraxis_core::{LlmErrorKind, Message, ModelRequest, ReplyFinish, TokenCount};
+use neuraxis_openai::{Api, LateSystem, OpenAiClient, ReasoningEffort};
+use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::{Value, json};
 
-use crate::loopback::{Answer, Loopback};
+use crate::loopback::{Answer, Loopback, Seen};
 use crate::shapes::{
     answer, answer_with, call_item, chat_stream, chat_usage, chunk, chunks, is_streamed,
     message_item, named_events, pieces, response, streamed, usage_chunk,
@@ -26,6 +26,46 @@ fn newest(server: &Loopback, effort: Option<ReasoningEffort>) -> OpenAiClient {
     config.model = "gpt-5.6".to_owned();
     config.reasoning_effort = effort;
     OpenAiClient::new(config).unwrap()
+}
+
+#[tokio::test]
+async fn a_late_system_message_that_the_template_behind_a_server_refuses_is_sent_as_the_users_next()
+{
+    let strict = |seen: &Seen| {
+        const REFUSAL: &str = r#"{"error":{"message":"System message must be at the beginning.","type":"BadRequestError","param":null,"code":400}}"#;
+        match seen.body.matches(r#""role":"system""#).count() {
+            0 | 1 => answer(seen),
+            _ => Answer::whole(400, "content-type: application/json", REFUSAL),
+        }
+    };
+    let late = request_of([
+        Message::system("first"),
+        Message::user("hello"),
+        messages::calls([("c1", "look", "{}")]),
+        messages::result("c1", "look", "1"),
+        Message::system("Sum it up."),
+    ]);
+    for (late_system, refused) in [
+        (None, 1),
+        (Some(LateSystem::Auto), 1),
+        (Some(LateSystem::User), 0),
+        (Some(LateSystem::System), 2),
+    ] {
+        let server = Loopback::start(strict).await;
+        let mut config = config(&server, Api::Chat);
+        config.model = "qwen3.5".to_owned();
+        config.late_system = late_system;
+        let client = OpenAiClient::new(config).unwrap();
+        for attempt in 0..2 {
+            match respond(&client, &late).await {
+                Ok(_) => assert!(attempt >= refused, "{late_system:?}"),
+                Err(error) => {
+                    assert!(attempt < refused, "{error}");
+                    assert_eq!(error.is_retryable(), refused == 1, "{error}");
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]
