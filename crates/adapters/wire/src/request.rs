@@ -71,6 +71,18 @@ pub fn short_id(id: &str, longest: usize) -> Cow<'_, str> {
     format!("call_{hash:.SHORT_ID_DIGITS$}").into()
 }
 
+/// How many letters and digits the id of a call has where a server takes no other ids.
+const STRICT_ID_DIGITS: usize = 9;
+
+/// Returns the id of a call, or one of nine digits made from it if it is not of nine letters and digits.
+pub(crate) fn strict_id(id: Cow<'_, str>) -> Cow<'_, str> {
+    if id.len() == STRICT_ID_DIGITS && id.bytes().all(|sign| sign.is_ascii_alphanumeric()) {
+        return id;
+    }
+    let hash = ContentHash::of(id.as_bytes()).to_string();
+    format!("{hash:.STRICT_ID_DIGITS$}").into()
+}
+
 /// Refuses a request that demands a call of a tool which it does not offer.
 ///
 /// # Errors

@@ -16,8 +16,14 @@ use crate::request::Delivery;
 /// Words by which a server's template refuses a system message where it stands.
 const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are supported"];
 
-/// Words by which it refuses two messages of the user in a row.
-const NO_TURN: &str = "roles must alternate";
+/// Words by which it refuses two messages of the user in a row, or one behind the results of calls.
+const NO_TURN: [&str; 2] = ["roles must alternate", "unexpected role"];
+
+/// Words by which a server refuses the id of a call, as Mistral's does and those that serve its models.
+const NO_ID: &str = "must be a-z, a-z, 0-9, with a length of 9";
+
+/// The field that a server which counts no stream names where it refuses a request.
+const NO_USAGE: &str = "stream_options";
 
 /// A client of Chat Completions, in the dialect of one server.
 ///
@@ -97,7 +103,7 @@ impl ChatClient {
             .endpoint
             .ask(&self.route, body, ctx)
             .await
-            .map_err(|error| self.learn(error, request))?;
+            .map_err(|error| self.learn(error, request, Delivery::Whole))?;
         self.blocks().whole(&answer, self.endpoint.errors())
     }
 
@@ -131,7 +137,7 @@ impl ChatClient {
         self.endpoint
             .stream(&self.route, body, ctx, blocks)
             .await
-            .map_err(|error| self.learn(error, request))
+            .map_err(|error| self.learn(error, request, Delivery::Streamed))
     }
 
     /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.
@@ -147,8 +153,9 @@ impl ChatClient {
         Blocks::new(self.model.clone(), self.gave_up_reason)
     }
 
-    /// Takes note of a server that refuses the order of roles in a request.
-    fn learn(&self, error: LlmError, request: &ModelRequest) -> LlmError {
+    /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
+    /// calls, the question for a stream's usage.
+    fn learn(&self, error: LlmError, request: &ModelRequest, delivery: Delivery) -> LlmError {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
         // The schema that is told was among what it refuses.
@@ -160,20 +167,21 @@ impl ChatClient {
         );
         let change = if !is_refusal {
             return error;
-        } else if said.contains(NO_TURN) && encoder.take_turns(request) {
+        } else if NO_TURN.iter().any(|words| said.contains(words)) && encoder.take_turns(request) {
             "an order of roles; from now on user and assistant take turns"
         } else if NO_SYSTEM.iter().any(|words| said.contains(words))
             && encoder.avoid_late_system(request)
         {
             "a system message that is not the first; from now on it is sent as a user message"
+        } else if said.contains(NO_ID) && encoder.make_ids_strict(request) {
+            "the id of a call; from now on they are of nine letters and digits"
+        } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery) {
+            "to count a stream; from now on it is not asked for the usage"
         } else {
             return error;
         };
-        tracing::info!(model = %self.model, "the server's chat template refuses {change}");
-        let said = format!(
-            "the server's chat template refuses {change}: {}",
-            error.message
-        );
+        tracing::info!(model = %self.model, "the server refuses {change}");
+        let said = format!("the server refuses {change}: {}", error.message);
         LlmError::new(LlmErrorKind::server(None), said)
     }
 }

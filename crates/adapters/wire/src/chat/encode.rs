@@ -39,6 +39,10 @@ pub(super) struct Encoder {
     refuses_late_system: AtomicBool,
     /// It refused roles that do not alternate.
     wants_turns: AtomicBool,
+    /// It refused an id of a call that is not of nine letters and digits.
+    wants_strict_ids: AtomicBool,
+    /// It refused to be asked for the usage of a stream.
+    refuses_stream_usage: AtomicBool,
     /// What its server says it takes.
     media: OnceLock<MediaTypes>,
 }
@@ -71,6 +75,8 @@ impl Encoder {
             tools: ToolsCache::new(dialect.strict_tools, write_tool),
             refuses_late_system: AtomicBool::new(false),
             wants_turns: AtomicBool::new(false),
+            wants_strict_ids: AtomicBool::new(false),
+            refuses_stream_usage: AtomicBool::new(false),
             media: OnceLock::new(),
         }
     }
@@ -150,12 +156,28 @@ impl Encoder {
         let is_late = self.avoid_late_system(request);
         let speaks_twice = messages.iter().enumerate().any(|(place, message)| {
             let before = messages.get(..place).unwrap_or_default();
-            is_out_of_turn(message, before)
+            // What tools show is said by the user, behind their results.
+            let shows = matches!(&**message, Message::Tool(result) if !result.media.is_empty());
+            shows || is_out_of_turn(message, before)
         });
         let learns = speaks_twice
             && self.dialect.late_system == LateSystem::Auto
             && !self.wants_turns.swap(true, Ordering::Relaxed);
         learns || is_late
+    }
+
+    /// Gives calls ids of nine letters and digits from now on; false if that changes nothing for this request.
+    pub(super) fn make_ids_strict(&self, request: &ModelRequest) -> bool {
+        let names_call = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
+        request.messages.messages().iter().any(names_call)
+            && !self.wants_strict_ids.swap(true, Ordering::Relaxed)
+    }
+
+    /// Asks for the usage of streams no more; false if it was not asked for.
+    pub(super) fn leave_usage_unsaid(&self, delivery: Delivery) -> bool {
+        delivery == Delivery::Streamed
+            && self.dialect.stream_usage == StreamUsage::Asked
+            && !self.refuses_stream_usage.swap(true, Ordering::Relaxed)
     }
 
     /// Takes note of what its server says it takes.
@@ -177,7 +199,9 @@ impl Encoder {
         let wants_turns = self.wants_turns.load(Ordering::Relaxed);
         let mut dialect = self.dialect;
         dialect.media = self.media();
-        Rules::new(dialect, late_as_user, messages).alternating(wants_turns)
+        Rules::new(dialect, late_as_user, messages)
+            .alternating(wants_turns)
+            .with_strict_ids(self.wants_strict_ids.load(Ordering::Relaxed))
     }
 
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {
@@ -271,11 +295,12 @@ impl Encoder {
             json.raw(r#","service_tier":"#);
             json.string(tier.as_str());
         }
-        match (delivery, self.dialect.stream_usage) {
-            (Delivery::Whole, _) => {}
-            (Delivery::Streamed, StreamUsage::Unsaid) => json.raw(r#","stream":true"#),
-            (Delivery::Streamed, StreamUsage::Asked) => {
-                json.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
+        if delivery == Delivery::Streamed {
+            json.raw(r#","stream":true"#);
+            if self.dialect.stream_usage == StreamUsage::Asked
+                && !self.refuses_stream_usage.load(Ordering::Relaxed)
+            {
+                json.raw(r#","stream_options":{"include_usage":true}"#);
             }
         }
     }

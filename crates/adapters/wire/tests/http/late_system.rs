@@ -1,13 +1,14 @@
-//! Servers whose chat template takes system messages at the beginning only, and wants user and assistant to take turns.
+//! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, the
+//! question for a stream's usage.
 
 use std::sync::Arc;
 
 use neuraxis_core::{JsonText, LlmErrorKind, Message, ModelRequest, ReplyFormat};
-use neuraxis_testkit::{call_context, request_of};
+use neuraxis_testkit::{call_context, messages, request_of};
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, LateSystem, ReplyForm};
 
 use crate::loopback::{Answer, Loopback};
-use crate::{WHOLE, client, promptly};
+use crate::{STREAM, WHOLE, client, promptly, stream};
 
 /// A server whose template refuses late system messages, like that of many models.
 fn strict(body: &str) -> Answer {
@@ -126,6 +127,108 @@ async fn a_refusal_of_roles_that_alternate_already_is_told_as_it_is() {
     let asked = request_of([Message::system("first"), Message::user("one")]);
     let error = promptly(learning(&server).respond(&asked, &call_context())).await;
     assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadRequest);
+}
+
+/// What Mistral answers to a request that it refuses.
+fn refusal_of_mistral(status: u16, said: impl Into<serde_json::Value>) -> Answer {
+    let said = said.into();
+    let body = serde_json::json!({"object": "error", "message": said, "type": "invalid_request_error", "param": null, "code": null});
+    Answer::whole(status, "content-type: application/json", &body.to_string())
+}
+
+#[tokio::test]
+async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_there() {
+    for (next, role) in [
+        (Message::user("and?"), "user"),
+        (Message::system("Sum up."), "system"),
+    ] {
+        let server = Loopback::start(move |seen| {
+            let refused = format!(r#""tool_call_id":"c1"}},{{"role":"{role}""#);
+            match seen.body.contains(&refused) {
+                true => {
+                    let said = format!("Unexpected role '{role}' after role 'tool'");
+                    refusal_of_mistral(400, said)
+                }
+                false => Answer::json(WHOLE),
+            }
+        })
+        .await;
+        let client = learning(&server);
+        let request = request_of([
+            Message::system("first"),
+            Message::user("look"),
+            messages::calls([("c1", "look", "{}")]),
+            messages::result("c1", "look", "1"),
+            next,
+        ]);
+        let error = promptly(client.respond(&request, &call_context())).await;
+        let error = error.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert!(error.message.contains("take turns"), "{error}");
+        let reply = promptly(client.respond(&request, &call_context())).await;
+        assert_eq!(reply.unwrap().text(), "Héllo 🦀");
+        let sent = &server.seen()[1].body;
+        let between = r#"{"role":"assistant","content":"(no answer)"},{"role":"user""#;
+        assert!(sent.contains(between), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn calls_have_ids_of_the_form_that_a_server_wants_once_it_refused_another() {
+    let is_strict = |id: &str| id.len() == 9 && id.bytes().all(|sign| sign.is_ascii_alphanumeric());
+    let server = Loopback::start(move |seen| {
+        let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+        let messages = body["messages"].as_array().unwrap().iter();
+        let mut ids = messages.filter_map(|message| message["tool_call_id"].as_str());
+        match ids.find(|id| !is_strict(id)) {
+            Some(id) => {
+                let said =
+                    format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.");
+                refusal_of_mistral(400, said)
+            }
+            None => Answer::json(WHOLE),
+        }
+    })
+    .await;
+    let client = learning(&server);
+    let request = request_of([
+        Message::user("look"),
+        messages::calls([
+            ("call_01a_a0_0_0", "look", "{}"),
+            ("a1B2c3D4e", "look", "{}"),
+        ]),
+        messages::result("call_01a_a0_0_0", "look", "1"),
+        messages::result("a1B2c3D4e", "look", "2"),
+    ]);
+    let error = promptly(client.respond(&request, &call_context())).await;
+    let error = error.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(error.message.contains("nine letters"), "{error}");
+    let reply = promptly(client.respond(&request, &call_context())).await;
+    assert_eq!(reply.unwrap().text(), "Héllo 🦀");
+    let sent: serde_json::Value = serde_json::from_str(&server.seen()[1].body).unwrap();
+    let sent = &sent["messages"];
+    assert_eq!(sent[1]["tool_calls"][0]["id"], sent[2]["tool_call_id"]);
+    assert_eq!(sent[1]["tool_calls"][1]["id"], "a1B2c3D4e");
+    assert_eq!(sent[3]["tool_call_id"], "a1B2c3D4e");
+}
+
+#[tokio::test]
+async fn a_stream_is_asked_for_its_usage_until_the_server_refuses_that() {
+    let server = Loopback::start(|seen| match seen.body.contains("stream_options") {
+        true => {
+            let detail = serde_json::json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"],
+                "msg": "Extra inputs are not permitted", "input": {"include_usage": true}}]});
+            refusal_of_mistral(422, detail)
+        }
+        false => Answer::events(STREAM.split_inclusive("\n\n").map(str::as_bytes)),
+    })
+    .await;
+    let client = learning(&server);
+    let error = stream(&client).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(error.message.contains("usage"), "{error}");
+    assert_eq!(stream(&client).await.unwrap().text(), "Héllo 🦀");
 }
 
 #[tokio::test]

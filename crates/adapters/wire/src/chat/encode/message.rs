@@ -8,8 +8,8 @@ use neuraxis_core::{AssistantMessage, JsonText, LlmError, MediaPart, Message, Pa
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, text_of,
-    unsupported, write_user_content,
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, strict_id,
+    text_of, unsupported, write_user_content,
 };
 
 /// What stands before a system message that is sent as a user message.
@@ -25,6 +25,8 @@ pub(crate) struct Rules {
     late_system_as_user: bool,
     /// Whether user and assistant have to take turns.
     pub(super) alternating: bool,
+    /// Whether the ids of calls have to be of nine letters and digits.
+    strict_ids: bool,
     /// How many messages there are up to the last user message.
     turn_start: usize,
 }
@@ -41,6 +43,7 @@ impl Rules {
             dialect,
             late_system_as_user,
             alternating: false,
+            strict_ids: false,
             turn_start: turn_start.map_or(0, |index| index + 1),
         }
     }
@@ -48,6 +51,12 @@ impl Rules {
     /// Lets user and assistant take turns, whoever spoke.
     pub(crate) const fn alternating(mut self, alternating: bool) -> Self {
         self.alternating = alternating;
+        self
+    }
+
+    /// Gives calls ids of nine letters and digits, whatever theirs are.
+    pub(crate) const fn with_strict_ids(mut self, strict_ids: bool) -> Self {
+        self.strict_ids = strict_ids;
         self
     }
 
@@ -63,13 +72,26 @@ impl Rules {
     /// Returns the id by which a call is named to the server.
     fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
         let dialect = &self.dialect;
-        call_id(dialect.provider, message, call, dialect.longest_call_id)
+        self.taken(call_id(
+            dialect.provider,
+            message,
+            call,
+            dialect.longest_call_id,
+        ))
+    }
+
+    /// Returns the id of a call in a form that the server takes.
+    fn taken<'a>(&self, id: Cow<'a, str>) -> Cow<'a, str> {
+        match self.strict_ids {
+            true => strict_id(id),
+            false => id,
+        }
     }
 }
 
 impl MessageEncoder for Rules {
     fn same_until(&self, old: &Self) -> usize {
-        if self.dialect.media != old.dialect.media {
+        if self.dialect.media != old.dialect.media || self.strict_ids != old.strict_ids {
             return 0;
         }
         if self.late_system_as_user != old.late_system_as_user
@@ -152,7 +174,10 @@ fn encode_message(
             }
             json.raw(r#","tool_call_id":"#);
             let id = id_of_call(result, before, |message, call| rules.call_id(message, call));
-            let unknown = || short_id(result.tool_call_id.as_str(), rules.dialect.longest_call_id);
+            let unknown = || {
+                let longest = rules.dialect.longest_call_id;
+                rules.taken(short_id(result.tool_call_id.as_str(), longest))
+            };
             json.string(&id.unwrap_or_else(unknown));
         }
     }

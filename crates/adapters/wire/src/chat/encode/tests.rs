@@ -673,6 +673,21 @@ fn what_tools_show_keeps_the_turns_of_a_template_that_wants_them() {
 }
 
 #[test]
+fn what_tools_show_is_set_apart_where_the_user_behind_results_is_refused() {
+    let dialect = Dialect {
+        late_system: LateSystem::Auto,
+        ..STANDARD
+    };
+    let encoder = Encoder::new("m", dialect);
+    let request = |result| {
+        let calls = messages::calls([("c1", "camera", "{}")]);
+        request_of([Message::user("look"), calls, result])
+    };
+    assert!(!encoder.take_turns(&request(messages::result("c1", "camera", "1"))));
+    assert!(encoder.take_turns(&request(result_with_media("c1"))));
+}
+
+#[test]
 fn a_model_that_takes_no_images_is_told_of_those_that_tools_return() {
     let mut dialect = STANDARD;
     dialect.media = MediaTypes::NONE;
