@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use neuraxis_core::{LlmError, LlmErrorKind};
 use serde_json::Value;
 
-use super::retry_after::{limits_reset, retry_after, should_retry};
+use super::retry_after::{limits_reset, retry_after, should_retry, wait_in_body};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
@@ -101,10 +101,11 @@ impl Failure {
             },
         };
         failure.status = Some(status.as_u16());
-        failure.retry_after = retry_after(headers);
-        if status == StatusCode::TOO_MANY_REQUESTS && failure.retry_after.is_none() {
-            failure.retry_after = limits_reset(headers);
+        let mut wait = retry_after(headers);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            wait = wait.or_else(|| limits_reset(headers));
         }
+        failure.retry_after = wait.or(failure.retry_after);
         failure.should_retry = should_retry(headers);
         let request = REQUEST_IDS.iter().find_map(|name| headers.get(*name));
         let request = request.map(HeaderValue::to_str).and_then(Result::ok);
@@ -144,9 +145,9 @@ impl Failure {
             param: text("param"),
             limit: count("n_ctx").or_else(|| number_after(&message, &LIMIT_FOLLOWS)),
             needed: count("n_prompt_tokens").or_else(|| needed(&message)),
+            retry_after: wait_in_body(error, &message),
             message,
             code,
-            retry_after: None,
             request: String::new(),
             should_retry: None,
         };
@@ -186,6 +187,7 @@ impl Failure {
         }
         self.limit = self.limit.or(behind.limit);
         self.needed = self.needed.or(behind.needed);
+        self.retry_after = self.retry_after.or(behind.retry_after);
         self
     }
 

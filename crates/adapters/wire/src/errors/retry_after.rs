@@ -4,9 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header};
 use neuraxis_core::jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
+use serde_json::Value;
 
 /// The longest wait that is believed; a larger number is an overflow waiting to happen.
 const MOST_SECONDS: f64 = 365.0 * 24.0 * 3_600.0;
+
+/// Words after which servers write how long to wait, in lower case.
+const WAIT_FOLLOWS: [&str; 3] = ["try again in ", "retry in ", "retry after "];
 
 /// Returns how long a response asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
 ///
@@ -46,12 +50,41 @@ pub(crate) fn limits_reset(headers: &HeaderMap) -> Option<Duration> {
     resets.max()
 }
 
-/// Reads a span of time such as `6m0s` or `12ms`; a bare number is seconds.
+/// Returns how long an error asks to wait by its body: Gemini's in a field of its details, others' in the words of their
+/// message. Inside a stream there are no headers that could say it.
+pub(crate) fn wait_in_body(error: &Value, message: &str) -> Option<Duration> {
+    let details = error.get("details").and_then(Value::as_array);
+    let delay = |detail: &Value| span(detail.get("retryDelay")?.as_str()?);
+    let in_details = details.into_iter().flatten().find_map(delay);
+    in_details.or_else(|| wait_in_words(message))
+}
+
+/// Returns the span of time that a message asks to wait, such as `1.5s`, `6m0s` or `17 seconds`.
+fn wait_in_words(message: &str) -> Option<Duration> {
+    let message = message.to_ascii_lowercase();
+    let asked = |phrase: &&str| {
+        let (_, rest) = message.split_once(*phrase)?;
+        let mut words = rest
+            .split_whitespace()
+            .map(|word| word.trim_end_matches(|sign: char| !sign.is_ascii_alphanumeric()));
+        let first = words.next()?;
+        let is_number = first.ends_with(|sign: char| sign.is_ascii_digit());
+        let unit = words.next().filter(|_| is_number).unwrap_or_default();
+        span(&[first, unit].concat())
+    };
+    WAIT_FOLLOWS.iter().find_map(asked)
+}
+
+/// Reads a span of time such as `6m0s`, `12ms` or `17seconds`; a bare number is seconds.
 fn span(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 5] = [
+    const UNITS: [(&str, f64); 9] = [
         ("ms", 0.001),
         ("s", 1.0),
+        ("second", 1.0),
+        ("seconds", 1.0),
         ("m", 60.0),
+        ("minute", 60.0),
+        ("minutes", 60.0),
         ("h", 3_600.0),
         ("d", 86_400.0),
     ];

@@ -214,6 +214,60 @@ fn of_prompt_and_reply_together_the_prompt_is_what_was_needed() {
 }
 
 #[test]
+fn a_wait_that_only_the_body_tells_is_heard() {
+    let detail = |delay: &str| {
+        serde_json::json!({"message": "Quota exceeded. Please retry in 9s.", "code": 429, "status": "RESOURCE_EXHAUSTED",
+            "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": []},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]})
+    };
+    let said = |words: &str| serde_json::json!({"code": "rate_limit_exceeded", "message": words});
+    let gateway = serde_json::json!({"message": "Provider returned error", "code": 429,
+        "metadata": {"raw": {"error": detail("37s")}}});
+    for (error, millis) in [
+        (detail("37s"), Some(37_000)),
+        (detail("37.5s"), Some(37_500)),
+        (detail("soon"), Some(9_000)),
+        (gateway, Some(37_000)),
+        (
+            said("Rate limit reached. Please try again in 1.5s. Visit us."),
+            Some(1_500),
+        ),
+        (
+            said("Rate limit reached. Try again in 17 seconds."),
+            Some(17_000),
+        ),
+        (said("Please try again in 20ms."), Some(20)),
+        (said("Please try again in 1m2s."), Some(62_000)),
+        (said("Please try again in 1 minute"), Some(60_000)),
+        (said("Please retry in 33.2s."), Some(33_200)),
+        (said("Please retry after 6 seconds."), Some(6_000)),
+        (said("Please try again in a few minutes."), None),
+        (said("Please try again in 5 attempts."), None),
+        (said("Please try again in 99999999999s."), None),
+        (said("Please try again in "), None),
+        (said("Rate limit reached."), None),
+    ] {
+        let body = serde_json::json!({"error": error});
+        let kind = Failure::of_json(&body).into_error(&errors(&[])).kind;
+        let retry_after = millis.map(Duration::from_millis);
+        assert_eq!(kind, LlmErrorKind::RateLimited { retry_after }, "{body}");
+    }
+}
+
+#[test]
+fn a_wait_of_the_headers_counts_more_than_that_of_the_body() {
+    let error = json_error(429, r#"{"error":{"message":"Please try again in 17s."}}"#);
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+    let body = br#"{"error":{"message":"Please try again in 17s."}}"#;
+    for (status, expected) in [(429, Some(17)), (503, Some(17)), (400, None)] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let failure = Failure::of_response(status, &HeaderMap::new(), body);
+        let wait = failure.into_error(&errors(&[])).retry_after();
+        assert_eq!(wait, expected.map(Duration::from_secs), "{status}");
+    }
+}
+
+#[test]
 fn every_shape_of_body_gives_its_message() {
     for (body, message) in [
         (
