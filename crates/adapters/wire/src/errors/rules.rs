@@ -111,8 +111,8 @@ impl Meaning {
 }
 
 /// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
-/// GitHub Copilot, SGLang and MiniMax, any of which may stand behind a gateway.
-const OVERFLOWS: [ErrorRule; 12] = [
+/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope and Poolside, any of which may stand behind a gateway.
+const OVERFLOWS: [ErrorRule; 15] = [
     overflow("maximum context length"),
     overflow("context length is only"),
     overflow("greater than the context length"),
@@ -125,6 +125,9 @@ const OVERFLOWS: [ErrorRule; 12] = [
     overflow("prompt token count of"),
     overflow("longer than the model's context length"),
     overflow("context window exceeds limit"),
+    overflow("input is too long"),
+    overflow("range of input length should be"),
+    overflow("maximum allowed input length"),
 ];
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.

@@ -166,6 +166,17 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             Some(9_018),
         ),
         ("invalid params, context window exceeds limit", None, None),
+        ("Input is too long for requested model.", None, None),
+        (
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+            Some(129_024),
+            None,
+        ),
+        (
+            "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
+            Some(131_040),
+            Some(131_393),
+        ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let kind = LlmErrorKind::ContextOverflow { limit, needed };
