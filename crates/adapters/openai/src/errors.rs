@@ -9,7 +9,7 @@ const fn code(code: &'static str, meaning: Meaning) -> ErrorRule {
 /// The rules, the first that fits counts. The codes are those of OpenAI's guide to errors
 /// (platform.openai.com/docs/guides/error-codes) and of the errors of a response in its published API description; inside
 /// a stream there is no status, so that the code alone tells.
-pub(crate) const RULES: [ErrorRule; 25] = [
+pub(crate) const RULES: [ErrorRule; 26] = [
     // The type of an error about money may stand beside a code about rates: the code is right.
     code("rate_limit_exceeded", Meaning::RateLimited),
     code("slow_down", Meaning::RateLimited),
@@ -34,6 +34,8 @@ pub(crate) const RULES: [ErrorRule; 25] = [
     code("unsupported_image_media_type", Meaning::BadRequest),
     code("empty_image_file", Meaning::BadRequest),
     code("image_file_not_found", Meaning::BadRequest),
+    // Groq's: the model wrote a call that the server cannot parse. The request is as it should be.
+    code("tool_use_failed", Meaning::InvalidResponse),
     // An item of the conversation that the server does not know, not a model.
     ErrorRule::new(
         Mark::Message("items are not persisted"),

@@ -175,6 +175,24 @@ async fn each_documented_error_is_its_kind_on_both_protocols() {
 }
 
 #[tokio::test]
+async fn a_call_that_groq_cannot_parse_is_no_bad_request() {
+    let error = json!({"message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "<function=look"});
+    let body = json!({"error": error}).to_string();
+    let refusal = body.clone();
+    let refusing =
+        Loopback::start(move |_| Answer::whole(400, "content-type: application/json", &refusal))
+            .await;
+    for error in both(&client(&refusing, Api::Chat), &request("hi")).await {
+        assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{error}");
+    }
+    let failing = format!("event: error\ndata: {body}\n\n");
+    let failing = Loopback::start(move |_| pieces(&failing)).await;
+    let error = stream(&client(&failing, Api::Chat), &request("hi")).await;
+    assert_eq!(error.unwrap_err().kind, LlmErrorKind::InvalidResponse);
+}
+
+#[tokio::test]
 async fn bodies_of_other_shapes_are_told_in_their_own_words() {
     for (headers, body, said) in [
         (
