@@ -55,7 +55,7 @@ pub use clock::Clock;
 pub use dispatcher::{DispatchError, RunDispatcher};
 pub use ids::Ids;
 pub use live_feed::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient};
-pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
+pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream, whole_reply};
 pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
 pub use neuraxis_core::{
     Field, FieldChoice, FieldKind, InvalidTraceParent, Question, Required, TraceContext,

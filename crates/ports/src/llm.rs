@@ -47,12 +47,8 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let deltas = self.respond(request, ctx).await?.into_deltas().into_iter();
-        let cancellation = ctx.cancellation.clone();
-        Ok(Box::pin(WholeReply {
-            deltas,
-            cancellation,
-        }))
+        let deltas = self.respond(request, ctx).await?.into_deltas();
+        Ok(whole_reply(deltas, ctx.cancellation.clone()))
     }
 
     /// Describes the model, from what is known without asking it.
@@ -67,6 +63,15 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
     /// it does, if the server said so. Called before a run whose messages hold such; the rules are those of
     /// [`learn_context`](Self::learn_context). As provided, there is nothing to ask.
     async fn learn_media(&self) {}
+}
+
+/// Gives the deltas of a reply that came whole one by one. Where the call is given up meanwhile, the error that says so is the
+/// last item.
+pub fn whole_reply(deltas: Vec<ReplyDelta>, cancellation: CancellationToken) -> ReplyStream {
+    Box::pin(WholeReply {
+        deltas: deltas.into_iter(),
+        cancellation,
+    })
 }
 
 /// A reply that came whole, as a stream of its parts.

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
 use neuraxis_core::{
-    BlockIndex, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
-    ReplyEnd, ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
+    LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta, ReplyFinish,
+    ReplyPart, Usage,
 };
 use neuraxis_ports::{
-    CallContext, CancellationToken, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo,
-    ModelSource, Offer, Provider, ProviderKind, ReplyStream, async_trait,
+    CallContext, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo, ModelSource,
+    Offer, Provider, ProviderKind, ReplyStream, async_trait, whole_reply,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,23 +50,27 @@ impl OfflineModel {
 #[async_trait]
 impl LlmClient for OfflineModel {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        check(&ctx.cancellation)?;
-        let answer = answer(request)?;
-        let end = end(&answer);
-        let parts = match answer {
-            Response::Text(text) | Response::Help(text) => {
-                vec![ReplyPart::Text(TextPart { text, state: None })]
+        if ctx.cancellation.is_cancelled() {
+            return Err(LlmError::new(
+                LlmErrorKind::Cancelled,
+                "given up by its caller",
+            ));
+        }
+        let said = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);
+        let (parts, finish, model) = match answer(request)? {
+            Response::Text(text) => said(text, Self::model()),
+            Response::Help(text) => said(text, ModelRef::new(PROVIDER, NO_RULE)),
+            Response::Calls(calls) => {
+                let calls = calls.into_iter();
+                let parts = calls.map(|call| ReplyPart::ToolCall(call.into()));
+                (parts.collect(), ReplyFinish::ToolCalls, Self::model())
             }
-            Response::Calls(calls) => calls
-                .into_iter()
-                .map(|call| ReplyPart::ToolCall(call.into()))
-                .collect(),
         };
         Ok(Reply {
             parts,
-            finish: end.finish,
-            usage: end.usage,
-            model: end.model,
+            finish,
+            usage: Usage::default(),
+            model,
             advice: None,
         })
     }
@@ -77,18 +80,9 @@ impl LlmClient for OfflineModel {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        check(&ctx.cancellation)?;
-        let cancellation = ctx.cancellation.clone();
-        let mut cut = false;
-        let deltas = stream::iter(deltas(answer(request)?))
-            .map(move |delta| check(&cancellation).map(|()| delta));
-        // The error that says so is the last item of a cancelled stream.
-        let deltas = deltas.take_while(move |delta| {
-            let goes_on = !cut;
-            cut = delta.is_err();
-            std::future::ready(goes_on)
-        });
-        Ok(deltas.boxed())
+        let deltas = self.respond(request, ctx).await?.into_deltas().into_iter();
+        let deltas = deltas.flat_map(words).collect();
+        Ok(whole_reply(deltas, ctx.cancellation.clone()))
     }
 
     fn info(&self) -> ModelInfo {
@@ -100,59 +94,13 @@ impl LlmClient for OfflineModel {
     }
 }
 
-fn check(cancellation: &CancellationToken) -> Result<(), LlmError> {
-    if cancellation.is_cancelled() {
-        return Err(LlmError::new(
-            LlmErrorKind::Cancelled,
-            "given up by its caller",
-        ));
-    }
-    Ok(())
-}
-
-fn end(answer: &Response) -> ReplyEnd {
-    let (finish, model) = match answer {
-        Response::Text(_) => (ReplyFinish::Stop, OfflineModel::model()),
-        Response::Help(_) => (ReplyFinish::Stop, ModelRef::new(PROVIDER, NO_RULE)),
-        Response::Calls(_) => (ReplyFinish::ToolCalls, OfflineModel::model()),
+/// Gives a text word by word, as a model would.
+fn words(delta: ReplyDelta) -> Vec<ReplyDelta> {
+    let ReplyDelta::Text { block, text } = delta else {
+        return vec![delta];
     };
-    ReplyEnd {
-        finish,
-        usage: Usage::default(),
-        model,
-    }
-}
-
-fn deltas(answer: Response) -> Vec<ReplyDelta> {
-    let end = ReplyDelta::End(Box::new(end(&answer)));
-    let deltas: Vec<ReplyDelta> = match answer {
-        Response::Text(text) | Response::Help(text) => {
-            let words = text.split_inclusive(char::is_whitespace);
-            words
-                .map(|word| ReplyDelta::Text {
-                    block: BlockIndex(0),
-                    text: word.to_owned(),
-                })
-                .collect()
-        }
-        Response::Calls(calls) => {
-            let calls = calls.into_iter().map(RequestedCall::from).zip(0..);
-            calls
-                .map(|(call, block)| call_delta(call, BlockIndex(block)))
-                .collect()
-        }
-    };
-    deltas.into_iter().chain([end]).collect()
-}
-
-fn call_delta(call: RequestedCall, block: BlockIndex) -> ReplyDelta {
-    let arguments = call.arguments.as_str().to_owned();
-    ReplyDelta::ToolCall {
-        block,
-        provider_id: None,
-        name: Some(call.name),
-        arguments,
-    }
+    let words = text.split_inclusive(char::is_whitespace).map(str::to_owned);
+    words.map(|text| ReplyDelta::Text { block, text }).collect()
 }
 
 /// The table of rules: it has no keys but those that every table has.
