@@ -127,11 +127,7 @@ impl Restate {
     }
 
     /// Has Restate ask workers at an address what they offer, without changing anything. False if it does not reach them.
-    ///
-    /// # Errors
-    ///
-    /// An [`AdminError`] if Restate itself does not answer.
-    pub async fn reaches(&self, address: &str) -> Result<bool, AdminError> {
+    pub(crate) async fn reaches(&self, address: &str) -> Result<bool, AdminError> {
         let asked = json!({ "uri": address, "force": true, "dry_run": true });
         let url = at(&self.admin, &["deployments"]);
         let asked = self.client.post(url.clone()).json(&asked);
@@ -158,7 +154,8 @@ impl Restate {
         let url = at(&self.ingress, &["restate", "health"]);
         let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
         accepted(answer, &url, "driver.restate.ingress").await?;
-        let registered = self.registered().await?.ok_or(AdminError::NoWorker)?;
+        let (registered, _) = self.workers().await?;
+        let registered = registered.ok_or(AdminError::NoWorker)?;
         match self.reaches(&registered.address).await? {
             true => Ok(registered),
             false => Err(AdminError::NoneAnswers {
@@ -167,27 +164,29 @@ impl Restate {
         }
     }
 
-    /// Returns where new runs go, `None` if no worker was ever registered.
-    pub(crate) async fn registered(&self) -> Result<Option<Registered>, AdminError> {
+    /// Returns where new runs go and all addresses of workers that Restate knows; `None` and none if no worker was ever registered.
+    pub(crate) async fn workers(
+        &self,
+    ) -> Result<(Option<Registered>, Vec<Deployment>), AdminError> {
         let url = at(&self.admin, &["services", OBJECT]);
         let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
         if matches!(&answer, Ok(answer) if answer.status() == StatusCode::NOT_FOUND) {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
         let service: Service = understood(accepted(answer, &url, ADMIN).await?, &url).await?;
-        let deployments = self.deployments().await?.into_iter();
-        let mut latest = deployments.filter(|it| it.id == service.deployment_id);
+        let known = self.deployments().await?;
+        let latest = known.iter().find(|it| it.id == service.deployment_id);
         // One that was removed in between is as one that was never there.
-        Ok(latest.next().map(|latest| Registered {
+        let latest = latest.map(|latest| Registered {
             build: service.build(),
             deployment: service.deployment_id,
             revision: service.revision,
-            address: latest.uri,
-        }))
+            address: latest.uri.clone(),
+        });
+        Ok((latest, known))
     }
 
-    /// Returns the addresses of workers that Restate knows.
-    pub(crate) async fn deployments(&self) -> Result<Vec<Deployment>, AdminError> {
+    async fn deployments(&self) -> Result<Vec<Deployment>, AdminError> {
         let url = at(&self.admin, &["deployments"]);
         let asked = self.client.get(url.clone()).timeout(PATIENCE);
         let found: Deployments = read(asked, &url).await?;
@@ -219,7 +218,8 @@ impl Restate {
     }
 }
 
-fn at(base: &Url, path: &[&str]) -> Url {
+/// Returns the address of a path below a base.
+pub(crate) fn at(base: &Url, path: &[&str]) -> Url {
     let mut url = base.clone();
     // An address with a host can hold segments.
     if let Ok(mut segments) = url.path_segments_mut() {

@@ -7,6 +7,7 @@ use neuraxis_ports::{DispatchError, RunDispatcher, async_trait};
 use reqwest::{Client, RequestBuilder, Response, Url};
 use serde::Deserialize;
 
+use crate::admin::at;
 use crate::config::{ConfigFault, RestateConfig, client};
 use crate::object::{OBJECT, Posted, Ticket};
 
@@ -55,12 +56,8 @@ impl RestateDispatcher {
 
     /// Prepares a call of a session's object that is not waited for.
     fn send(&self, session: &SessionId, handler: &str) -> RequestBuilder {
-        let mut url = self.ingress.clone();
-        // An address with a host can hold segments.
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty();
-            path.extend(["restate", "send", OBJECT, session.as_str(), handler]);
-        }
+        let path = ["restate", "send", OBJECT, session.as_str(), handler];
+        let url = at(&self.ingress, &path);
         self.client.post(url).timeout(PATIENCE)
     }
 }

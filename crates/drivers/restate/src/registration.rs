@@ -37,7 +37,7 @@ pub(crate) struct Registration {
 }
 
 /// What a look at where new runs go leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Finding {
     /// New runs come to this address, and Restate knows what this build offers.
     Here,
@@ -45,8 +45,8 @@ enum Finding {
     OtherBuild,
     /// They are to come here, and do not.
     Due,
-    /// They go to a younger address.
-    Younger,
+    /// They go to this younger address.
+    Younger(String),
 }
 
 impl Registration {
@@ -80,14 +80,12 @@ impl Registration {
 
     /// Registers a worker that starts. False if that has to be tried again: behind a balancer another build may have answered.
     async fn begin(&self) -> Result<bool, AdminError> {
-        let latest = self.restate.registered().await?;
-        match self.find(latest.as_ref()).await? {
+        match self.find().await? {
             Finding::Here => {
                 tracing::info!(address = self.address, "registered with Restate already");
                 return Ok(true);
             }
-            Finding::Younger => {
-                let by = latest.map(|latest| latest.address).unwrap_or_default();
+            Finding::Younger(by) => {
                 if self.restate.reaches(&by).await? {
                     tracing::info!(address = self.address, by, "new runs go to younger workers");
                     return Ok(true);
@@ -100,13 +98,11 @@ impl Registration {
 
     /// Looks once where new runs go, and takes them if nobody does.
     async fn look(&self, in_vain: &mut u32) -> Result<(), AdminError> {
-        let latest = self.restate.registered().await?;
-        let is_due = match self.find(latest.as_ref()).await? {
+        let is_due = match self.find().await? {
             // Who started last said what is offered here: builds that share an address would register in turn for ever.
             Finding::Here | Finding::OtherBuild => false,
             Finding::Due => true,
-            Finding::Younger => {
-                let by = latest.map(|latest| latest.address).unwrap_or_default();
+            Finding::Younger(by) => {
                 match self.restate.reaches(&by).await? {
                     true => *in_vain = 0,
                     false => *in_vain += 1,
@@ -135,8 +131,9 @@ impl Registration {
         Ok(is_ours)
     }
 
-    async fn find(&self, latest: Option<&Registered>) -> Result<Finding, AdminError> {
-        Ok(self.finding(latest, &self.restate.deployments().await?))
+    async fn find(&self) -> Result<Finding, AdminError> {
+        let (latest, known) = self.restate.workers().await?;
+        Ok(self.finding(latest.as_ref(), &known))
     }
 
     fn finding(&self, latest: Option<&Registered>, known: &[Deployment]) -> Finding {
@@ -153,7 +150,7 @@ impl Registration {
             };
         }
         match deployment(&self.address) {
-            Some(own) if own.first() < youngest.first() => Finding::Younger,
+            Some(own) if own.first() < youngest.first() => Finding::Younger(latest.address.clone()),
             _ => Finding::Due,
         }
     }
@@ -203,7 +200,8 @@ mod tests {
         assert_eq!(find(other, std::slice::from_ref(&one)), Finding::OtherBuild);
         let at_two = || Some(registered("http://two:9080/", "1"));
         let both = [one, two.clone()];
-        assert_eq!(find(at_two(), &both), Finding::Younger);
+        let younger = Finding::Younger("http://two:9080/".to_owned());
+        assert_eq!(find(at_two(), &both), younger);
         // Nobody knows this address yet.
         assert_eq!(find(at_two(), std::slice::from_ref(&two)), Finding::Due);
         // An older one took the runs while nobody lived here, which makes it no younger.
