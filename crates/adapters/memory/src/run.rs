@@ -184,20 +184,16 @@ impl Run {
         bounds: &RunBounds,
         lease: Duration,
     ) -> Result<Ending, StoreError> {
-        let ended = match self.has_ended() {
-            true => Ending::Ends,
-            false => Ending::GoesOn,
-        };
-        if self.has_just_kept(records) {
-            return Ok(ended);
-        }
-        if ended == Ending::Ends || self.lease.is_none() || !self.is_followed_by(records) {
-            return Err(StoreError::Stale(self.id));
-        }
         let ending = match records.last() {
             Some(last) if last.ends_the_run() => Ending::Ends,
             _ => Ending::GoesOn,
         };
+        if self.has_just_kept(records) {
+            return Ok(ending);
+        }
+        if self.has_ended() || self.lease.is_none() || !self.is_followed_by(records) {
+            return Err(StoreError::Stale(self.id));
+        }
         let weight = records.iter().map(|record| record.weight()).sum();
         let before = self.size();
         let after = before.with(records.len().try_into().unwrap_or(u64::MAX), weight);

@@ -206,10 +206,7 @@ impl State {
         self.runs.insert(start.run, Box::new(run));
         self.leases_given = token;
         let lease = RunLease::new(start.session.clone(), start.run, token, self.lease);
-        self.carry(&lease, &start.records);
-        if ending == Ending::Ends {
-            self.free(&lease);
-        }
+        self.took(&lease, &start.records, ending);
         Ok(lease)
     }
 
@@ -281,11 +278,41 @@ impl State {
             .ok_or(StoreError::Stale(lease.run))
     }
 
-    /// Frees the session of a run that has ended, unless another run has it by now.
-    pub(crate) fn free(&mut self, lease: &RunLease) {
-        if let Some(conversation) = self.sessions.get_mut(&lease.session)
-            && conversation.holder == Some(lease.run)
-        {
+    /// Begins the time of a lease anew.
+    pub(crate) fn renew(&mut self, lease: &RunLease) -> Result<(), StoreError> {
+        let time = self.lease;
+        self.leased(lease)?.renew(time)
+    }
+
+    /// Appends records to a run, all or none.
+    pub(crate) fn commit(
+        &mut self,
+        lease: &RunLease,
+        records: &[Arc<Record>],
+        bounds: &RunBounds,
+    ) -> Result<(), StoreError> {
+        let time = self.lease;
+        let ending = self.leased(lease)?.commit(records, bounds, time)?;
+        self.took(lease, records, ending);
+        Ok(())
+    }
+
+    /// Takes what a session carries out of the new records of a run. Most say nothing of it. What a log from elsewhere allows
+    /// counts for nothing. A run that has ended frees its session, unless another run has it by now.
+    fn took(&mut self, lease: &RunLease, records: &[Arc<Record>], ending: Ending) {
+        let run = self.runs.get(&lease.run);
+        let is_imported = run.is_some_and(|run| run.is_imported());
+        let Some(conversation) = self.sessions.get_mut(&lease.session) else {
+            return;
+        };
+        for record in records {
+            conversation.carried.apply(record);
+            if is_imported {
+                let granted = Carried::granted(record).iter();
+                conversation.revoked.extend(granted.map(|grant| grant.id));
+            }
+        }
+        if ending == Ending::Ends && conversation.holder == Some(lease.run) {
             conversation.holder = None;
         }
     }
@@ -298,22 +325,6 @@ impl State {
     pub(crate) fn run_mut(&mut self, run: RunId) -> Result<&mut Run, StoreError> {
         let known = self.runs.get_mut(&run).map(Box::as_mut);
         known.ok_or(StoreError::NoSuchRun(run))
-    }
-
-    /// Takes what a session carries out of its new records. Most say nothing of it. What a log from elsewhere allows counts
-    /// for nothing.
-    pub(crate) fn carry(&mut self, lease: &RunLease, records: &[Arc<Record>]) {
-        let run = self.runs.get(&lease.run);
-        let is_imported = run.is_some_and(|run| run.is_imported());
-        if let Some(conversation) = self.sessions.get_mut(&lease.session) {
-            for record in records {
-                conversation.carried.apply(record);
-                if is_imported {
-                    let granted = Carried::granted(record).iter();
-                    conversation.revoked.extend(granted.map(|grant| grant.id));
-                }
-            }
-        }
     }
 
     pub(crate) fn carried(&self, id: &SessionId) -> Result<Carried, StoreError> {
@@ -333,20 +344,10 @@ impl State {
         Ok(grants.any(|known| known.id == grant) && conversation.revoked.insert(grant))
     }
 
-    /// How long a lease lasts.
-    pub(crate) const fn lease(&self) -> Duration {
-        self.lease
-    }
-
     pub(crate) fn unfinished(&self) -> Vec<RunSummary> {
-        let held = self
-            .sessions
-            .values()
-            .filter_map(|conversation| conversation.holder);
-        let runs = held.filter_map(|run| self.runs.get(&run));
-        let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
+        let mut unfinished: Vec<_> = self.held().filter(|run| run.is_left()).collect();
         unfinished.sort_by_key(|run| run.id());
-        unfinished.into_iter().map(|run| run.summary()).collect()
+        unfinished.into_iter().map(Run::summary).collect()
     }
 
     /// Returns those of them that can go on at once.
@@ -366,13 +367,14 @@ impl State {
 
     /// Returns runs that have not ended and have something in their inboxes.
     pub(crate) fn mailed(&self) -> Vec<RunId> {
-        let held = self
-            .sessions
-            .values()
-            .filter_map(|conversation| conversation.holder);
-        let runs = held.filter_map(|run| self.runs.get(&run));
-        let mailed = runs.filter(|run| run.has_mail()).map(|run| run.id());
+        let mailed = self.held().filter(|run| run.has_mail()).map(Run::id);
         mailed.take(RunFilter::MAX_LIMIT).collect()
+    }
+
+    /// Returns the runs at work.
+    fn held(&self) -> impl Iterator<Item = &Run> {
+        let held = self.sessions.values().filter_map(|it| it.holder);
+        held.filter_map(|run| self.runs.get(&run).map(Box::as_ref))
     }
 
     pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {

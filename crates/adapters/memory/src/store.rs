@@ -11,9 +11,9 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, Ending, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
-    RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    Standing, StatsFilter, StoreError, UsageOf, async_trait,
+    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
+    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, Standing,
+    StatsFilter, StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -109,9 +109,7 @@ impl RunLog for MemoryStore {
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let time = state.lease();
-        state.leased(lease)?.renew(time)
+        self.state().renew(lease)
     }
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
@@ -124,12 +122,7 @@ impl RunLog for MemoryStore {
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
         let mut state = self.state();
-        let time = state.lease();
-        let ending = state.leased(lease)?.commit(records, &self.bounds, time)?;
-        state.carry(lease, records);
-        if ending == Ending::Ends {
-            state.free(lease);
-        }
+        state.commit(lease, records, &self.bounds)?;
         self.tell(records);
         drop(state);
         Ok(())
