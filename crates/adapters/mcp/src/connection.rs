@@ -46,7 +46,6 @@ pub(crate) enum Era {
 }
 
 /// A server that answers.
-#[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
     /// The protocol version.
@@ -55,20 +54,11 @@ pub(crate) struct Connection {
     pub(crate) program: Option<String>,
     pub(crate) era: Era,
     pub(crate) last_words: LastWords,
-    ending: Ending,
+    ending: RunningServiceCancellationToken,
     ended: CancellationToken,
     /// Hears of changes until it is dropped.
     listener: Option<AbortOnDropHandle<()>>,
     process: Option<Process>,
-}
-
-/// What ends a connection, with a `Debug` of its own.
-struct Ending(RunningServiceCancellationToken);
-
-impl std::fmt::Debug for Ending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ending")
-    }
 }
 
 impl Connection {
@@ -161,7 +151,7 @@ impl Connection {
             let listening = listen(peer.clone(), changed);
             AbortOnDropHandle::new(tokio::spawn(listening))
         });
-        let ending = Ending(service.cancellation_token());
+        let ending = service.cancellation_token();
         let ended = CancellationToken::new();
         let ends = ended.clone().drop_guard();
         tokio::spawn(async move {
@@ -245,7 +235,7 @@ impl Connection {
     /// Ends the connection, and the process that it is to.
     pub(crate) async fn close(mut self) {
         drop(self.listener.take());
-        self.ending.0.cancel();
+        self.ending.cancel();
         // A connection that does not end is left to itself: its process ends.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
         if let Some(process) = self.process {

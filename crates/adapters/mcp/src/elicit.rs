@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use neuraxis_core::JsonText;
 use neuraxis_ports::{Field, FieldChoice, FieldKind, Question, Required};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::text::{harmless, one_line};
@@ -27,9 +26,8 @@ const MAX_TEXT: usize = 300;
 pub(crate) fn question(
     server: &Arc<str>,
     message: &str,
-    schema: &impl Serialize,
+    schema: &Value,
 ) -> Result<Question, String> {
-    let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
     let none = Map::new();
     let fields = schema
         .get("properties")

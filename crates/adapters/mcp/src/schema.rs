@@ -7,7 +7,7 @@ use neuraxis_core::{JsonText, bounded_schema};
 use serde_json::{Map, Value};
 
 /// The most bytes of a tool's schema.
-pub(crate) const MAX_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Returns a schema that can be used, for the model and for checking.
 ///

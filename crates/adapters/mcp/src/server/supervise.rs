@@ -15,7 +15,6 @@ use crate::error::ConnectError;
 use crate::handler::Handler;
 use crate::notices::ServerNotice;
 use crate::pauses::{Pauses, STABLE_AFTER};
-use crate::pins::Accepted;
 use crate::stdio::LastWords;
 
 /// How often in a row a server may fail until its tools are withdrawn.
@@ -277,7 +276,6 @@ fn standings(
     let definitions: Vec<_> = definitions.into_iter().map(stand).collect();
     let is_unknown = !seen.is_first_use && is_first_use;
     if accepted.len() > before || is_unknown {
-        let accepted: Accepted = accepted;
         shared.pins.accept(name, identity, accepted)?;
     }
     Ok((definitions, is_first_use))
