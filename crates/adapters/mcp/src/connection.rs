@@ -95,8 +95,7 @@ impl Connection {
         let secrets = handler.notices.secrets.clone();
         let (service, process) = match &config.reach {
             Reach::Stdio(stdio) => {
-                let (process, lines) =
-                    Process::start(&config.name, stdio, &handler.notices).await?;
+                let (process, lines) = Process::start(stdio, &handler.notices).await?;
                 *last_words = process.last_words();
                 let service = handler.serve_with_lifecycle(lines, mode).await;
                 (service, Some(process))

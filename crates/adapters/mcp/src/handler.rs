@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use crate::calls::Calls;
 use crate::elicit;
 use crate::error::MAX_SAID;
-use crate::notices::{Notices, ServerNotice};
+use crate::notices::Notices;
 use crate::text::one_line;
 
 /// The most log messages of a connection that go to the log.
@@ -34,7 +34,6 @@ const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a connection is heard by.
 #[derive(Debug)]
 pub(crate) struct Handler {
-    server: Arc<str>,
     pub(crate) calls: Arc<Calls>,
     /// Told when the tools changed.
     pub(crate) changed: Arc<Notify>,
@@ -43,14 +42,8 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) fn new(
-        server: Arc<str>,
-        calls: Arc<Calls>,
-        changed: Arc<Notify>,
-        notices: Notices,
-    ) -> Self {
+    pub(crate) fn new(calls: Arc<Calls>, changed: Arc<Notify>, notices: Notices) -> Self {
         Self {
-            server,
             calls,
             changed,
             notices,
@@ -61,15 +54,13 @@ impl Handler {
 
 /// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address.
 pub(crate) async fn ask(
-    (server, notices): (&Arc<str>, &Notices),
+    notices: &Notices,
     person: Option<neuraxis_ports::Person>,
     params: ElicitRequestParams,
 ) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
     let refused = |what: &str| {
-        let server = Arc::clone(server);
-        let what = format!("{what}: declined");
-        notices.tell(ServerNotice::Misbehaves { server, what });
+        notices.misbehaves(format!("{what}: declined"));
         declined()
     };
     let ElicitRequestParams::FormElicitationParams {
@@ -86,7 +77,7 @@ pub(crate) async fn ask(
     let message = notices.secrets.text(&message);
     let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
     let schema = notices.secrets.value(schema);
-    let question = match elicit::question(server, &message, &schema) {
+    let question = match elicit::question(&notices.server, &message, &schema) {
         Ok(question) => question,
         Err(why) => {
             return refused(&format!("it asks a question that cannot be shown ({why})"));
@@ -148,7 +139,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         tokio::select! {
-            answer = ask((&self.server, &self.notices), self.calls.person(), request) => Ok(answer),
+            answer = ask(&self.notices, self.calls.person(), request) => Ok(answer),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }
@@ -169,7 +160,7 @@ impl ClientHandler for Handler {
         _: NotificationContext<RoleClient>,
     ) {
         let count = self.messages.fetch_add(1, Ordering::Relaxed);
-        let server = &self.server;
+        let server = &self.notices.server;
         if count >= MAX_MESSAGES {
             if count == MAX_MESSAGES {
                 tracing::warn!(%server, "it sends too many log messages: the rest is dropped");

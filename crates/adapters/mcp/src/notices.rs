@@ -129,19 +129,27 @@ impl fmt::Display for ServerNotice {
     }
 }
 
-/// Where notices go: into the log at once, and to whoever asks. No secret of the server gets there.
-#[derive(Debug, Clone, Default)]
+/// Where notices of a server go: into the log at once, and to whoever asks. No secret of the server gets there.
+#[derive(Debug, Clone)]
 pub(crate) struct Notices {
+    pub(crate) server: Arc<str>,
     kept: Arc<Mutex<Vec<ServerNotice>>>,
     pub(crate) secrets: Secrets,
 }
 
 impl Notices {
-    pub(crate) fn without(secrets: Secrets) -> Self {
+    pub(crate) fn new(server: Arc<str>, secrets: Secrets) -> Self {
         Self {
+            server,
+            kept: Arc::default(),
             secrets,
-            ..Self::default()
         }
+    }
+
+    /// Tells a user that the server does what it must not.
+    pub(crate) fn misbehaves(&self, what: impl Into<String>) {
+        let (server, what) = (Arc::clone(&self.server), what.into());
+        self.tell(ServerNotice::Misbehaves { server, what });
     }
 
     /// Tells a user something.

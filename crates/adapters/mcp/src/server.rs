@@ -95,7 +95,7 @@ impl McpServer {
     pub fn start(config: McpServerConfig, pins: Arc<dyn Pins>) -> Result<Arc<Self>, ConfigFault> {
         config.check()?;
         let shared = Arc::new(Shared {
-            notices: Notices::without(Secrets::new(config.secrets())),
+            notices: Notices::new(Arc::clone(&config.name), Secrets::new(config.secrets())),
             config,
             calls: Arc::default(),
             changed: Arc::default(),

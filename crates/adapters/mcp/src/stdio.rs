@@ -8,7 +8,6 @@ mod lines;
 mod program;
 
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
@@ -17,7 +16,6 @@ use tokio::process::{ChildStderr, Command};
 use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::notices::Notices;
-use crate::secrets::Secrets;
 use crate::text::one_line;
 pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
@@ -36,7 +34,7 @@ const MAX_LINE: usize = 2_048;
 #[derive(Debug)]
 pub(crate) struct Process {
     program: program::Program,
-    server: Arc<str>,
+    notices: Notices,
     last_words: LastWords,
     /// Dropped last.
     _parent: program::Parent,
@@ -45,7 +43,6 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server.
     pub(crate) async fn start(
-        server: &Arc<str>,
         config: &StdioConfig,
         notices: &Notices,
     ) -> Result<(Self, Lines), ConnectError> {
@@ -61,16 +58,15 @@ impl Process {
         let mut last_words = LastWords::default();
         if let Some(stderr) = program.child.stderr.take() {
             last_words = LastWords::of_program();
-            let secrets = notices.secrets.clone();
-            tokio::spawn(log(Arc::clone(server), stderr, last_words.clone(), secrets));
+            tokio::spawn(log(notices.clone(), stderr, last_words.clone()));
         }
         let process = Self {
             program,
-            server: Arc::clone(server),
+            notices: notices.clone(),
             last_words,
             _parent: parent,
         };
-        let lines = Lines::new(Arc::clone(server), notices.clone(), stdout, stdin);
+        let lines = Lines::new(notices.clone(), stdout, stdin);
         Ok((process, lines))
     }
 
@@ -86,7 +82,7 @@ impl Process {
             ends = self.ends().await;
         }
         if !ends {
-            tracing::warn!(server = %self.server, "it does not end when asked to: it is stopped");
+            tracing::warn!(server = %self.notices.server, "it does not end when asked to: it is stopped");
         }
         // What it started may still be there, under the number that was its own just now.
         self.program.signal(Signal::Kill);
@@ -131,7 +127,10 @@ fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
 }
 
 /// Writes a server's standard error to the log, line by line. What is too much is read and dropped, so that it never waits.
-async fn log(server: Arc<str>, stderr: ChildStderr, last_words: LastWords, secrets: Secrets) {
+async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
+    let Notices {
+        server, secrets, ..
+    } = &notices;
     let mut stderr = BufReader::new(stderr);
     let mut lines = 0_u32;
     while let Some(line) = next_line(&mut stderr).await {

@@ -101,8 +101,8 @@ impl McpTool {
             let InputRequest::Elicitation(question) = request else {
                 return Err(self.error("asks for something that it was not offered"));
             };
-            let server = (&self.shared.config.name, &self.shared.notices);
-            let answer = handler::ask(server, Some(ctx.person.clone()), question.params).await;
+            let notices = &self.shared.notices;
+            let answer = handler::ask(notices, Some(ctx.person.clone()), question.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
         let mut params = params.with_input_responses(responses);

@@ -130,12 +130,7 @@ async fn connect(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectEr
     let config = &shared.config;
     let handler = || {
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));
-        Handler::new(
-            Arc::clone(&config.name),
-            calls,
-            changed,
-            shared.notices.clone(),
-        )
+        Handler::new(calls, changed, shared.notices.clone())
     };
     let mut last_words = LastWords::default();
     let opening = async {
@@ -202,12 +197,9 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
         };
         // A connection that ended meanwhile is told of by itself.
         pauses.wait().await;
-        shared.notices.tell(ServerNotice::Misbehaves {
-            server: Arc::clone(&shared.config.name),
-            what: format!(
-                "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
-            ),
-        });
+        shared.notices.misbehaves(format!(
+            "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
+        ));
         shared.changed.notify_one();
     }
 }

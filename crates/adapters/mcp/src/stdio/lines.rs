@@ -17,7 +17,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
 use crate::error::unread;
-use crate::notices::{Notices, ServerNotice};
+use crate::notices::Notices;
 use crate::text::one_line;
 
 /// The most bytes of a message. Its images are in it, in base64.
@@ -34,7 +34,6 @@ const MAX_SHOWN: usize = 120;
 
 /// A transport of lines.
 pub(crate) struct Lines {
-    server: Arc<str>,
     notices: Notices,
     stdout: BufReader<ChildStdout>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
@@ -60,14 +59,8 @@ struct Shape {
 }
 
 impl Lines {
-    pub(crate) fn new(
-        server: Arc<str>,
-        notices: Notices,
-        stdout: ChildStdout,
-        stdin: ChildStdin,
-    ) -> Self {
+    pub(crate) fn new(notices: Notices, stdout: ChildStdout, stdin: ChildStdin) -> Self {
         Self {
-            server,
             notices,
             stdout: BufReader::new(stdout),
             stdin: Arc::new(Mutex::new(Some(stdin))),
@@ -150,12 +143,9 @@ impl Lines {
     fn warn(&mut self, what: &str) {
         self.bad_lines = self.bad_lines.saturating_add(1);
         if self.bad_lines == 1 {
-            self.notices.tell(ServerNotice::Misbehaves {
-                server: Arc::clone(&self.server),
-                what: what.to_owned(),
-            });
+            self.notices.misbehaves(what);
         } else if self.bad_lines.is_power_of_two() {
-            tracing::warn!(server = %self.server, "{}", self.notices.secrets.text(what));
+            tracing::warn!(server = %self.notices.server, "{}", self.notices.secrets.text(what));
         }
     }
 }
@@ -218,7 +208,7 @@ impl Transport<RoleClient> for Lines {
                 return message;
             }
             if self.bad_lines >= MAX_BAD_LINES {
-                tracing::warn!(server = %self.server, "it wrote {MAX_BAD_LINES} bad lines in a row: it is given up");
+                tracing::warn!(server = %self.notices.server, "it wrote {MAX_BAD_LINES} bad lines in a row: it is given up");
                 return None;
             }
         }
