@@ -1,11 +1,11 @@
 //! An advisor that gives the advice it was told to give.
 
-use std::collections::VecDeque;
-use std::future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_core::{Advice, Consult};
 use neuraxis_ports::{Advisor, TurnContext, async_trait};
+
+use crate::scripted::{Answers, lock};
 
 /// Gives advice in order and remembers the questions. Out of advice, it says to go on.
 ///
@@ -19,16 +19,9 @@ use neuraxis_ports::{Advisor, TurnContext, async_trait};
 /// ```
 #[derive(Debug, Default)]
 pub struct ScriptedAdvisor {
-    answers: Mutex<VecDeque<Answer>>,
+    answers: Answers<Advice>,
     questions: Mutex<Vec<Consult>>,
     turns: Mutex<Vec<TurnContext>>,
-}
-
-#[derive(Debug)]
-enum Answer {
-    Advice(Advice),
-    Panic,
-    Silence,
 }
 
 impl ScriptedAdvisor {
@@ -41,68 +34,42 @@ impl ScriptedAdvisor {
     /// Answers the next question.
     #[must_use]
     pub fn then(self, advice: Advice) -> Self {
-        self.push(Answer::Advice(advice))
+        self.answers.says(advice);
+        self
     }
 
     /// Panics at the next question.
     #[must_use]
     pub fn panic(self) -> Self {
-        self.push(Answer::Panic)
+        self.answers.panic();
+        self
     }
 
     /// Never answers the next question.
     #[must_use]
     pub fn stay_silent(self) -> Self {
-        self.push(Answer::Silence)
+        self.answers.silence();
+        self
     }
 
     /// Returns the questions so far.
     #[must_use]
     pub fn questions(&self) -> Vec<Consult> {
-        let questions = self.questions.lock();
-        questions.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.questions).clone()
     }
 
     /// Returns the turns that the questions were about.
     #[must_use]
     pub fn turns(&self) -> Vec<TurnContext> {
-        let turns = self.turns.lock();
-        turns.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn push(self, answer: Answer) -> Self {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.push_back(answer);
-        drop(answers);
-        self
+        lock(&self.turns).clone()
     }
 }
 
 #[async_trait]
 impl Advisor for ScriptedAdvisor {
-    #[expect(
-        clippy::panic,
-        reason = "an advisor that panics is what the test asks for"
-    )]
     async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice {
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(turn.clone());
-        self.questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(question.clone());
-        let answer = self
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        match answer {
-            Some(Answer::Advice(advice)) => advice,
-            Some(Answer::Panic) => panic!("as the test wants it"),
-            Some(Answer::Silence) => future::pending().await,
-            None => Advice::Continue,
-        }
+        lock(&self.turns).push(turn.clone());
+        lock(&self.questions).push(question.clone());
+        self.answers.next(Advice::Continue).await
     }
 }

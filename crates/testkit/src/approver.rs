@@ -1,11 +1,11 @@
 //! An approver that gives the answers it was told to give.
 
-use std::collections::VecDeque;
-use std::future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_core::{ApprovalDecision, AskApproval, GrantScope, JsonText};
 use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnContext, async_trait};
+
+use crate::scripted::{Answers, lock};
 
 /// Gives answers in order and remembers the questions. Out of answers, it says that nobody can answer.
 ///
@@ -16,17 +16,11 @@ use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnConte
 /// ```
 #[derive(Debug, Default)]
 pub struct ScriptedApprover {
-    answers: Mutex<VecDeque<Answer>>,
+    answers: Answers<ApproverReply>,
     asks: Mutex<Vec<AskApproval>>,
     turns: Mutex<Vec<TurnContext>>,
     answer: Option<QuestionReply>,
     questions: Mutex<Vec<Question>>,
-}
-
-#[derive(Debug)]
-enum Answer {
-    Reply(ApproverReply),
-    Silence,
 }
 
 impl ScriptedApprover {
@@ -66,13 +60,15 @@ impl ScriptedApprover {
     /// Answers the next question with the given reply.
     #[must_use]
     pub fn then(self, reply: ApproverReply) -> Self {
-        self.push(Answer::Reply(reply))
+        self.answers.says(reply);
+        self
     }
 
     /// Never answers the next question.
     #[must_use]
     pub fn stay_silent(self) -> Self {
-        self.push(Answer::Silence)
+        self.answers.silence();
+        self
     }
 
     /// Answers every question of a tool with this; declines them otherwise.
@@ -85,26 +81,19 @@ impl ScriptedApprover {
     /// Returns what tools asked so far.
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {
-        let questions = self.questions.lock();
-        questions.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.questions).clone()
     }
 
     /// Returns the calls that were asked about so far.
     #[must_use]
     pub fn asks(&self) -> Vec<AskApproval> {
-        self.asks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.asks).clone()
     }
 
     /// Returns the turns that the questions came from.
     #[must_use]
     pub fn turns(&self) -> Vec<TurnContext> {
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.turns).clone()
     }
 
     fn decide(self, decision: ApprovalDecision) -> Self {
@@ -113,45 +102,18 @@ impl ScriptedApprover {
             by: Some("tester".to_owned()),
         })
     }
-
-    fn push(self, answer: Answer) -> Self {
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(answer);
-        self
-    }
 }
 
 #[async_trait]
 impl Approver for ScriptedApprover {
     async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply {
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(turn.clone());
-        self.asks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(ask.clone());
-        let answer = self
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        match answer {
-            Some(Answer::Reply(reply)) => reply,
-            Some(Answer::Silence) => future::pending().await,
-            None => ApproverReply::Nobody,
-        }
+        lock(&self.turns).push(turn.clone());
+        lock(&self.asks).push(ask.clone());
+        self.answers.next(ApproverReply::Nobody).await
     }
 
     async fn answer(&self, question: &Question) -> QuestionReply {
-        let mut questions = self
-            .questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        questions.push(question.clone());
+        lock(&self.questions).push(question.clone());
         self.answer.clone().unwrap_or(QuestionReply::Declined)
     }
 }

@@ -1,9 +1,11 @@
 //! A tool that asks the person in the middle of its call.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_core::{JsonText, ToolOutput, ToolSpec};
 use neuraxis_ports::{Question, QuestionReply, Tool, ToolContext, ToolError, async_trait};
+
+use crate::scripted::lock;
 
 /// Asks one question a call, and returns the answer; fails where there is none. Remembers what it heard.
 #[derive(Debug)]
@@ -26,8 +28,7 @@ impl AskingTool {
     /// Returns what came back so far.
     #[must_use]
     pub fn heard(&self) -> Vec<QuestionReply> {
-        let heard = self.heard.lock();
-        heard.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.heard).clone()
     }
 }
 
@@ -39,10 +40,7 @@ impl Tool for AskingTool {
 
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         let reply = ctx.person.ask(&self.question).await;
-        let heard = self.heard.lock();
-        heard
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(reply.clone());
+        lock(&self.heard).push(reply.clone());
         match reply {
             QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),
             QuestionReply::Cancelled => Err(ToolError::permanent("nobody answered")),

@@ -1,13 +1,15 @@
 //! Time and ids that are the same in every run of a test: a clock that stands still, and ids that count.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::{Builder, Uuid};
 use neuraxis_ports::{Clock, Ids};
+
+use crate::scripted::lock;
 
 /// The time at which tests begin: the first moment of 2026.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -55,7 +57,7 @@ impl VirtualClock {
     }
 
     fn hand<T>(&self, change: impl FnOnce(&mut Hand) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.0))
     }
 }
 

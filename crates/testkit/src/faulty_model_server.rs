@@ -8,12 +8,14 @@ mod reply;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
 use tokio::net::TcpSocket;
 use tokio::runtime;
+
+use crate::scripted::lock;
 
 /// What is wrong with a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,13 +106,13 @@ impl FaultyModelServer {
 
     /// Makes it answer well from the next connection on.
     pub fn repair(&self) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.fault) = None;
         self.open();
     }
 
     /// Listens from now on, if it does not already.
     fn open(&self) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closed = lock(&self.closed);
         let Some(socket) = closed.take() else { return };
         drop(closed);
         // A runtime of tokio may be neither started nor dropped inside another, where the test may be.
@@ -120,7 +122,7 @@ impl FaultyModelServer {
         let fault = Arc::clone(&self.fault);
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let fault = *fault.lock().unwrap_or_else(PoisonError::into_inner);
+                let fault = *lock(&fault);
                 // Whether the client is still there to hear it does not matter.
                 thread::spawn(move || serve(&connection, fault).unwrap_or_default());
             }

@@ -59,6 +59,7 @@ mod postgres;
 pub mod reply;
 mod restate;
 mod run_log;
+mod scripted;
 mod search;
 mod silent_proxy;
 mod spec;

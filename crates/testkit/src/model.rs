@@ -5,8 +5,8 @@ mod script;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, stream};
 use neuraxis_core::{
@@ -17,6 +17,7 @@ use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, RequestCont
 use self::playing::Playing;
 pub use self::script::Script;
 use crate::call::Gauge;
+use crate::scripted::lock;
 
 /// Plays one [`Script`] a call and remembers the requests. Out of scripts, it fails with an error that no retry helps.
 ///
@@ -252,8 +253,4 @@ impl LlmClient for ScriptedModel {
     async fn learn_context(&self) {
         self.was_asked.store(true, Ordering::Relaxed);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
 //! A hook around model calls that says what it was told to say.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_ports::{
     AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook, async_trait,
 };
 
-use crate::tool_hook::Answers;
+use crate::scripted::{Answers, lock};
 
 /// Gives answers in order, those about requests and those about replies apart, and remembers what it was asked about. Out of
 /// answers, it lets requests and replies be as they are.
@@ -123,8 +123,4 @@ impl ModelHook for ScriptedModelHook {
         lock(&self.replies).push(reply.clone());
         self.after.next(AfterModel::Keep).await
     }
-}
-
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! Records of a run that no machine made, and a sink that keeps the records it gets.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
@@ -12,6 +12,7 @@ use neuraxis_core::{
 use neuraxis_ports::TraceSink;
 
 use crate::clock::START;
+use crate::scripted::lock;
 
 /// Writes records with rising numbers, a second apart, for tests of what keeps and shows them.
 ///
@@ -172,25 +173,19 @@ impl RecordingSink {
     /// Returns the records so far.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Record>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 
     /// Returns the types of the records so far.
     #[must_use]
     pub fn kinds(&self) -> Vec<&'static str> {
-        let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = lock(&self.0);
         records.iter().map(|record| record.body.kind()).collect()
     }
 }
 
 impl TraceSink for RecordingSink {
     fn record(&self, record: &Arc<Record>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(record));
+        lock(&self.0).push(Arc::clone(record));
     }
 }

@@ -1,9 +1,11 @@
 //! A search service that finds what it was given.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
+
+use crate::scripted::lock;
 
 /// Finds what it was given to find, whatever it is asked, and remembers the questions.
 ///
@@ -47,8 +49,7 @@ impl ScriptedSearch {
     /// Returns what it was asked so far.
     #[must_use]
     pub fn queries(&self) -> Vec<String> {
-        let queries = self.queries.lock();
-        queries.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.queries).clone()
     }
 }
 
@@ -59,10 +60,7 @@ impl WebSearch for ScriptedSearch {
         query: &str,
         most: NonZeroU32,
     ) -> Result<Vec<SearchHit>, WebSearchError> {
-        let queries = self.queries.lock();
-        queries
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(query.to_owned());
+        lock(&self.queries).push(query.to_owned());
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
@@ -16,6 +16,8 @@ use neuraxis_ports::{
     RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore, Standing,
     StoreError, UsageOf, async_trait,
 };
+
+use crate::scripted::lock;
 
 /// Passes everything on to another store, but for the faults that a test orders.
 #[derive(Debug)]
@@ -117,7 +119,7 @@ impl<S> FailingStore<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn fault(&self, operation: StoreOperation) -> Option<Fault> {

@@ -4,13 +4,14 @@ mod act;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_core::{JsonText, ToolOutput, ToolSpec};
 use neuraxis_ports::{Tool, ToolContext, ToolError, TurnContext, async_trait};
 
 pub use self::act::Act;
 use crate::call::Gauge;
+use crate::scripted::lock;
 
 /// Plays one [`Act`] a call, counts its calls and notices how many ran at once. Out of acts, it fails.
 ///
@@ -153,8 +154,4 @@ impl Tool for ScriptedTool {
         let act = act.unwrap_or_else(|| Act::error("the test has no act for this call"));
         act.play(&ctx).await
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

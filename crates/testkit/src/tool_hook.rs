@@ -1,11 +1,11 @@
 //! A hook around tool calls that says what it was told to say.
 
-use std::collections::VecDeque;
-use std::future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use neuraxis_core::ToolOutcome;
 use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook, async_trait};
+
+use crate::scripted::{Answers, lock};
 
 /// Gives answers in order, those before calls and those after them apart, and remembers what it was asked about. Out of
 /// answers, it lets calls and results be as they are.
@@ -91,50 +91,4 @@ impl ToolHook for ScriptedToolHook {
         lock(&self.results).push(outcome.clone());
         self.after.next(AfterCall::Keep).await
     }
-}
-
-/// What a hook has to say, in order.
-#[derive(Debug)]
-pub(crate) struct Answers<T>(Mutex<VecDeque<Answer<T>>>);
-
-#[derive(Debug)]
-enum Answer<T> {
-    Says(T),
-    Panic,
-    Silence,
-}
-
-impl<T> Default for Answers<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Answers<T> {
-    pub(crate) fn says(&self, answer: T) {
-        lock(&self.0).push_back(Answer::Says(answer));
-    }
-
-    pub(crate) fn panic(&self) {
-        lock(&self.0).push_back(Answer::Panic);
-    }
-
-    pub(crate) fn silence(&self) {
-        lock(&self.0).push_back(Answer::Silence);
-    }
-
-    #[expect(clippy::panic, reason = "a hook that panics is what the test asks for")]
-    pub(crate) async fn next(&self, otherwise: T) -> T {
-        let answer = lock(&self.0).pop_front();
-        match answer {
-            Some(Answer::Says(answer)) => answer,
-            Some(Answer::Panic) => panic!("as the test wants it"),
-            Some(Answer::Silence) => future::pending().await,
-            None => otherwise,
-        }
-    }
-}
-
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }

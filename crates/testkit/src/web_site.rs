@@ -7,13 +7,14 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
 
 use crate::call::Gauge;
+use crate::scripted::lock;
 
 /// A site on loopback: web pages, or a service that speaks HTTP. It serves until the runtime that it was started in ends.
 ///
@@ -178,8 +179,7 @@ impl WebSite {
     /// Returns what it was asked so far.
     #[must_use]
     pub fn requests(&self) -> Vec<WebRequest> {
-        let requests = self.requests.lock();
-        requests.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.requests).clone()
     }
 
     /// Returns the paths that it was asked for so far, with their queries.
@@ -219,8 +219,7 @@ async fn serve(
     };
     let working = open.open();
     let answer = answer(&request);
-    let all = requests.lock();
-    all.unwrap_or_else(PoisonError::into_inner).push(request);
+    lock(requests).push(request);
     for _ in 0..POLITE_YIELDS {
         yield_now().await;
     }
