@@ -1,5 +1,8 @@
 //! The fakes keep to the rules of their ports, and every rule is mounted.
 
+use std::fs;
+use std::path::Path;
+
 mod the_scripted_model {
     use neuraxis_testkit::conformance::llm_client::Subject;
     use neuraxis_testkit::{Script, ScriptedModel, reply, request};
@@ -154,30 +157,24 @@ mod the_scripted_search {
 
 #[test]
 fn every_rule_of_a_suite_is_mounted_by_its_macro() {
-    let suites = [
-        include_str!("../src/conformance/approver.rs").to_owned(),
-        include_str!("../src/conformance/clock.rs").to_owned(),
-        include_str!("../src/conformance/ids.rs").to_owned(),
-        include_str!("../src/conformance/live_feed.rs").to_owned(),
-        include_str!("../src/conformance/llm_client.rs").to_owned(),
-        [
-            include_str!("../src/conformance/session_store.rs"),
-            include_str!("../src/conformance/session_store/records.rs"),
-            include_str!("../src/conformance/session_store/runs.rs"),
-            include_str!("../src/conformance/session_store/sessions.rs"),
-        ]
-        .concat(),
-        include_str!("../src/conformance/tool.rs").to_owned(),
-        include_str!("../src/conformance/trace_sink.rs").to_owned(),
-        include_str!("../src/conformance/web_search.rs").to_owned(),
-    ];
-    for suite in suites {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let suite = fs::read_to_string(&path).unwrap();
         let (_, list) = suite.split_once("mount_rules!").unwrap();
         let (list, _) = list.rsplit_once("] }").unwrap();
         let mounted: Vec<&str> = list
             .split(|c: char| !c.is_alphanumeric() && c != '_')
             .collect();
-        let rules = suite
+        let parts = fs::read_dir(path.with_extension("")).into_iter().flatten();
+        let parts: String = parts
+            .map(|part| fs::read_to_string(part.unwrap().path()).unwrap())
+            .collect();
+        let whole = format!("{suite}{parts}");
+        let rules = whole
             .split("\npub async fn ")
             .skip(1)
             .map(|rest| rest.split(['(', '<']).next().unwrap());
