@@ -52,8 +52,7 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
             .then(reply::text("done")),
     );
     let approver = Arc::new(ScriptedApprover::new().approve());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, root.clone())
+    let orchestrator = builder(root.clone())
         .tools([look() as Arc<_>, peek.clone() as Arc<_>])
         .agent(lead(writer.clone(), &write))
         .approver(approver.clone())

@@ -58,8 +58,7 @@ impl Asked {
 /// Lets a model answer, and makes sure that its log replays to the same run.
 async fn ask(model: ScriptedModel, tools: &[Arc<ScriptedTool>], request: UserRequest) -> Asked {
     let model = Arc::new(model);
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tools(tools.iter().map(|tool| tool.clone() as Arc<_>))
         .build()
         .unwrap();
@@ -361,8 +360,7 @@ async fn an_answer_counts_toward_no_limit_on_tool_calls() {
 async fn an_advisor_that_offers_no_tools_leaves_the_one_that_delivers() {
     let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::Offer { tools: Vec::new() }));
     let model = Arc::new(ScriptedModel::new().then(deliver(DELFT)));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tools([look() as Arc<_>])
         .advisor([Hook::ToolsSelected], advisor)
         .build()
@@ -382,8 +380,7 @@ async fn an_advisor_may_turn_answers_down_with_or_without_a_schema() {
         let message = "Name no city.".to_owned();
         let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::TurnDown { message }));
         let model = Arc::new(ScriptedModel::always(reply::text(DELFT)));
-        let orchestrator = builder(ScriptedModel::new())
-            .model(neuraxis_core::Role::REASONING, model.clone())
+        let orchestrator = builder(model.clone())
             .advisor([Hook::Answer], advisor.clone())
             .build()
             .unwrap();
@@ -521,8 +518,7 @@ async fn a_fork_is_asked_for_the_same_answer() {
 async fn where_governance_offers_no_tools_the_answer_is_the_text() {
     let none = policy("channels.chat.unlisted_tools = 'withheld'");
     let model = Arc::new(ScriptedModel::always(reply::text(DELFT)));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tools([look() as Arc<_>])
         .policy(none)
         .build()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Message, RecordBody, Role, RunStatus, ToolChoice};
+use neuraxis_core::{Message, RecordBody, RunStatus, ToolChoice};
 use neuraxis_engine::{Agent, AgentBuilder, AnswerFault, AnswerSchema, BuildError};
 use neuraxis_testkit::{ScriptedModel, reply};
 use schemars::JsonSchema;
@@ -112,9 +112,7 @@ async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deploymen
         // It may be told once, and no more.
         let never = ScriptedModel::always(reply::text("It is fine."));
         let never = Arc::new(never);
-        let orchestrator = builder(ScriptedModel::new())
-            .model(Role::REASONING, never.clone())
-            .policy(policy(written));
+        let orchestrator = builder(never.clone()).policy(policy(written));
         let heard = hear(&orchestrator.build().unwrap(), ask()).await;
         assert_eq!(
             (heard.result.status, never.requests().len()),

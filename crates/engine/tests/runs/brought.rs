@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Message, Mode, RecordBody, Role, RunStatus, ToolChoice, ToolKind,
+    FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, ToolChoice, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
@@ -13,7 +13,7 @@ use neuraxis_engine::{
     UserRequest, replay,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{LlmClient, Tool};
+use neuraxis_ports::Tool;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, history, request, session};
@@ -27,7 +27,7 @@ fn texts(messages: &[Arc<Message>]) -> Vec<String> {
 }
 
 fn of(model: &Arc<ScriptedModel>) -> OrchestratorBuilder {
-    builder(ScriptedModel::new()).model(Role::REASONING, Arc::clone(model) as Arc<dyn LlmClient>)
+    builder(Arc::clone(model))
 }
 
 fn orchestrator(model: &Arc<ScriptedModel>, store: &Arc<MemoryStore>) -> Orchestrator {

@@ -105,8 +105,7 @@ async fn assert_closed(store: &dyn SessionStore, run: RunId) -> Vec<Arc<Record>>
 async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
     let (store, run) = left(other_version).await;
     let model = Arc::new(ScriptedModel::always(reply::text("Third.")));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .tool(pay(Act::value("1")))
@@ -148,8 +147,7 @@ async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
 /// Checks that a run which was left is closed, and that no other goes on from it.
 async fn assert_only_closed(store: Arc<MemoryStore>, run: RunId) {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .build()

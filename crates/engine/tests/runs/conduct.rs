@@ -40,9 +40,8 @@ async fn see(
     let (reasoning, router) = models();
     let (reasoning, router) = (Arc::new(reasoning), Arc::new(router));
     let store = Arc::new(MemoryStore::new());
-    let orchestrator = builder(ScriptedModel::new())
+    let orchestrator = builder(reasoning.clone())
         .store(store.clone())
-        .model(Role::REASONING, reasoning.clone())
         .model(Role::ROUTER, router.clone())
         .tool(look());
     let orchestrator = with(orchestrator).build().unwrap();

@@ -44,8 +44,7 @@ async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went(
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(ScriptedModel::answering(reading(6)).with_context(4_000));
     let summarizer = Arc::new(ScriptedModel::always(reply::text("Pages were read.")));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .model(Role::ROUTER, summarizer.clone())
         .store(store.clone())
         .tool(Arc::new(long()))
@@ -94,8 +93,7 @@ async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
     let model =
         Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
     let summarizer = ScriptedModel::always(reply::text("They said word."));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .model(Role::ROUTER, Arc::new(summarizer))
         .store(store.clone())
         .build()
@@ -137,10 +135,7 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
         )
     };
     let model = Arc::new(ScriptedModel::new());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
-        .build()
-        .unwrap();
+    let orchestrator = builder(model.clone()).build().unwrap();
     for number in 0..4 {
         model.push(reply::text(format!(
             "answer {number} {}",
@@ -200,8 +195,7 @@ async fn what_one_run_failed_on_makes_room_in_the_next() {
     ];
     model.push(reply::calls(pages.map(|page| ("read", page))));
     let summarizer = Arc::new(ScriptedModel::always(reply::text("Pages were read.")));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model)
+    let orchestrator = builder(model)
         .model(Role::ROUTER, summarizer)
         .tool(Arc::new(long()))
         .build()
@@ -270,8 +264,7 @@ async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_age
 /// Two models, of which the second serves what the configuration says of `router`.
 fn large_and_small(small: ScriptedModel, written: &str) -> Orchestrator {
     let large = ScriptedModel::always(reply::text("word ".repeat(500))).with_context(100_000);
-    builder(ScriptedModel::new())
-        .model(Role::REASONING, Arc::new(large))
+    builder(large)
         .model(Role::ROUTER, Arc::new(small))
         .tool(Arc::new(long()))
         .policy(policy(written))
@@ -331,8 +324,7 @@ async fn what_is_to_be_summed_up_is_cut_to_what_the_model_holds_that_sums_up() {
     let summarizer = ScriptedModel::always(reply::text("They said word."));
     let summarizer = Arc::new(summarizer.with_context_when_asked(1_000));
     let answers = ScriptedModel::always(reply::text("word ".repeat(1_500)));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, Arc::new(answers.with_context(8_000)))
+    let orchestrator = builder(answers.with_context(8_000))
         .model(Role::ROUTER, summarizer.clone())
         .build()
         .unwrap();
@@ -363,11 +355,7 @@ async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_
     let store = Arc::new(MemoryStore::new());
     let answers = ScriptedModel::always(reply::text("word ".repeat(500)));
     let model = Arc::new(answers.with_context_when_asked(3_000));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
-        .store(store)
-        .build()
-        .unwrap();
+    let orchestrator = builder(model.clone()).store(store).build().unwrap();
     let mut cuts = 0;
     for _ in 0..8 {
         let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
@@ -392,9 +380,8 @@ async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
     let model =
         Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
     let router = Arc::new(ScriptedModel::always(reply::text("They said word.")));
-    let orchestrator = builder(ScriptedModel::new())
+    let orchestrator = builder(model)
         .policy(policy("modes.exploratory.roles = ['reasoning']"))
-        .model(Role::REASONING, model)
         .model(Role::ROUTER, router.clone())
         .build()
         .unwrap();
@@ -422,8 +409,7 @@ fn wordy(name: &str, tokens: usize) -> Arc<ScriptedTool> {
 #[tokio::test(start_paused = true)]
 async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_do_not() {
     let model = Arc::new(ScriptedModel::always(reply::text("Yes.")).with_context(4_000));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tool(wordy("first", 1_000))
         .tool(wordy("second", 3_000))
         .tool(wordy("third", 500))

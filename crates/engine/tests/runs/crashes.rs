@@ -35,8 +35,7 @@ impl World {
     }
 
     fn orchestrator(&self) -> neuraxis_engine::Orchestrator {
-        builder(ScriptedModel::new())
-            .model(neuraxis_core::Role::REASONING, self.model.clone())
+        builder(self.model.clone())
             .store(self.store.clone())
             .ids(Arc::new(neuraxis_engine::UuidV7))
             .tools(self.tools.iter().map(|tool| tool.clone() as Arc<_>))
@@ -236,8 +235,7 @@ fn an_open_question_to_an_approver_is_asked_again() {
     let world = World::new(model, vec![pay]);
     let silent = neuraxis_testkit::ScriptedApprover::new().stay_silent();
     let run = process().block_on(async {
-        let orchestrator = builder(ScriptedModel::new())
-            .model(neuraxis_core::Role::REASONING, world.model.clone())
+        let orchestrator = builder(world.model.clone())
             .store(world.store.clone())
             .tools(world.tools.iter().map(|tool| tool.clone() as Arc<_>))
             .approver(Arc::new(silent))

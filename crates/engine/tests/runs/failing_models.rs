@@ -104,7 +104,7 @@ async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
             .then(error(LlmErrorKind::InvalidResponse))
             .then(reply::text("fine")),
     );
-    let heard = heard(builder(ScriptedModel::new()).model(Role::REASONING, model.clone())).await;
+    let heard = heard(builder(model.clone())).await;
     assert_eq!(heard.result.reply, "fine");
     assert_eq!(
         warnings(&heard.result).len(),
@@ -193,8 +193,7 @@ async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
         .then(error(LlmErrorKind::ModelNotFound))
         .then(reply::text("back again"));
     let model = Arc::new(model);
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .model(Role::ROUTER, answering("by the router"))
         .clock(clock.clone())
         .build()
@@ -269,8 +268,7 @@ async fn one_call_is_taken_over_by_one_other_role_and_by_no_third() {
 async fn a_role_that_is_degraded_itself_does_not_take_over() {
     let failing = || Arc::new(failing(LlmErrorKind::Connection));
     let [reasoning, router, coder] = [failing(), failing(), failing()];
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, reasoning.clone())
+    let orchestrator = builder(reasoning.clone())
         .model(Role::ROUTER, router.clone())
         .model(Role::CODING, coder.clone())
         .policy(policy("health.failures = 1\n"))
@@ -288,8 +286,7 @@ async fn a_role_that_is_degraded_itself_does_not_take_over() {
 #[tokio::test]
 async fn a_role_is_not_downgraded_to_itself_under_another_name() {
     let same = Arc::new(failing(LlmErrorKind::Connection));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, same.clone())
+    let orchestrator = builder(same.clone())
         .model(Role::ROUTER, same.clone())
         .retry(RetryPolicy::never());
     let heard = heard(orchestrator).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, LlmError, LlmErrorKind, Mode, Record, Role, RunStatus, Seq, SessionId,
+    FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus, Seq, SessionId,
 };
 use neuraxis_engine::{
     Event, NoResult, Orchestrator, RequestError, RetryPolicy, StepType, UserRequest,
@@ -386,8 +386,7 @@ async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let sink = Arc::new(RecordingSink::default());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .store(store.clone())
         .trace_sink(sink.clone())
         .build()

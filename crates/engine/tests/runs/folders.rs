@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecision, Role, RunId, RunStatus, Seq};
+use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, RunLog as _};
@@ -44,8 +44,7 @@ impl World {
     }
 
     fn in_folder(&self, folder: Option<&str>) -> Orchestrator {
-        let builder = builder(ScriptedModel::new())
-            .model(Role::REASONING, self.model.clone())
+        let builder = builder(self.model.clone())
             .store(self.store.clone())
             .ids(Arc::new(UuidV7))
             .approver(Arc::new(ScriptedApprover::new().then(ApproverReply::Later)))

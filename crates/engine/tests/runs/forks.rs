@@ -33,8 +33,7 @@ async fn two_runs() -> Forked {
     );
     let coder = Arc::new(ScriptedModel::always(reply::text("by the coder")));
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .model(Role::CODING, coder.clone())
         .store(store.clone())
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))

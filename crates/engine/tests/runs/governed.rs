@@ -50,8 +50,7 @@ fn a_default_plan_that_the_policy_does_not_have_is_refused_when_it_is_built() {
 async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question() {
     let model = Arc::new(ScriptedModel::new().then(reply::text("Done.")));
     let store = Arc::new(MemoryStore::new());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .policy(policy("channels.chat.clarify = 'vague'"))
         .store(store.clone())
         .build()

@@ -21,8 +21,7 @@ async fn run(
     );
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
     let peek = Arc::new(ScriptedTool::echoing(spec("peek").read_only()));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tools([look.clone() as Arc<_>, peek as Arc<_>])
         .advisor(hooks.iter().copied(), advisor.clone())
         .build()

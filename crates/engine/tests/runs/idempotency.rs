@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Channel, Mode, PendingKind, Role, RunStatus};
+use neuraxis_core::{Channel, Mode, PendingKind, RunStatus};
 use neuraxis_engine::{NoResult, Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, Ids, Session, SessionIndex as _, StoreError};
@@ -40,8 +40,7 @@ impl World {
     }
 
     fn engine(&self, ids: Arc<dyn Ids>) -> Orchestrator {
-        builder(ScriptedModel::new())
-            .model(Role::REASONING, self.model.clone())
+        builder(self.model.clone())
             .store(self.store.clone())
             .ids(ids)
             .tool(self.tool.clone())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Role, RunStatus};
+use neuraxis_core::RunStatus;
 use neuraxis_engine::{Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
@@ -24,8 +24,7 @@ fn process(store: &Arc<Store>) -> Orchestrator {
 }
 
 fn process_with(store: &Arc<Store>, model: Arc<ScriptedModel>) -> Orchestrator {
-    builder(ScriptedModel::new())
-        .model(Role::REASONING, model)
+    builder(model)
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .build()

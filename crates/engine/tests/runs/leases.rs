@@ -27,8 +27,7 @@ fn store() -> Arc<Store> {
 
 fn engine(store: &Arc<Store>, model: &Arc<ScriptedModel>, pay: &Arc<ScriptedTool>) -> Orchestrator {
     let model = Arc::clone(model);
-    builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model)
+    builder(model)
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .tool(pay.clone())

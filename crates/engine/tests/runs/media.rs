@@ -32,11 +32,7 @@ fn named(name: &str, media: MediaTypes) -> ScriptedModel {
 async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(named("seer", IMAGES));
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
-        .store(store.clone())
-        .build()
-        .unwrap();
+    let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
     let notes = attachment("notes.txt", b"Buy milk.").unwrap();
     let asked = request("What is it?")
         .attach(picture())
@@ -86,10 +82,9 @@ fn that_prefers_a_blind_model() -> (Orchestrator, Arc<ScriptedModel>, Arc<Script
     let seer = Arc::new(named("seer", IMAGES));
     let routed = "channels.chat.role = 'router'\nchannels.chat.simple_role = 'router'\n";
     let routed = PolicyConfig::from_toml(routed);
-    let orchestrator = builder(ScriptedModel::new())
+    let orchestrator = builder(seer.clone())
         .policy(Policy::layered(routed.unwrap()).unwrap())
         .model(Role::ROUTER, router.clone())
-        .model(Role::REASONING, seer.clone())
         .build()
         .unwrap();
     (orchestrator, router, seer)
@@ -179,8 +174,7 @@ async fn a_tool_shows_the_model_a_picture_beside_its_value() {
             .then(reply::calls([("camera", "{}")]))
             .then(reply::text("A cat.")),
     );
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tool(Arc::new(camera(picture())))
         .build()
         .unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     AgentId, AnswerRule, CountLabel, FinishReason, Hook, LiveBody, Message, MicroUsd, Purpose,
-    Record, RecordBody, Role, RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
+    Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
 };
 use neuraxis_engine::{
     Agent, AnswerSchema, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
@@ -45,8 +45,7 @@ impl Program {
     ) -> Self {
         let (hook, model) = (Arc::new(hook), Arc::new(model));
         let store = Arc::new(MemoryStore::new());
-        let builder = builder(ScriptedModel::new())
-            .model(Role::REASONING, model.clone())
+        let builder = builder(model.clone())
             .store(store.clone())
             .model_hook(hook.clone());
         Self {
@@ -472,8 +471,7 @@ impl World {
     }
 
     fn engine(&self, hook: &Arc<ScriptedModelHook>) -> OrchestratorBuilder {
-        builder(ScriptedModel::new())
-            .model(Role::REASONING, self.model.clone())
+        builder(self.model.clone())
             .store(self.store.clone())
             .ids(Arc::new(UuidV7))
             .model_hook(hook.clone())

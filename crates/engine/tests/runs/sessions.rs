@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{
-    Channel, JsonText, Mode, Role, RunStatus, SessionId, ToolOutput, ToolSignal, Turn,
-};
+use neuraxis_core::{Channel, JsonText, Mode, RunStatus, SessionId, ToolOutput, ToolSignal, Turn};
 use neuraxis_engine::{ForkError, ForkOptions, RequestError, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Session, SessionIndex as _, StoreError};
@@ -21,8 +19,7 @@ async fn the_next_run_is_sent_what_the_runs_before_left_behind() {
             .then(reply::text("one"))
             .then(reply::text("two")),
     );
-    let orchestrator = builder(ScriptedModel::new())
-        .model(neuraxis_core::Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .build()
         .unwrap();
@@ -103,8 +100,7 @@ async fn the_next_run_is_told_the_plan_that_stands_until_its_last_step_is_done()
         .then(plan("pending"))
         .then(plan("done"));
     let model = Arc::new(ScriptedModel::new());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tool(Arc::new(planner))
         .build()
         .unwrap();

@@ -15,10 +15,11 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, Tool};
 use neuraxis_testkit::{CountingIds, ScriptedModel, VirtualClock};
 
-pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
+pub(crate) fn builder(model: impl Into<Arc<ScriptedModel>>) -> OrchestratorBuilder {
+    let model: Arc<ScriptedModel> = model.into();
     Orchestrator::builder()
         .policy(one_role())
-        .model(Role::REASONING, Arc::new(model))
+        .model(Role::REASONING, model)
         .store(Arc::new(MemoryStore::new()))
         .clock(Arc::new(VirtualClock::new()))
         .ids(Arc::new(CountingIds::default()))

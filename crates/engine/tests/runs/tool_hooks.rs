@@ -44,8 +44,7 @@ impl Program {
         let pay = Arc::new(ScriptedTool::echoing(
             spec("pay").idempotent().schema(SCHEMA),
         ));
-        let builder = builder(ScriptedModel::new())
-            .model(Role::REASONING, model.clone())
+        let builder = builder(model.clone())
             .tool(pay.clone())
             .tool_hook(hook.clone());
         Self {
@@ -388,8 +387,7 @@ impl World {
     }
 
     fn engine(&self, hook: &Arc<ScriptedToolHook>) -> OrchestratorBuilder {
-        builder(ScriptedModel::new())
-            .model(Role::REASONING, self.model.clone())
+        builder(self.model.clone())
             .store(self.store.clone())
             .ids(Arc::new(UuidV7))
             .tool(self.slow.clone())

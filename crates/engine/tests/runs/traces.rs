@@ -112,8 +112,7 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
     let later = ScriptedApprover::new().then(ApproverReply::Later);
     let store = Arc::new(neuraxis_memory::MemoryStore::new());
     let process = |approver: ScriptedApprover, sink| {
-        builder(ScriptedModel::new())
-            .model(Role::REASONING, model.clone())
+        builder(model.clone())
             .store(store.clone())
             .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
             .approver(Arc::new(approver))
@@ -330,8 +329,7 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
     );
     let tool = Arc::new(ScriptedTool::echoing(spec("write")));
     let process = |approver: ScriptedApprover| {
-        builder(ScriptedModel::new())
-            .model(Role::REASONING, model.clone())
+        builder(model.clone())
             .store(store.clone())
             .tool(tool.clone())
             .approver(Arc::new(approver))

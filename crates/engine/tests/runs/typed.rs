@@ -65,8 +65,7 @@ async fn a_governed_run_with_tools_answers_with_a_value() {
             .then(reply::calls([("final_answer", wrong)]))
             .then(reply::calls([("final_answer", TRIP)])),
     );
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    let orchestrator = builder(model.clone())
         .tools([look.clone() as Arc<_>])
         .build()
         .unwrap();

@@ -42,8 +42,7 @@ fn engine(
     model: &Arc<ScriptedModel>,
     put: &Arc<ScriptedTool>,
 ) -> OrchestratorBuilder {
-    builder(ScriptedModel::new())
-        .model(Role::REASONING, model.clone())
+    builder(model.clone())
         .store(store.clone())
         .ids(Arc::new(UuidV7))
         .tool(put.clone())
