@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use neuraxis_core::{EffectId, Record, RecordBody, Seq, ToolCallId, ToolFailure, run_messages};
+use neuraxis_core::{
+    EffectId, Message, Record, RecordBody, Seq, ToolCallId, ToolFailure, run_messages,
+};
 
 /// How long what a server started may take to be gone after it.
 const DYING: Duration = Duration::from_secs(2);
@@ -124,21 +126,7 @@ impl<'a> Aftermath<'a> {
                 assert_eq!(count, 1, "I2: results of call {}", call.tool_call_id);
             }
         }
-        let mut open: Vec<ToolCallId> = Vec::new();
-        for message in run_messages(self.records) {
-            if let neuraxis_core::Message::Tool(tool) = message.as_ref() {
-                assert_eq!(
-                    open.first(),
-                    Some(&tool.tool_call_id),
-                    "I2: a result out of place"
-                );
-                open.remove(0);
-            } else {
-                assert!(open.is_empty(), "I2: calls without results: {open:?}");
-                open = message.tool_calls().map(|call| call.id.clone()).collect();
-            }
-        }
-        assert!(open.is_empty(), "I2: calls without results: {open:?}");
+        assert_paired(&run_messages(self.records));
     }
 
     /// I3: what cannot be undone was begun once at the most, and only if it is in the journal. A call whose result was lost is told
@@ -271,4 +259,27 @@ pub fn assert_nowhere(folder: &Path, canary: &str) {
             assert!(!found, "I7: told in {}", path.display());
         }
     }
+}
+
+/// Checks that every call is answered by exactly one result, right after its message and in call order.
+///
+/// # Panics
+///
+/// Naming what is out of place.
+pub fn assert_paired(messages: &[Arc<Message>]) {
+    let mut open: Vec<ToolCallId> = Vec::new();
+    for message in messages {
+        if let Message::Tool(tool) = message.as_ref() {
+            assert_eq!(
+                open.first(),
+                Some(&tool.tool_call_id),
+                "I2: a result out of place"
+            );
+            open.remove(0);
+        } else {
+            assert!(open.is_empty(), "I2: calls without results: {open:?}");
+            open = message.tool_calls().map(|call| call.id.clone()).collect();
+        }
+    }
+    assert!(open.is_empty(), "I2: calls without results: {open:?}");
 }

@@ -70,7 +70,7 @@ mod tool_runner;
 mod web_site;
 
 pub use advisor::ScriptedAdvisor;
-pub use aftermath::{Aftermath, assert_nowhere};
+pub use aftermath::{Aftermath, assert_nowhere, assert_paired};
 pub use approver::ScriptedApprover;
 pub use asking_tool::AskingTool;
 pub use call::{call_context, tool_context, turn_context};

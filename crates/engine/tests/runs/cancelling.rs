@@ -8,11 +8,12 @@ use neuraxis_engine::{Event, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, Tool as _};
 use neuraxis_testkit::{
-    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
+    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, assert_paired, reply,
+    spec,
 };
 use tokio::time::Instant;
 
-use crate::support::{assert_paired, builder, session};
+use crate::support::{builder, session};
 
 fn model() -> ScriptedModel {
     let slowly = |reply| Script::from(reply).after(Duration::from_secs(3));

@@ -7,13 +7,12 @@ use neuraxis_core::{
     JsonText, PendingKind, RecordBody, RunStatus, ToolCallId, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, AnswerError, Orchestrator, ResumeError};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::StoreError;
 use neuraxis_testkit::{
-    Act, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 
-use crate::support::{assert_paired, builder, hear, history, request};
+use crate::support::{builder, failing_store, hear, history, request};
 
 fn calling(tools: &[(&str, &str)]) -> ScriptedModel {
     ScriptedModel::new()
@@ -119,7 +118,7 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let orchestrator = builder(calling(&[("pick", "{}")]))
         .store(store.clone())
         .client_tool(spec("pick").read_only().build())

@@ -11,11 +11,11 @@ use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
-    Act, FailingStore, Fault, START, Script, ScriptedModel, ScriptedTool, StoreOperation, reply,
-    spec,
+    Act, FailingStore, Fault, START, Script, ScriptedModel, ScriptedTool, StoreOperation,
+    assert_paired, reply, spec,
 };
 
-use crate::support::{assert_paired, builder, request, session};
+use crate::support::{builder, request, session};
 
 fn pay(act: Act) -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::always(spec("note").idempotent(), act))

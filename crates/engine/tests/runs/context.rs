@@ -7,9 +7,9 @@ use neuraxis_core::{
 };
 use neuraxis_engine::Orchestrator;
 use neuraxis_memory::MemoryStore;
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{Heard, assert_paired, builder, hear, history, policy, request};
+use crate::support::{Heard, builder, hear, history, policy, request};
 
 /// A result of about a thousand tokens.
 fn long() -> ScriptedTool {

@@ -3,20 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
+use neuraxis_core::{Record, RunId, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
-use tokio::runtime::{Builder, Runtime};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{assert_paired, builder, request, session};
-
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
-}
+use crate::support::{builder, process, request, results, session};
 
 /// What survives: the store, and the world that models and tools change.
 struct World {
@@ -82,12 +75,7 @@ impl World {
     }
 
     fn results(&self, run: RunId) -> Vec<ToolResult> {
-        let records = self.records(run);
-        let results = records.iter().filter_map(|record| match &record.body {
-            RecordBody::ToolResult(result) => Some((**result).clone()),
-            _ => None,
-        });
-        results.collect()
+        results(&self.records(run))
     }
 }
 

@@ -15,10 +15,10 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     DispatchError, RunDispatcher, RunLog as _, SessionIndex as _, Tool as _, async_trait,
 };
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 use tokio::sync::mpsc;
 
-use crate::support::{assert_paired, builder, policy, request, session};
+use crate::support::{builder, policy, request, session};
 
 /// Passes on what is dispatched, but for the first attempts.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use neuraxis_core::{Channel, FinishReason, Mode, RunStatus};
 use neuraxis_engine::RequestError;
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{assert_paired, builder, hear, history, policy, request, session, with_tools};
+use crate::support::{builder, hear, history, policy, request, session, with_tools};
 
 #[tokio::test]
 async fn a_text_ends_the_run_and_joins_the_sessions_history() {

@@ -11,12 +11,10 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
-use neuraxis_testkit::{
-    FailingStore, Fault, RecordingSink, Script, ScriptedModel, StoreOperation, reply,
-};
+use neuraxis_testkit::{Fault, RecordingSink, Script, ScriptedModel, StoreOperation, reply};
 use tokio::time::Instant;
 
-use crate::support::{builder, hear, request, session};
+use crate::support::{Store, builder, failing_store, hear, request, session};
 
 fn error(kind: LlmErrorKind) -> LlmError {
     LlmError::new(kind, "as the test wants it")
@@ -145,7 +143,7 @@ async fn a_stream_that_is_cut_counts_as_incomplete() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let away = || Fault::Refuse(StoreError::Unavailable("gone for a moment".to_owned()));
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
         .store(store.clone())
@@ -162,7 +160,7 @@ async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_whose_answer_was_lost_is_made_once() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
         .store(store.clone())
@@ -176,7 +174,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let model =
         ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
@@ -209,7 +207,7 @@ async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let full = StoreError::Damaged("page 7".to_owned());
     let model =
         ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
@@ -235,7 +233,7 @@ async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() 
 #[tokio::test(start_paused = true)]
 async fn a_commit_is_tried_five_times() {
     for (refusals, is_kept) in [(4, true), (5, false)] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         let model =
             ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
@@ -275,10 +273,7 @@ async fn an_empty_message_is_refused() {
 }
 
 /// Two sessions: one with a run, after which the next begins at once, and one without, in which a run leases it first.
-async fn with_and_without_a_run(
-    orchestrator: &Orchestrator,
-    store: &FailingStore<MemoryStore>,
-) -> [SessionId; 2] {
+async fn with_and_without_a_run(orchestrator: &Orchestrator, store: &Store) -> [SessionId; 2] {
     orchestrator.handle(request("before")).await.unwrap();
     let empty: SessionId = "empty".parse().unwrap();
     let runs = orchestrator.runs();
@@ -304,7 +299,7 @@ async fn a_run_that_could_not_begin_leaves_its_session_free() {
         (1, vec![BeginRun]),
         (1, vec![Commit]),
     ] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
         let sessions = with_and_without_a_run(&orchestrator, &store).await;
@@ -332,7 +327,7 @@ async fn a_run_that_could_not_begin_leaves_its_session_free() {
 #[tokio::test(start_paused = true)]
 async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
     for (place, looks) in [(0, 1), (1, 1), (1, 2)] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
         let sessions = with_and_without_a_run(&orchestrator, &store).await;
@@ -356,7 +351,7 @@ async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_w
  {
     let away = || StoreError::Unavailable("cut off".to_owned());
     for fault in [Fault::Refuse(away()), Fault::LoseAnswer(away())] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
         store.fail_next(StoreOperation::BeginRun, fault.clone());
@@ -383,7 +378,7 @@ async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_w
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let sink = Arc::new(RecordingSink::default());
     let orchestrator = builder(model.clone())
@@ -410,7 +405,7 @@ async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_whose_answer_was_lost_does_not_leave_the_session_busy_for_ever() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
     orchestrator.handle(request("before")).await.unwrap();

@@ -5,26 +5,18 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, RunLog as _};
 use neuraxis_testkit::{
-    Act, FailingStore, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    Act, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
-use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{builder, request, session};
+use crate::support::{Store, builder, failing_store, process, request, session};
 
 const WRITES: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
 
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
-}
-
 /// What survives: the store, and the world that models and tools change.
 struct World {
-    store: Arc<FailingStore<MemoryStore>>,
+    store: Arc<Store>,
     model: Arc<ScriptedModel>,
     tool: Arc<ScriptedTool>,
 }
@@ -37,7 +29,7 @@ impl World {
         let act = Act::value("1").after(Duration::from_secs(9));
         let tool = ScriptedTool::always(spec("put").idempotent().schema(schema), act);
         Self {
-            store: Arc::new(FailingStore::new(MemoryStore::new())),
+            store: failing_store(),
             model: Arc::new(model),
             tool: Arc::new(tool),
         }

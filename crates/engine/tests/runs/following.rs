@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{FinishReason, LiveBody, RunId, RunStatus, Seq};
-use neuraxis_engine::{Event, Events, Orchestrator, ResumeError, UuidV7};
+use neuraxis_engine::{Event, Orchestrator, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
-use crate::support::{builder, request, session};
+use crate::support::{builder, heard, request, session};
 
 fn engine(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
     let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
@@ -18,14 +18,6 @@ fn engine(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
 
 fn slow() -> ScriptedModel {
     ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(2)))
-}
-
-async fn heard(mut events: Events) -> Vec<Event> {
-    let mut heard = Vec::new();
-    while let Some(event) = events.next().await {
-        heard.push(event);
-    }
-    heard
 }
 
 fn numbers(events: &[Event]) -> Vec<u64> {

@@ -6,19 +6,18 @@ use neuraxis_core::{
     FinishReason, ForkPoint, RecordBody, Role, RunId, RunStatus, Seq, SessionId, Transcript, Turn,
 };
 use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
-    CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    CountingIds, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 
-use crate::support::{assert_paired, builder, hear, request, session};
+use crate::support::{Store, builder, failing_store, hear, request, session};
 
 struct Forked {
     orchestrator: Orchestrator,
     model: Arc<ScriptedModel>,
     coder: Arc<ScriptedModel>,
-    store: Arc<FailingStore<MemoryStore>>,
+    store: Arc<Store>,
     /// The second run of the session: two turns with calls, then an answer.
     run: RunId,
 }
@@ -32,7 +31,7 @@ async fn two_runs() -> Forked {
             .then(reply::text("Two doors.")),
     );
     let coder = Arc::new(ScriptedModel::always(reply::text("by the coder")));
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let orchestrator = builder(model.clone())
         .model(Role::CODING, coder.clone())
         .store(store.clone())

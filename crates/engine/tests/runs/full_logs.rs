@@ -41,7 +41,7 @@ async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
         assert!(kept.len() as u64 >= max_records);
         neuraxis_engine::replay(&neuraxis_core::Transcript::default(), &kept).unwrap();
         let history = crate::support::history(store.as_ref()).await;
-        crate::support::assert_paired(history.messages());
+        neuraxis_testkit::assert_paired(history.messages());
         // The session is free.
         assert!(orchestrator.stream(request("more")).await.is_ok());
     }

@@ -14,10 +14,10 @@ use neuraxis_engine::{
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{
-    Act, CallMode, FailingStore, ScriptedModel, ScriptedTool, VirtualClock, reply, spec,
+    Act, CallMode, ScriptedModel, ScriptedTool, VirtualClock, assert_paired, reply, spec,
 };
 
-use crate::support::{Heard, assert_paired, builder, hear, history, policy, request, session};
+use crate::support::{Heard, builder, failing_store, hear, history, policy, request, session};
 
 fn governed(model: ScriptedModel, more: &str) -> OrchestratorBuilder {
     builder(model).policy(policy(more))
@@ -151,7 +151,7 @@ async fn what_a_day_may_use_is_there_again_on_the_next_one() {
 
 #[tokio::test]
 async fn without_a_budget_nothing_is_asked_of_the_store_about_what_was_used() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let hang = || neuraxis_testkit::Fault::Hang;
     store.fail_next(neuraxis_testkit::StoreOperation::Metrics, hang());
     store.fail_next(neuraxis_testkit::StoreOperation::UsageSince, hang());

@@ -8,19 +8,12 @@ use neuraxis_core::{
     RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{NoResult, Orchestrator, ResumeError, RunEnded, RunHandle, UuidV7};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError, TraceSink};
 use neuraxis_testkit::{
-    Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+    Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
 
-use crate::support::{builder, request};
-
-type Store = FailingStore<MemoryStore>;
-
-fn store() -> Arc<Store> {
-    Arc::new(FailingStore::new(MemoryStore::new()))
-}
+use crate::support::{Store, builder, failing_store, request};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -63,7 +56,7 @@ async fn picked(store: &Store, run: RunId, value: &str) -> InboxEntry {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_renews_its_lease_while_its_tool_runs() {
-    let store = store();
+    let store = failing_store();
     let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
     tokio::time::sleep(seconds(31)).await;
     let calls = store.calls();
@@ -75,7 +68,7 @@ async fn a_run_renews_its_lease_while_its_tool_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_s_result_posted_by_another_process_is_taken_within_a_heartbeat() {
-    let store = store();
+    let store = failing_store();
     let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
     let run = handle.run_id();
     tokio::time::sleep(seconds(1)).await;
@@ -96,7 +89,7 @@ async fn a_client_s_result_posted_by_another_process_is_taken_within_a_heartbeat
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
-    let store = store();
+    let store = failing_store();
     let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
     let run = handle.run_id();
     tokio::time::sleep(seconds(1)).await;
@@ -127,7 +120,7 @@ async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = busy(&store);
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(seconds(1)).await;
@@ -177,7 +170,7 @@ async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_while_the_end_of_the_run_is_kept_is_refused() {
-    let store = store();
+    let store = failing_store();
     // The end is kept with the second attempt.
     let away = Fault::Refuse(StoreError::Unavailable("away".to_owned()));
     store.fail_next(StoreOperation::Commit, away);
@@ -201,7 +194,7 @@ async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in
     let model = ScriptedModel::new()
         .then(reply::calls([("pick", "{}")]))
         .then(reply::text("Chosen."));
-    let store = store();
+    let store = failing_store();
     let orchestrator = builder(model)
         .store(store.clone())
         .ids(Arc::new(UuidV7))
@@ -229,7 +222,7 @@ async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_
     let model = looks.fold(ScriptedModel::new(), ScriptedModel::then);
     let model = model.then(reply::text("Seen."));
     let look = ScriptedTool::always(spec("look").read_only(), Act::value("1").after(seconds(2)));
-    let store = store();
+    let store = failing_store();
     let orchestrator = builder(model)
         .store(store.clone())
         .ids(Arc::new(UuidV7))
@@ -253,7 +246,7 @@ async fn waits_for_its_client(late: StoreOperation) -> (Arc<Store>, Orchestrator
     let model = ScriptedModel::new()
         .then(reply::calls([("pick", "{}")]))
         .then(reply::text("Chosen."));
-    let store = store();
+    let store = failing_store();
     store.fail_next(late, Fault::AnswerLate(seconds(1)));
     let orchestrator = builder(model)
         .store(store.clone())
@@ -303,7 +296,7 @@ async fn a_run_that_is_being_put_aside_is_taken_up_once_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stalled_owner_that_comes_back_writes_nothing_more() {
-    let store = store();
+    let store = failing_store();
     let slow = Script::from(reply::text("late")).after(seconds(60));
     let first = builder(ScriptedModel::new().then(slow))
         .store(store.clone())

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use neuraxis_core::{BudgetKind, FinishReason, PlanName, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, UserRequest, UuidV7};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
-use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
+use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
 
-use crate::support::{builder, policy, request, session};
-
-type Store = FailingStore<MemoryStore>;
+use crate::support::{Store, builder, failing_store, policy, request, session};
 
 /// A process of its own on a store.
 fn process(store: &Arc<Store>, rules: &str) -> Orchestrator {
@@ -21,10 +18,6 @@ fn process(store: &Arc<Store>, rules: &str) -> Orchestrator {
         .ids(Arc::new(UuidV7))
         .build()
         .unwrap()
-}
-
-fn store() -> Arc<Store> {
-    Arc::new(FailingStore::new(MemoryStore::new()))
 }
 
 /// Asks, and returns what came of it and what the store was asked until the run had begun.
@@ -44,7 +37,7 @@ async fn ask(
 #[tokio::test]
 async fn nothing_is_read_for_the_first_request_of_a_session() {
     use StoreOperation::{BeginRun, Session, Standing};
-    let store = store();
+    let store = failing_store();
     let here = process(&store, "");
     let (reply, asked) = ask(&here, &store, request("hello")).await;
     assert_eq!((reply.unwrap().as_str(), asked), ("fine", vec![BeginRun]));
@@ -65,7 +58,7 @@ async fn nothing_is_read_for_the_first_request_of_a_session() {
 #[tokio::test]
 async fn a_session_made_without_a_run_is_known() {
     use StoreOperation::{BeginRun, Session, Standing};
-    let store = store();
+    let store = failing_store();
     let here = process(&store, "");
     here.runs().new_session(Some(session())).await.unwrap();
     let (reply, asked) = ask(&here, &store, request("hello")).await;
@@ -75,7 +68,7 @@ async fn a_session_made_without_a_run_is_known() {
 
 #[tokio::test]
 async fn a_session_that_was_deleted_begins_anew() {
-    let store = store();
+    let store = failing_store();
     let here = process(&store, "");
     let (reply, _) = ask(&here, &store, request("hello")).await;
     reply.unwrap();
@@ -89,7 +82,7 @@ async fn a_session_that_was_deleted_begins_anew() {
 #[tokio::test]
 async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
     use StoreOperation::{BeginRun, Session, Standing};
-    let store = store();
+    let store = failing_store();
     let here = process(&store, "");
     here.handle(request("hello")).await.unwrap();
     let look_too_early = || {
@@ -114,7 +107,7 @@ async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
 /// As long as it keeps nothing a read is the better question: nothing has to be cleared up after it.
 #[tokio::test(start_paused = true)]
 async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
-    let store = store();
+    let store = failing_store();
     let here = process(&store, "");
     store.break_down(StoreError::Unavailable("the disk is gone".to_owned()));
     for asked_for in [StoreOperation::BeginRun, StoreOperation::Session] {
@@ -148,7 +141,7 @@ async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
 /// What a session used and holds counts, whichever process was there before.
 #[tokio::test]
 async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
-    let store = store();
+    let store = failing_store();
     let rules = "plans.team.session = { max_tokens = 15 }\n";
     let with_plan = || {
         let mut request = request("go");
@@ -171,7 +164,7 @@ async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
 
 #[tokio::test]
 async fn a_session_of_somebody_else_is_theirs_in_every_process() {
-    let store = store();
+    let store = failing_store();
     let hers = request("go").owner("ada");
     let result = process(&store, "").handle(hers.clone()).await.unwrap();
     assert_eq!(result.status, RunStatus::Done);

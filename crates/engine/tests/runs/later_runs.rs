@@ -5,18 +5,11 @@ use std::time::Duration;
 
 use neuraxis_core::RunStatus;
 use neuraxis_engine::{Orchestrator, UuidV7};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::StoreOperation::{BeginRun, Commit, Session, Standing};
-use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply};
+use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
 
-use crate::support::{builder, request, session};
-
-type Store = FailingStore<MemoryStore>;
-
-fn store() -> Arc<Store> {
-    Arc::new(FailingStore::new(MemoryStore::new()))
-}
+use crate::support::{Store, builder, failing_store, request, session};
 
 /// A process of its own on a store.
 fn process(store: &Arc<Store>) -> Orchestrator {
@@ -48,7 +41,7 @@ async fn said(store: &Store) -> Vec<String> {
 
 #[tokio::test]
 async fn a_later_run_is_two_commits() {
-    let store = store();
+    let store = failing_store();
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
     let asked = asked_by(&here, &store, "and again").await;
@@ -59,7 +52,7 @@ async fn a_later_run_is_two_commits() {
 /// What another process did between the look at a session and the beginning is read before the run begins.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_comes_in_between_is_gone_on_from() {
-    let store = store();
+    let store = failing_store();
     let model = Arc::new(ScriptedModel::always(reply::text("fine")));
     let (here, there) = (process_with(&store, model.clone()), process(&store));
     here.handle(request("hello")).await.unwrap();
@@ -84,7 +77,7 @@ async fn a_run_that_comes_in_between_is_gone_on_from() {
 /// A session that goes on whenever it is looked at is leased in the end.
 #[tokio::test]
 async fn a_session_that_goes_on_again_and_again_is_leased_first() {
-    let store = store();
+    let store = failing_store();
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
     for _ in 0..2 {
@@ -101,7 +94,7 @@ async fn a_session_that_goes_on_again_and_again_is_leased_first() {
 #[tokio::test(start_paused = true)]
 async fn a_later_run_begins_once_whatever_is_lost() {
     let away = || StoreError::Unavailable("cut off".to_owned());
-    let store = store();
+    let store = failing_store();
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
     store.fail_next(BeginRun, Fault::LoseAnswer(away()));

@@ -11,7 +11,7 @@ use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveRecipient};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{builder, policy, request};
+use crate::support::{builder, heard, policy, request};
 
 const TEXT: &str = "Rome was not built in a day, and neither was this answer.";
 
@@ -116,14 +116,6 @@ impl Two {
     async fn follow(&self, run: RunId, after: u64) -> Events {
         self.there.runs().attach(run, Seq(after)).await.unwrap()
     }
-}
-
-async fn heard(mut events: Events) -> Vec<Event> {
-    let mut heard = Vec::new();
-    while let Some(event) = events.next().await {
-        heard.push(event);
-    }
-    heard
 }
 
 /// Returns the pieces of text that were heard, and how many stood before the record that settles them.

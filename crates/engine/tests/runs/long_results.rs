@@ -13,13 +13,12 @@ use neuraxis_ports::{
     OutputPlace, RunLog as _, RunOutputs as _, Session, SessionIndex as _, SessionStore, StoreError,
 };
 use neuraxis_testkit::{
-    Act, CountingIds, FailingStore, Fault, RunLog, START, Script, ScriptedModel, ScriptedTool,
-    StoreOperation, reply, spec,
+    Act, CountingIds, Fault, RunLog, START, Script, ScriptedModel, ScriptedTool, StoreOperation,
+    reply, spec,
 };
 use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{Heard, builder, hear, policy, request, session};
+use crate::support::{Heard, builder, failing_store, hear, policy, process, request, session};
 
 /// Lines enough that a model reads a part of them.
 fn long() -> String {
@@ -346,7 +345,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
             "since the store could not take it;",
         ),
     ] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(error));
         let heard = hear(
             &with(&store, answers(), big()).build().unwrap(),
@@ -360,7 +359,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_for_a_moment_is_asked_again() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let away = || StoreError::Unavailable("for a moment".to_owned());
     store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(away()));
     store.fail_next(StoreOperation::KeepOutput, Fault::LoseAnswer(away()));
@@ -377,17 +376,11 @@ async fn a_store_that_is_away_for_a_moment_is_asked_again() {
     assert_eq!(kept.count(), 3);
 }
 
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
-}
-
 #[test]
 fn a_crash_around_keeping_leaves_no_record_that_names_what_is_not_there() {
     let after_it = Fault::AnswerLate(Duration::from_secs(3_600));
     for (fault, kept_before) in [(Fault::Hang, 0), (after_it, 1)] {
-        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let store = failing_store();
         let orchestrator = |model| {
             let ids = Arc::new(neuraxis_engine::UuidV7);
             with(&store, model, big()).ids(ids).build().unwrap()

@@ -20,10 +20,9 @@ use neuraxis_testkit::{
     Act, Script, ScriptedAdvisor, ScriptedModel, ScriptedModelHook, ScriptedTool, ScriptedToolHook,
     reply, spec,
 };
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, history, request};
+use crate::support::{Heard, builder, hear, history, process, request};
 
 /// A program whose model says what it was told to say.
 struct Program {
@@ -448,12 +447,6 @@ async fn an_advisor_has_a_say_about_requests_before_hooks_and_knows_who_asks() {
     let seen = &program.hook.requests()[0];
     assert_eq!((seen.text.as_str(), seen.owner()), ("hello", Some("ada")));
     assert_eq!(advisor.turns()[0].owner(), Some("ada"));
-}
-
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
 }
 
 /// What survives a process.

@@ -7,12 +7,10 @@ use neuraxis_core::{Mode, RecordBody, RunStatus};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
-use neuraxis_testkit::{
-    Act, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
-};
+use neuraxis_testkit::{Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{builder, request};
+use crate::support::{builder, failing_store, request};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -88,7 +86,7 @@ async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled(
 /// Of two runs the store is late with the first that is given back, so that the second has to wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_given_back() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let second = Duration::from_secs(1);
     let calls = ScriptedModel::always(reply::calls([("look", "{}")]));
     let former = looking(store.clone(), calls).build().unwrap();

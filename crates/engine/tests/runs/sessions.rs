@@ -7,9 +7,9 @@ use neuraxis_core::{Channel, JsonText, Mode, RunStatus, SessionId, ToolOutput, T
 use neuraxis_engine::{ForkError, ForkOptions, RequestError, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Session, SessionIndex as _, StoreError};
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{assert_paired, builder, hear, request, session};
+use crate::support::{builder, hear, request, session};
 
 #[tokio::test]
 async fn the_next_run_is_sent_what_the_runs_before_left_behind() {

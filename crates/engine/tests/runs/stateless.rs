@@ -11,10 +11,10 @@ use neuraxis_engine::{
 };
 use neuraxis_ports::{Clock, ToolRunner};
 use neuraxis_testkit::{
-    Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
+    Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, assert_paired, messages, reply, spec,
 };
 
-use crate::support::{assert_paired, policy};
+use crate::support::policy;
 
 fn agent(model: &Arc<ScriptedModel>, tools: Vec<ScriptedTool>) -> Agent {
     let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);

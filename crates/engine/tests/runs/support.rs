@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    AgentId, Compaction, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId,
-    ToolResult, Transcript,
+    AgentId, Compaction, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolResult,
+    Transcript,
 };
 use neuraxis_engine::{
-    Agent, AgentBuilder, ApprovalKey, Event, Orchestrator, OrchestratorBuilder, OrchestratorResult,
-    UserRequest,
+    Agent, AgentBuilder, ApprovalKey, Event, Events, Orchestrator, OrchestratorBuilder,
+    OrchestratorResult, UserRequest,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, Tool};
-use neuraxis_testkit::{CountingIds, ScriptedModel, VirtualClock};
+use neuraxis_testkit::{CountingIds, FailingStore, ScriptedModel, VirtualClock, assert_paired};
+use tokio::runtime::{Builder, Runtime};
 
 pub(crate) fn builder(model: impl Into<Arc<ScriptedModel>>) -> OrchestratorBuilder {
     let model: Arc<ScriptedModel> = model.into();
@@ -51,6 +52,19 @@ pub(crate) fn with_tools(model: ScriptedModel, tools: Vec<Arc<dyn Tool>>) -> Orc
     builder(model).tools(tools).build().unwrap()
 }
 
+/// A process: what runs in it is gone with it.
+pub(crate) fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+/// A store that a test makes fail.
+pub(crate) type Store = FailingStore<MemoryStore>;
+
+pub(crate) fn failing_store() -> Arc<Store> {
+    Arc::new(FailingStore::new(MemoryStore::new()))
+}
+
 pub(crate) fn session() -> SessionId {
     "s".parse().unwrap()
 }
@@ -67,13 +81,18 @@ pub(crate) struct Heard {
 }
 
 pub(crate) async fn hear(orchestrator: &Orchestrator, request: UserRequest) -> Heard {
-    let (handle, mut stream) = orchestrator.stream(request).await.unwrap();
-    let mut events = Vec::new();
-    while let Some(event) = stream.next().await {
-        events.push(event);
-    }
+    let (handle, events) = orchestrator.stream(request).await.unwrap();
+    let events = heard(events).await;
     let result = handle.result().await.unwrap();
     Heard { events, result }
+}
+
+pub(crate) async fn heard(mut events: Events) -> Vec<Event> {
+    let mut heard = Vec::new();
+    while let Some(event) = events.next().await {
+        heard.push(event);
+    }
+    heard
 }
 
 impl Heard {
@@ -93,14 +112,7 @@ impl Heard {
     }
 
     pub(crate) fn results(&self) -> Vec<ToolResult> {
-        let results = self
-            .records()
-            .into_iter()
-            .filter_map(|record| match &record.body {
-                RecordBody::ToolResult(result) => Some((**result).clone()),
-                _ => None,
-            });
-        results.collect()
+        results(&self.records())
     }
 
     /// Checks that the run ended once, as told, and left a history in which every call has its result.
@@ -115,22 +127,12 @@ impl Heard {
     }
 }
 
-/// Checks that every call is answered by exactly one result, right after its message and in call order.
-pub(crate) fn assert_paired(messages: &[Arc<Message>]) {
-    let mut open: Vec<ToolCallId> = Vec::new();
-    for message in messages {
-        match message.as_ref() {
-            Message::Tool(tool) => {
-                assert!(!open.is_empty(), "a result without a call: {tool:?}");
-                assert_eq!(open.remove(0), tool.tool_call_id);
-            }
-            other => {
-                assert!(open.is_empty(), "calls without results: {open:?}");
-                open = other.tool_calls().map(|call| call.id.clone()).collect();
-            }
-        }
-    }
-    assert!(open.is_empty(), "calls without results: {open:?}");
+pub(crate) fn results(records: &[Arc<Record>]) -> Vec<ToolResult> {
+    let results = records.iter().filter_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => Some((**result).clone()),
+        _ => None,
+    });
+    results.collect()
 }
 
 pub(crate) async fn history(store: &dyn SessionStore) -> Transcript {

@@ -7,10 +7,10 @@ use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{Orchestrator, RequestError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _};
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 use tokio::time::Instant;
 
-use crate::support::{assert_paired, builder, request, session};
+use crate::support::{builder, request, session};
 
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -13,10 +13,9 @@ use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook
 use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, ScriptedToolHook, reply, spec,
 };
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, policy, request};
+use crate::support::{Heard, builder, hear, policy, process, request};
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
 
@@ -355,12 +354,6 @@ async fn a_call_that_a_hook_asks_about_is_denied_in_a_run_that_is_kept_nowhere_a
     };
     assert!(!call.success && program.paid().is_empty());
     assert!(call.result.as_str().contains("nobody can give it here"));
-}
-
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
 }
 
 /// What survives a process.

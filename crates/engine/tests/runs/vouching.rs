@@ -5,19 +5,12 @@ use std::time::Duration;
 
 use neuraxis_core::{RunId, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, StoreError};
-use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+use neuraxis_testkit::{Fault, Script, ScriptedModel, StoreOperation, reply};
 
-use crate::support::{builder, hear, request, session};
+use crate::support::{Store, builder, failing_store, hear, request, session};
 
-type Store = Arc<FailingStore<MemoryStore>>;
-
-fn store() -> Store {
-    Arc::new(FailingStore::new(MemoryStore::new()))
-}
-
-fn engine(store: &Store, model: ScriptedModel) -> Orchestrator {
+fn engine(store: &Arc<Store>, model: ScriptedModel) -> Orchestrator {
     let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
     builder.verify_sessions().build().unwrap()
 }
@@ -26,13 +19,13 @@ fn answering() -> ScriptedModel {
     ScriptedModel::always(reply::text("42"))
 }
 
-fn times(store: &Store, operation: StoreOperation) -> usize {
+fn times(store: &Arc<Store>, operation: StoreOperation) -> usize {
     let calls = store.calls().into_iter();
     calls.filter(|call| *call == operation).count()
 }
 
 /// How often anything was written.
-fn writes(store: &Store) -> usize {
+fn writes(store: &Arc<Store>) -> usize {
     const WRITING: [StoreOperation; 7] = [
         StoreOperation::CreateSession,
         StoreOperation::BeginRun,
@@ -51,7 +44,7 @@ fn altered() -> Fault {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = engine(&store, answering());
     let mut looked = 0;
     // A new session has nothing to look at yet.
@@ -79,7 +72,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
 
 #[tokio::test(start_paused = true)]
 async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = engine(&store, answering());
     hear(&orchestrator, request("go")).await;
     let written = writes(&store);
@@ -110,7 +103,7 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = engine(&store, answering());
     hear(&orchestrator, request("go")).await;
     let late = Fault::AnswerLate(Duration::from_secs(1));
@@ -127,7 +120,7 @@ async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_look_lets_nothing_go_on() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = engine(&store, answering());
     hear(&orchestrator, request("go")).await;
     let away = StoreError::Unavailable("away".to_owned());
@@ -137,7 +130,7 @@ async fn a_store_that_cannot_look_lets_nothing_go_on() {
 }
 
 /// Leaves a run to the next engine in the middle of its model call.
-async fn left_behind(store: &Store) -> RunId {
+async fn left_behind(store: &Arc<Store>) -> RunId {
     let dead = engine(store, ScriptedModel::always(Script::hanging()));
     let (handle, _) = dead.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -148,7 +141,7 @@ async fn left_behind(store: &Store) -> RunId {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
-    let store = store();
+    let store = failing_store();
     let run = left_behind(&store).await;
     let next = engine(&store, answering());
     let written = writes(&store);
@@ -171,7 +164,7 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wish_to_end_a_run_of_an_altered_session_is_refused() {
-    let store = store();
+    let store = failing_store();
     let run = left_behind(&store).await;
     let next = engine(&store, answering());
     store.fail_next(StoreOperation::Verify, altered());
@@ -184,7 +177,7 @@ async fn a_wish_to_end_a_run_of_an_altered_session_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_was_not_asked_to_look_does_not() {
-    let store = store();
+    let store = failing_store();
     let orchestrator = builder(answering()).store(store.clone()).build().unwrap();
     hear(&orchestrator, request("go")).await;
     hear(&orchestrator, request("go")).await;

@@ -20,15 +20,8 @@ use neuraxis_ports::{
     async_trait,
 };
 use neuraxis_testkit::{Act, RunLog, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
-use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{builder, policy, request, session};
-
-/// A process: what runs in it is gone with it.
-fn process() -> Runtime {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap()
-}
+use crate::support::{builder, policy, process, request, session};
 
 fn calls_put() -> ScriptedModel {
     ScriptedModel::new()

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AgentId, CallIndex, Message, Record, RecordBody, RunId, Seq, ToolCallId, run_messages,
-};
+use neuraxis_core::{AgentId, CallIndex, Record, RecordBody, RunId, Seq, ToolCallId, run_messages};
 use neuraxis_engine::{read_log, replay, write_log};
 use neuraxis_ports::{RunLog as _, SessionIndex as _};
+use neuraxis_testkit::assert_paired;
 
 use crate::process;
 use crate::world::World;
@@ -166,28 +165,10 @@ pub(crate) fn session(world: &World, asked: &[String]) {
         assert!(asked.is_empty());
         return;
     };
-    paired(history.messages());
+    assert_paired(history.messages());
     let is_question = |text: &String| text.starts_with("question");
     let said = history.messages().iter().map(|message| message.text());
     let said: Vec<_> = said.filter(is_question).collect();
     let trimmed = asked.len() - said.len();
     assert_eq!(said, asked[trimmed..], "a message that was taken is gone");
-}
-
-fn paired(messages: &[Arc<Message>]) {
-    let mut open: Vec<ToolCallId> = Vec::new();
-    for message in messages {
-        if let Message::Tool(tool) = message.as_ref() {
-            assert_eq!(
-                open.first(),
-                Some(&tool.tool_call_id),
-                "a result out of place"
-            );
-            open.remove(0);
-        } else {
-            assert!(open.is_empty(), "calls without results: {open:?}");
-            open = message.tool_calls().map(|call| call.id.clone()).collect();
-        }
-    }
-    assert!(open.is_empty(), "calls without results: {open:?}");
 }
