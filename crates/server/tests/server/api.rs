@@ -10,17 +10,12 @@ use serde_json::{Value, json};
 
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
+use crate::support::program::folder_with;
 use crate::support::{Client, Program};
 
 /// A configuration in which the tool of the clock asks.
 const ASKS: &str =
     "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'The time is private.'\n";
-
-fn asking() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
-    folder
-}
 
 async fn get(client: &Client, path: &str) -> (u16, Value) {
     answer(client.get(path)).await
@@ -188,7 +183,7 @@ async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() 
 
 #[tokio::test]
 async fn whoever_names_a_record_that_a_run_does_not_have_hears_so_and_misses_nothing() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let asked = waiting(&client, "s").await;
     let events = format!("/api/v1/runs/{}/events", asked.run);
@@ -215,7 +210,7 @@ async fn whoever_names_a_record_that_a_run_does_not_have_hears_so_and_misses_not
 
 #[tokio::test]
 async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_decides() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let body = json!({"message": r#"current_time {"time_zone": "Asia/Tokyo"}"#});
     let (_, result) = client.ask("s", &body).await;
@@ -237,7 +232,7 @@ async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_dec
 
 #[tokio::test]
 async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
         run,
@@ -343,7 +338,7 @@ async fn a_question_whose_time_is_over_is_listed_no_more_and_a_decision_about_it
 
 #[tokio::test]
 async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
         run,
@@ -380,7 +375,7 @@ async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
 
 #[tokio::test]
 async fn a_denied_call_is_told_to_the_model_with_the_reason() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
         run,
@@ -411,7 +406,7 @@ async fn a_denied_call_is_told_to_the_model_with_the_reason() {
 
 #[tokio::test]
 async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
         run,
@@ -437,7 +432,7 @@ async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
 
 #[tokio::test]
 async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
-    let program = Program::start_in(asking(), |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
         run,

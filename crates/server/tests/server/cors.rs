@@ -5,7 +5,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
 use crate::support::Program;
-use crate::support::program::make_key;
+use crate::support::program::{folder_with, make_key};
 
 /// The origin of a front end that the configuration names.
 const FRONT_END: &str = "https://chat.example.com";
@@ -13,8 +13,7 @@ const FRONT_END: &str = "https://chat.example.com";
 const CONFIG: &str = "[server]\norigins = ['https://chat.example.com', 'http://localhost:3000']\n";
 
 async fn program(config: &str) -> (Program, String) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let folder = folder_with(config);
     let key = make_key(folder.path(), &["--owner", "ada"]).await;
     (Program::start_in(folder, |_| {}).await, key)
 }
@@ -131,9 +130,7 @@ async fn without_origins_in_the_configuration_nothing_answers_a_preflight() {
 
 #[tokio::test]
 async fn without_keys_no_page_of_another_origin_is_let_ask() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("neuraxis.toml"), CONFIG).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder_with(CONFIG), |_| {}).await;
     let asked = preflight(&program, "/agui", FRONT_END)
         .send()
         .await

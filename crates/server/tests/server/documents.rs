@@ -8,6 +8,7 @@ use neuraxis_testkit::documents::{Block, blocks, run_all};
 use serde_json::{Value, json};
 
 use crate::support::Program;
+use crate::support::program::folder_with;
 
 /// Commands that are not run, by how they begin, and why.
 const NOT_RUN: [(&str, &str, &str); 17] = [
@@ -133,12 +134,11 @@ fn filled_in(command: &str, waiting: Option<&Waiting>) -> String {
 }
 
 async fn wrong_of(document: &str, commands: &[String]) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
     // Where a document decides about calls, somebody has to be asked about one.
     let decides = commands.iter().any(|command| command.contains("$RUN"));
     let asks = if decides { ASKS } else { "" };
     let configuration = format!("{CONFIGURATION}{asks}");
-    std::fs::write(folder.path().join("neuraxis.toml"), configuration).unwrap();
+    let folder = folder_with(&configuration);
     std::fs::write(folder.path().join("report.pdf"), "All is well.\n").unwrap();
     let program = Program::start_in(folder, |_| {}).await;
     let waiting = match decides {

@@ -1,11 +1,9 @@
 //! What a key allows, and no more: scopes, modes, channels, agents, a plan, a number of requests.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
-use crate::support::program::{make_key, make_keys_of_ada};
+use crate::support::program::{folder_with, make_key, make_keys_of_ada};
 use crate::support::{Client, Program};
 
 async fn status(client: &Client, path: &str) -> u16 {
@@ -46,9 +44,8 @@ async fn a_missing_scope_is_refused_by_name() {
 #[tokio::test]
 async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_freer_than_moderate()
 {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let narrower: [&[&str]; 4] = [
         &[],
         &["--max-mode", "conservative"],
@@ -94,10 +91,9 @@ async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_fr
 
 #[tokio::test]
 async fn a_request_that_names_no_channel_is_on_the_only_one_of_its_key() {
-    let folder = tempfile::tempdir().unwrap();
     let text =
         "[channels.support]\nrole = 'reasoning'\nallowed_modes = ['conservative', 'moderate']\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let narrower: [&[&str]; 3] = [
         &["--channels", "support"],
         &["--channels", "support,deep_research"],
@@ -162,9 +158,8 @@ async fn a_key_brings_nothing_into_a_run_that_it_could_not_have_begun() {
 
 #[tokio::test]
 async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n[agents.clerk]\ninstructions = 'You answer.'\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let make = async |more: &[&str]| {
         let arguments = [&["--owner", "ada"], more].concat();
         make_key(folder.path(), &arguments).await
@@ -233,9 +228,8 @@ async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
 
 #[tokio::test]
 async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[plans.small.day]\nmax_tool_calls = 2\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let mut keys = Vec::new();
     for owner in ["ada", "ada", "bob"] {
         let arguments = [

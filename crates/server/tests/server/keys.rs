@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
-use crate::support::program::{command, id_of, make_key};
+use crate::support::program::{command, folder_with, id_of, make_key};
 use crate::support::{Client, Program};
 
 /// Where the keys of a program are, beneath its folder.
@@ -149,9 +149,8 @@ async fn keys_come_and_go_while_servers_run_that_share_their_file() {
 
 #[tokio::test]
 async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_keys_lets_nobody_in() {
-    let folder = tempfile::tempdir().unwrap();
     let config = "[server]\nkeys = 'keys.json'\n";
-    fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let folder = folder_with(config);
     let mut refused = command(folder.path());
     let refused = refused.args(["--listen", "127.0.0.1:0"]).output();
     let refused = refused.await.unwrap();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::client::answer;
+use crate::support::program::folder_with;
 use crate::support::{Program, contract};
 
 /// A configuration in which sums ask, which nobody wants done by chance.
@@ -93,9 +94,7 @@ async fn who_shows_no_token_is_told_how_to_show_it() {
 #[ignore = "needs schemathesis: run by cargo xtask test"]
 async fn requests_made_of_the_document_find_nothing_wrong() {
     let tester = std::env::var("TEST_NEURAXIS_SCHEMATHESIS").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     // A call that waits, so that decisions reach one.
     let sum = json!({ "message": r#"calculate {"expression": "6*7"}"# });
     let (_, result) = program.client().ask("waits", &sum).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::keyed_mcp;
 use crate::support::client::answer;
-use crate::support::program::make_key;
+use crate::support::program::{folder_with, make_key};
 use crate::support::{Client, Program};
 
 /// A policy by which each call of the tool of the clock asks.
@@ -28,8 +28,7 @@ struct World {
 }
 
 async fn world() -> World {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("neuraxis.toml"), ASKS).unwrap();
+    let folder = folder_with(ASKS);
     let all = ["--scope", "turns,read,approve"];
     let mut keys = Vec::new();
     for owner in ["ada", "bob"] {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Frame, answer};
 use crate::support::in_process::{InProcess, TOKEN};
+use crate::support::program::folder_with;
 use crate::support::{Client, Program};
 
 /// An MCP server that asks for a size in a call, and gives what it was told as its result.
@@ -269,13 +270,12 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
 
 /// Starts the program with an MCP server that asks, and waits until it offers its tool.
 async fn program(question_ms: &str) -> Program {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("shop.sh"), mcp_script(SHOP)).unwrap();
     let config = format!(
         "[server]\n{question_ms}\n[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
          [trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\ndestructive = false\n"
     );
-    std::fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let folder = folder_with(&config);
+    std::fs::write(folder.path().join("shop.sh"), mcp_script(SHOP)).unwrap();
     let program = Program::start_in(folder, |_| {}).await;
     let client = program.client();
     loop {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::keyed_mcp;
 use crate::support::client::answer;
+use crate::support::program::folder_with;
 use crate::support::{Client, Program};
 
 /// Writes a configuration with a mode of this name.
@@ -100,10 +101,8 @@ fn result_in(said: &str) -> Value {
 
 #[tokio::test]
 async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_new_one() {
-    let folder = tempfile::tempdir().unwrap();
     let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'\n";
-    fs::write(folder.path().join("neuraxis.toml"), asks).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder_with(asks), |_| {}).await;
     let token = program.folder().join(".local/share/neuraxis/server.token");
     let token = fs::read_to_string(token).unwrap();
     let client = Client::with_key(program.url(), token.trim());

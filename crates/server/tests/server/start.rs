@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::support::Program;
-use crate::support::program::command;
+use crate::support::program::{command, folder_with};
 
 /// Starts the program, which must refuse to run, and returns its exit code with what it says.
 async fn refusal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
@@ -46,9 +46,8 @@ async fn an_address_that_other_machines_can_reach_is_refused_without_a_key() {
 
 #[tokio::test]
 async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_place() {
-    let folder = folder();
     let text = "[server]\nlisten = '0.0.0.0:0'\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let (code, said) = refusal(folder.path(), &[], &[]).await;
     assert_eq!(code, 2, "{said}");
     let expected = "error: neuraxis.toml:2:1: server.listen: 0.0.0.0:0 is not a loopback address";

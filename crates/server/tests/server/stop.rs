@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use crate::support::Program;
 use crate::support::client::answer;
+use crate::support::program::folder_with;
 use crate::support::raw::read;
 
 const SOON: Duration = Duration::from_secs(2);
@@ -119,15 +120,14 @@ fn lives(process: &str) -> bool {
 #[tokio::test]
 async fn the_server_stops_in_less_than_ten_seconds_whatever_it_has_to_do_with() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("shop.sh"), mcp_script(STUBBORN)).unwrap();
     let config = format!(
         "[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
          [trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\ndestructive = false\n\
          [telemetry.otlp]\nendpoint = 'http://{}'\n",
         silent.local_addr().unwrap()
     );
-    fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+    let folder = folder_with(&config);
+    fs::write(folder.path().join("shop.sh"), mcp_script(STUBBORN)).unwrap();
     let mut program = Program::start_in(folder, |_| {}).await;
     let client = program.client();
     let is_offered = async || {

@@ -16,13 +16,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, version};
 
 use crate::support::Program;
-use crate::support::program::command;
+use crate::support::program::{command, folder_with};
 
 /// Makes a certificate with its key, and a configuration that names them.
 fn configured() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[server.tls]\ncertificate = 'server.pem'\nkey = 'server.key'\n";
-    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     renew(folder.path());
     folder
 }

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
+use crate::support::program::folder_with;
 use crate::support::{Frame, Program};
 
 #[tokio::test]
@@ -175,10 +176,8 @@ async fn what_is_said_in_a_conversation_is_not_logged_even_when_everything_is() 
 
 #[tokio::test]
 async fn the_plan_of_the_server_limits_every_request_however_it_is_answered() {
-    let folder = tempfile::tempdir().unwrap();
     let plan = "[server]\nplan = \"team\"\n[plans.team.session]\nmax_tool_calls = 2\n";
-    fs::write(folder.path().join("neuraxis.toml"), plan).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder_with(plan), |_| {}).await;
     let question = json!({"message": "What time is it?"});
     let (_, first) = program.client().ask("s", &question).await;
     assert_eq!(first["finish_reason"], "stop", "{first}");

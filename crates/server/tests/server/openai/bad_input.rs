@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{assert_refused, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
-use crate::support::program::make_key;
+use crate::support::program::{folder_with, make_key};
 use crate::support::{Client, Program};
 
 #[tokio::test]
@@ -163,10 +163,8 @@ async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
 
 #[tokio::test]
 async fn an_error_repeats_nothing_that_no_output_may_hold() {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[telemetry]\nredact = ['CANARY-\\d+']\n";
-    std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder_with(text), |_| {}).await;
     for (path, said) in [("chat/completions", "messages"), ("responses", "input")] {
         let mut body = json!({"model": "CANARY-17"});
         body[said] = json!([user("hello")]);
@@ -182,9 +180,8 @@ async fn an_error_repeats_nothing_that_no_output_may_hold() {
 
 #[tokio::test]
 async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
-    let folder = tempfile::tempdir().unwrap();
     let text = "[agents.clerk]\ninstructions = 'You answer.'\n";
-    std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let folder = folder_with(text);
     let all = make_key(folder.path(), &["--owner", "ada"]).await;
     let clerk = make_key(folder.path(), &["--owner", "bob", "--agents", "clerk"]).await;
     let program = Program::start_in(folder, |_| {}).await;

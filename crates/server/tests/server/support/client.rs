@@ -17,20 +17,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(url: &str) -> Self {
-        // A server that hangs fails the test instead of holding it up.
-        let http = reqwest::Client::builder()
-            .timeout(Duration::from_secs(60))
-            .no_proxy();
-        Self {
-            http: http.build().unwrap(),
-            url: url.to_owned(),
-        }
+        Self::with_headers(url, HeaderMap::new())
     }
 
     /// A client that shows a key with each request.
     pub(crate) fn with_key(url: &str, key: &str) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {key}").parse().unwrap());
+        Self::with_headers(url, headers)
+    }
+
+    fn with_headers(url: &str, headers: HeaderMap) -> Self {
+        // A server that hangs fails the test instead of holding it up.
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(60))
             .default_headers(headers)

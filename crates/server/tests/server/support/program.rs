@@ -39,6 +39,13 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
+/// Makes a folder with a configuration.
+pub(crate) fn folder_with(configuration: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("neuraxis.toml"), configuration).unwrap();
+    folder
+}
+
 /// Makes a key in a folder by the program itself, as its operator would.
 pub(crate) async fn make_key(folder: &Path, arguments: &[&str]) -> String {
     let mut command = command(folder);
