@@ -81,7 +81,8 @@ impl ReplyAssembler {
                 signature,
                 state,
             } => {
-                self.grow(length(id.as_deref()) + length(signature.as_deref()))?;
+                let kept = state.as_ref().map(ProviderState::as_str);
+                self.grow(length(id.as_deref()) + length(signature.as_deref()) + length(kept))?;
                 let block = self.block(block);
                 block.id = id.or(block.id.take());
                 block.signature = signature.or(block.signature.take());
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     fn a_runaway_reply_is_cut_off_wherever_its_text_is_kept() {
         let text = "x".repeat(MAX_REPLY_BYTES / 2 + 1);
-        let pieces: [fn(BlockIndex, String) -> ReplyDelta; 4] = [
+        let pieces: [fn(BlockIndex, String) -> ReplyDelta; 5] = [
             |block, text| ReplyDelta::Text { block, text },
             |block, text| ReplyDelta::ToolCall {
                 block,
@@ -427,6 +428,12 @@ mod tests {
                 id: Some(text),
                 signature: None,
                 state: None,
+            },
+            |block, text| ReplyDelta::State {
+                block,
+                id: None,
+                signature: None,
+                state: Some(ProviderState::from_text(text)),
             },
         ];
         for push in [ReplyAssembler::push, ReplyAssembler::push_without_text] {

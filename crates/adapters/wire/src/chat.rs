@@ -8,6 +8,7 @@ mod client;
 mod dialect;
 mod encode;
 mod extra;
+mod state;
 mod usage;
 
 pub use self::client::ChatClient;

@@ -174,7 +174,7 @@ fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
             ReplyPart::Reasoning(thought) => reasoning(thought, policy),
             ReplyPart::ToolCall(call) => {
                 hide_json(&mut call.arguments, policy.tool_calls);
-                hide_state(&mut call.state, policy.tool_calls);
+                hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
             }
         }
     }
@@ -313,7 +313,8 @@ fn part(part: &Part, policy: DataPolicy) -> Part {
         Part::Reasoning(thought) => reasoning(thought, policy),
         Part::ToolCall(call) => {
             hide_json(&mut call.arguments, policy.tool_calls);
-            hide_state(&mut call.state, policy.tool_calls);
+            // Gemini seals what it thought in its calls.
+            hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
         }
         Part::Media(_) if !policy.text => return Part::text("[withheld: media]"),
         Part::Media(_) => {}

@@ -180,3 +180,27 @@ async fn a_message_says_what_it_was_for_and_has_its_id() {
     }
     assert_eq!(item["content"][0]["text"], given["content"][0]["text"]);
 }
+
+#[tokio::test]
+async fn the_signature_of_a_call_goes_back_over_chat_completions_to_the_server_that_gave_it() {
+    const SIGNED: &str = r#"{"model":"gpt-5.3-2026-02-01","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","tool_calls":[
+        {"id":"call_1","type":"function","function":{"name":"look","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]}}]}"#;
+    let server = Loopback::start(|_| Answer::json(SIGNED)).await;
+    let elsewhere = Loopback::start(|_| Answer::json(SIGNED)).await;
+    let ours = client(&server, Api::Chat);
+    let mut request = request_of([Message::user("one call")]);
+    request.tools = [spec("look").build()].into();
+    let reply = respond(&ours, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    respond(&ours, &request).await.unwrap();
+    respond(&client(&elsewhere, Api::Chat), &request)
+        .await
+        .unwrap();
+    let call = |seen: &Seen| json(seen)["messages"][1]["tool_calls"][0].take();
+    let sent = call(&server.seen()[1]);
+    assert_eq!(sent["extra_content"]["google"]["thought_signature"], "c2ln");
+    assert_eq!(call(&elsewhere.seen()[0]).get("extra_content"), None);
+}

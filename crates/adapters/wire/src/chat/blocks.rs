@@ -1,6 +1,7 @@
 //! Turns what comes over the wire into the blocks of a reply, and refuses what contradicts itself.
 
-use std::borrow::Cow;
+mod calls;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use neuraxis_core::{
 };
 use serde_json::Value;
 
-use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Timings, UsageField};
+use self::calls::Call;
+use crate::chat::chunk::{Choice, Chunk, Delta, Timings, UsageField};
+use crate::chat::state::Origin;
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
 use crate::halves::Halves;
@@ -19,16 +22,12 @@ use crate::sse::SseEvent;
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
-/// The most tool calls of one reply: far more than any model means.
-const MAX_CALLS: usize = 300;
-
-/// A call that begins: its block, the provider's id for it and its name.
-type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
-
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
 pub(super) struct Blocks {
     model: ModelRef,
+    /// Who was asked.
+    origin: Origin,
     /// The finish reason by which the server says that it gave up midway, if it has one.
     gave_up_reason: Option<&'static str>,
     model_was_said: bool,
@@ -46,21 +45,16 @@ pub(super) struct Blocks {
     shares: Shares,
 }
 
-#[derive(Debug)]
-struct Call {
-    /// The server's number for it; its place if the server gave none.
-    index: usize,
-    block: BlockIndex,
-    id: Option<Arc<str>>,
-    name: Arc<str>,
-    has_arguments: bool,
-}
-
 impl Blocks {
     /// Begins a reply of a model, unless the server says that another one gives it.
-    pub(super) fn new(model: ModelRef, gave_up_reason: Option<&'static str>) -> Self {
+    pub(super) fn new(
+        model: ModelRef,
+        origin: Origin,
+        gave_up_reason: Option<&'static str>,
+    ) -> Self {
         Self {
             model,
+            origin,
             gave_up_reason,
             model_was_said: false,
             next: BlockIndex(0),
@@ -235,95 +229,6 @@ impl Blocks {
         }
         Ok(())
     }
-
-    fn take_call(
-        &mut self,
-        delta: CallDelta<'_>,
-        out: &mut VecDeque<ReplyDelta>,
-    ) -> Result<(), LlmError> {
-        let function = delta.function.unwrap_or_default();
-        let id = Text::of(delta.id);
-        let name = Text::of(function.name);
-        let arguments = Text::of(function.arguments);
-        let bytes = arguments.as_ref().map_or(0, |text| text.len());
-        let place = self.place_of(delta.index, id.as_deref(), name.as_deref());
-        self.shares.calls += bytes;
-        let (block, provider_id, name) = match self.calls.get_mut(place) {
-            Some(call) => {
-                call.goes_on(id.as_deref(), name.as_deref())?;
-                (call.block, None, None)
-            }
-            None => self.begin_call(delta.index.unwrap_or(place), id, name)?,
-        };
-        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(place)) {
-            call.has_arguments |= !text.trim().is_empty();
-        }
-        if name.is_some() || arguments.is_some() {
-            out.push_back(ReplyDelta::ToolCall {
-                block,
-                provider_id,
-                name,
-                arguments: arguments.map(Cow::into_owned).unwrap_or_default(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Returns the place of the call that a piece is of: of the last that began under its index, else of a new one. Some
-    /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
-    /// another call.
-    fn place_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
-        let next = self.calls.len();
-        let Some(index) = index else {
-            // Without an index, a name begins a call and anything else goes on with the last.
-            return match name {
-                Some(_) => next,
-                None => next.saturating_sub(1),
-            };
-        };
-        let mut begun = self.calls.iter().enumerate();
-        match begun.rfind(|(_, call)| call.index == index) {
-            Some((_, call)) if name.is_some() && call.has_another_id(id) => next,
-            Some((place, _)) => place,
-            None => next,
-        }
-    }
-
-    /// Begins a call: the only piece that brings its id and its name.
-    fn begin_call(
-        &mut self,
-        index: usize,
-        id: Option<Cow<'_, str>>,
-        name: Option<Cow<'_, str>>,
-    ) -> Result<BegunCall, LlmError> {
-        if self.calls.len() >= MAX_CALLS {
-            return Err(invalid(format!(
-                "more than {MAX_CALLS} tool calls in one reply"
-            )));
-        }
-        let Some(name) = name else {
-            return Err(invalid("a tool call begins without a name"));
-        };
-        if id.is_some()
-            && self
-                .calls
-                .iter()
-                .any(|call| call.id.as_deref() == id.as_deref())
-        {
-            return Err(invalid("two tool calls have the same id"));
-        }
-        self.shares.calls += name.len();
-        let block = place(&mut None, &mut self.next);
-        let (id, name): (Option<Arc<str>>, Arc<str>) = (id.map(Into::into), name.into());
-        self.calls.push(Call {
-            index,
-            block,
-            id: id.clone(),
-            name: name.clone(),
-            has_arguments: false,
-        });
-        Ok((block, id, Some(name)))
-    }
 }
 
 impl ReplyDecoder for Blocks {
@@ -345,24 +250,6 @@ impl ReplyDecoder for Blocks {
             return error.with_usage(self.usage());
         }
         error
-    }
-}
-
-impl Call {
-    /// Tells whether a piece names another call: both have an id, and not the same.
-    fn has_another_id(&self, id: Option<&str>) -> bool {
-        matches!((self.id.as_deref(), id), (Some(own), Some(id)) if own != id)
-    }
-
-    /// Checks that another piece is of this call.
-    fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
-        if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
-            return Err(invalid("the id of a tool call changed midway"));
-        }
-        if name.is_some_and(|name| *self.name != *name) {
-            return Err(invalid("the name of a tool call changed midway"));
-        }
-        Ok(())
     }
 }
 

@@ -62,6 +62,9 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) function: Option<FunctionDelta<'a>>,
+    /// What the server wants to see again with the call, such as Gemini's signature of what was thought before it.
+    #[serde(borrow, default)]
+    pub(super) extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -10,6 +10,7 @@ use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
 use crate::chat::encode::Encoder;
 use crate::chat::extra::ExtraFields;
+use crate::chat::state::Origin;
 use crate::endpoint::{Endpoint, Route};
 use crate::request::Delivery;
 
@@ -33,6 +34,7 @@ pub struct ChatClient {
     endpoint: Arc<Endpoint>,
     route: Route,
     model: ModelRef,
+    origin: Origin,
     gave_up_reason: Option<&'static str>,
     encoder: Encoder,
 }
@@ -47,12 +49,17 @@ impl ChatClient {
         dialect: Dialect,
     ) -> Self {
         let model = ModelRef::new(dialect.provider, model);
+        let origin = Origin {
+            server: Arc::from(endpoint.errors().server()),
+            model: Arc::clone(&model.model),
+        };
         Self {
             endpoint,
             route,
             gave_up_reason: dialect.gave_up_reason,
-            encoder: Encoder::new(&model.model, dialect),
+            encoder: Encoder::new(&model.model, dialect).at(origin.clone()),
             model,
+            origin,
         }
     }
 
@@ -150,7 +157,7 @@ impl ChatClient {
     }
 
     fn blocks(&self) -> Blocks {
-        Blocks::new(self.model.clone(), self.gave_up_reason)
+        Blocks::new(self.model.clone(), self.origin.clone(), self.gave_up_reason)
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of

@@ -18,6 +18,7 @@ use self::message::is_out_of_turn;
 use crate::chat::dialect::{
     Dialect, LateSystem, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
+use crate::chat::state::Origin;
 use crate::request::{
     Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool, schema_of,
     tell_schema, write_schema,
@@ -31,6 +32,7 @@ const GO_ON: &str = "Please go on.";
 #[derive(Debug)]
 pub(super) struct Encoder {
     dialect: Dialect,
+    origin: Origin,
     /// The body up to the first message.
     head: String,
     prefixes: PrefixCache<Rules>,
@@ -70,6 +72,7 @@ impl Encoder {
         json.raw(r#","messages":["#);
         Self {
             dialect,
+            origin: Origin::default(),
             head: String::from_utf8(head).unwrap_or_default(),
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, write_tool),
@@ -79,6 +82,12 @@ impl Encoder {
             refuses_stream_usage: AtomicBool::new(false),
             media: OnceLock::new(),
         }
+    }
+
+    /// Says whom the requests go to: what a server wants to see again is sent to no other.
+    pub(super) fn at(mut self, origin: Origin) -> Self {
+        self.origin = origin;
+        self
     }
 
     /// Encodes a request.
@@ -202,6 +211,7 @@ impl Encoder {
         Rules::new(dialect, late_as_user, messages)
             .alternating(wants_turns)
             .with_strict_ids(self.wants_strict_ids.load(Ordering::Relaxed))
+            .at(self.origin.clone())
     }
 
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {

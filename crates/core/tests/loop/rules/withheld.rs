@@ -82,6 +82,11 @@ fn at_work(mut spec: RunSpec) -> Script {
         TEXT,
         &[(READ, ARGUMENTS), (READ, ARGUMENTS), (SEND, ARGUMENTS)],
     );
+    for part in &mut reply.parts {
+        if let ReplyPart::ToolCall(call) = part {
+            call.state = Some(JsonText::string(THOUGHTS));
+        }
+    }
     let thought = ReasoningPart {
         index: BlockIndex(0),
         text: THOUGHTS.to_owned(),

@@ -1,8 +1,9 @@
 //! Tests of how chunks become a reply.
 
-use neuraxis_core::{ReplyAssembler, ReplyPart, TokenCount};
+use neuraxis_core::{JsonText, ReplyAssembler, ReplyPart, TokenCount};
 use proptest::strategy::Strategy;
 
+use super::calls::MAX_CALLS;
 use super::*;
 
 fn errors() -> ServerErrors {
@@ -13,7 +14,11 @@ fn errors() -> ServerErrors {
 const GAVE_UP: &str = "insufficient_system_resource";
 
 fn blocks() -> Blocks {
-    Blocks::new(ModelRef::new("llama", "default"), Some(GAVE_UP))
+    let origin = Origin {
+        server: "http://127.0.0.1:8080".into(),
+        model: "default".into(),
+    };
+    Blocks::new(ModelRef::new("llama", "default"), origin, Some(GAVE_UP))
 }
 
 /// Takes chunks and ends the reply.
@@ -217,6 +222,21 @@ fn pieces_of_calls_may_take_turns_by_their_numbers() {
         calls(&reply_to(&pieces, "tool_calls").unwrap()),
         [(Some("c"), "a", "{}"), (Some("d"), "b", "{ }")]
     );
+}
+
+#[test]
+fn what_a_server_wants_to_see_again_with_a_call_is_kept_beside_it() {
+    let pieces = [
+        r#"{"tool_calls":[{"id":"c","function":{"name":"ls","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]}"#,
+        r#"{"tool_calls":[{"id":"d","function":{"name":"ls","arguments":"{}"},"extra_content":null}]}"#,
+    ];
+    let reply = reply_to(&pieces, "stop").unwrap();
+    let kept: Vec<_> = reply
+        .calls()
+        .map(|call| call.state.as_ref().map(JsonText::as_str))
+        .collect();
+    let signed = r#"{"server":"http://127.0.0.1:8080","model":"default","extra_content":{"google":{"thought_signature":"c2ln"}}}"#;
+    assert_eq!(kept, [Some(signed), None]);
 }
 
 #[test]

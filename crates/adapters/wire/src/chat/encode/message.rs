@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_core::{AssistantMessage, JsonText, LlmError, MediaPart, Message, Part, ToolCall};
+use serde_json::value::RawValue;
 
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
+use crate::chat::state::{CallState, Origin};
 use crate::request::{
     JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, strict_id,
     text_of, unsupported, write_user_content,
@@ -22,6 +24,8 @@ pub(super) const NO_ANSWER: &str = "(no answer)";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(super) dialect: Dialect,
+    /// Whom the messages go to. It stays the same as long as these rules are kept.
+    origin: Origin,
     late_system_as_user: bool,
     /// Whether user and assistant have to take turns.
     pub(super) alternating: bool,
@@ -41,6 +45,7 @@ impl Rules {
         let turn_start = messages.iter().rposition(is_user);
         Self {
             dialect,
+            origin: Origin::default(),
             late_system_as_user,
             alternating: false,
             strict_ids: false,
@@ -49,14 +54,20 @@ impl Rules {
     }
 
     /// Lets user and assistant take turns, whoever spoke.
-    pub(crate) const fn alternating(mut self, alternating: bool) -> Self {
+    pub(crate) fn alternating(mut self, alternating: bool) -> Self {
         self.alternating = alternating;
         self
     }
 
     /// Gives calls ids of nine letters and digits, whatever theirs are.
-    pub(crate) const fn with_strict_ids(mut self, strict_ids: bool) -> Self {
+    pub(crate) fn with_strict_ids(mut self, strict_ids: bool) -> Self {
         self.strict_ids = strict_ids;
+        self
+    }
+
+    /// Says whom the messages go to.
+    pub(super) fn at(mut self, origin: Origin) -> Self {
+        self.origin = origin;
         self
     }
 
@@ -86,6 +97,18 @@ impl Rules {
             true => strict_id(id),
             false => id,
         }
+    }
+
+    /// Returns what the server wants to see again with a call, if this model on this server gave it.
+    fn extra_content<'a>(
+        &self,
+        message: &AssistantMessage,
+        call: &'a ToolCall,
+    ) -> Option<&'a RawValue> {
+        if !is_from(self.dialect.provider, message) {
+            return None;
+        }
+        CallState::read(call.state.as_ref()?, &self.origin)
     }
 }
 
@@ -235,7 +258,12 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.string(&call.name);
         json.raw(r#","arguments":"#);
         json.string(&arguments(&call.arguments, rules.dialect.arguments));
-        json.raw("}}");
+        json.raw("}");
+        if let Some(extra) = rules.extra_content(message, call) {
+            json.raw(r#","extra_content":"#);
+            json.raw(extra.get());
+        }
+        json.raw("}");
     }
     if any {
         json.raw("]");

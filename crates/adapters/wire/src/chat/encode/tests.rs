@@ -238,6 +238,41 @@ fn reasoning_and_call_ids_go_back_to_the_provider_that_gave_them_and_to_no_other
 }
 
 #[test]
+fn what_came_with_a_call_goes_back_to_the_model_and_server_that_gave_it_and_to_no_other() {
+    let sent = |provider: &str, state: &str, server: &str, model: &str| {
+        let mut reply = reply_of(provider);
+        if let Message::Assistant(message) = &mut reply
+            && let Some(Part::ToolCall(call)) = message.parts.last_mut()
+        {
+            call.state = Some(JsonText::from_text(state));
+        }
+        let origin = Origin {
+            server: server.into(),
+            model: model.into(),
+        };
+        let encoder = Encoder::new("m", STANDARD).at(origin);
+        let request = request_of([
+            Message::user("hi"),
+            reply,
+            messages::result("loop-1", "look", "1"),
+        ]);
+        let body = encoder.body(&request, Delivery::Whole).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        body["messages"][1]["tool_calls"][0]
+            .get("extra_content")
+            .cloned()
+    };
+    let extra = json!({"google": {"thought_signature": "c2ln"}});
+    let signed = json!({"server": "http://a", "model": "m", "extra_content": extra}).to_string();
+    assert_eq!(sent("llama", &signed, "http://a", "m"), Some(extra));
+    assert_eq!(sent("openai", &signed, "http://a", "m"), None);
+    assert_eq!(sent("llama", &signed, "http://b", "m"), None);
+    assert_eq!(sent("llama", &signed, "http://a", "n"), None);
+    let of_responses = r#"{"server":"http://a","model":"m","id":"fc_1"}"#;
+    assert_eq!(sent("llama", of_responses, "http://a", "m"), None);
+}
+
+#[test]
 fn reasoning_is_sent_back_as_the_dialect_says() {
     let history = || {
         [

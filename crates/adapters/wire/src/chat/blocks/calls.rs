@@ -1,0 +1,147 @@
+//! The tool calls of a reply that is coming in: which piece is of which call.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use neuraxis_core::{BlockIndex, LlmError, ReplyDelta};
+
+use super::{Blocks, place};
+use crate::chat::chunk::CallDelta;
+use crate::chat::state::CallState;
+use crate::reply::{Text, invalid};
+
+/// The most tool calls of one reply: far more than any model means.
+pub(super) const MAX_CALLS: usize = 300;
+
+/// A call that begins: its block, the provider's id for it and its name.
+type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
+
+/// A call that is coming in.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The server's number for it; its place if the server gave none.
+    index: usize,
+    pub(super) block: BlockIndex,
+    id: Option<Arc<str>>,
+    name: Arc<str>,
+    pub(super) has_arguments: bool,
+}
+
+impl Blocks {
+    /// Takes a piece of a call.
+    pub(super) fn take_call(
+        &mut self,
+        delta: CallDelta<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        let function = delta.function.unwrap_or_default();
+        let id = Text::of(delta.id);
+        let name = Text::of(function.name);
+        let arguments = Text::of(function.arguments);
+        let bytes = arguments.as_ref().map_or(0, |text| text.len());
+        let place = self.place_of(delta.index, id.as_deref(), name.as_deref());
+        self.shares.calls += bytes;
+        let (block, provider_id, name) = match self.calls.get_mut(place) {
+            Some(call) => {
+                call.goes_on(id.as_deref(), name.as_deref())?;
+                (call.block, None, None)
+            }
+            None => self.begin_call(delta.index.unwrap_or(place), id, name)?,
+        };
+        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(place)) {
+            call.has_arguments |= !text.trim().is_empty();
+        }
+        if name.is_some() || arguments.is_some() {
+            out.push_back(ReplyDelta::ToolCall {
+                block,
+                provider_id,
+                name,
+                arguments: arguments.map(Cow::into_owned).unwrap_or_default(),
+            });
+        }
+        if let Some(extra) = delta.extra_content {
+            out.push_back(ReplyDelta::State {
+                block,
+                id: None,
+                signature: None,
+                state: CallState::written(&self.origin, extra),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the place of the call that a piece is of: of the last that began under its index, else of a new one. Some
+    /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
+    /// another call.
+    fn place_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
+        let next = self.calls.len();
+        let Some(index) = index else {
+            // Without an index, a name begins a call and anything else goes on with the last.
+            return match name {
+                Some(_) => next,
+                None => next.saturating_sub(1),
+            };
+        };
+        let mut begun = self.calls.iter().enumerate();
+        match begun.rfind(|(_, call)| call.index == index) {
+            Some((_, call)) if name.is_some() && call.has_another_id(id) => next,
+            Some((place, _)) => place,
+            None => next,
+        }
+    }
+
+    /// Begins a call: the only piece that brings its id and its name.
+    fn begin_call(
+        &mut self,
+        index: usize,
+        id: Option<Cow<'_, str>>,
+        name: Option<Cow<'_, str>>,
+    ) -> Result<BegunCall, LlmError> {
+        if self.calls.len() >= MAX_CALLS {
+            return Err(invalid(format!(
+                "more than {MAX_CALLS} tool calls in one reply"
+            )));
+        }
+        let Some(name) = name else {
+            return Err(invalid("a tool call begins without a name"));
+        };
+        if id.is_some()
+            && self
+                .calls
+                .iter()
+                .any(|call| call.id.as_deref() == id.as_deref())
+        {
+            return Err(invalid("two tool calls have the same id"));
+        }
+        self.shares.calls += name.len();
+        let block = place(&mut None, &mut self.next);
+        let (id, name): (Option<Arc<str>>, Arc<str>) = (id.map(Into::into), name.into());
+        self.calls.push(Call {
+            index,
+            block,
+            id: id.clone(),
+            name: name.clone(),
+            has_arguments: false,
+        });
+        Ok((block, id, Some(name)))
+    }
+}
+
+impl Call {
+    /// Tells whether a piece names another call: both have an id, and not the same.
+    fn has_another_id(&self, id: Option<&str>) -> bool {
+        matches!((self.id.as_deref(), id), (Some(own), Some(id)) if own != id)
+    }
+
+    /// Checks that another piece is of this call.
+    fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
+        if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
+            return Err(invalid("the id of a tool call changed midway"));
+        }
+        if name.is_some_and(|name| *self.name != *name) {
+            return Err(invalid("the name of a tool call changed midway"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! What of a call of a reply is kept beside it, to be sent back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use neuraxis_core::ProviderState;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The server and the model that gave a call. What they want to see again goes to no other: it is sealed for a model, and
+/// other servers refuse fields that they do not know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) server: Arc<str>,
+    /// The model that was asked; what it calls itself may be longer.
+    pub(super) model: Arc<str>,
+}
+
+/// What is kept of a call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CallState<'a> {
+    server: Cow<'a, str>,
+    model: Cow<'a, str>,
+    #[serde(borrow)]
+    extra_content: &'a RawValue,
+}
+
+impl<'a> CallState<'a> {
+    /// Writes down what came with a call; nothing only if it cannot be written.
+    pub(super) fn written(origin: &Origin, extra_content: &RawValue) -> Option<ProviderState> {
+        let state = CallState {
+            server: (&*origin.server).into(),
+            model: (&*origin.model).into(),
+            extra_content,
+        };
+        ProviderState::encode(&state).ok()
+    }
+
+    /// Returns what came with a call, if it is of this origin.
+    pub(super) fn read(state: &'a ProviderState, origin: &Origin) -> Option<&'a RawValue> {
+        let state: Self = serde_json::from_str(state.as_str()).ok()?;
+        let is_ours = *state.server == *origin.server && *state.model == *origin.model;
+        is_ours.then_some(state.extra_content)
+    }
+}
