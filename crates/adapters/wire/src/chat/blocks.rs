@@ -2,6 +2,7 @@
 
 mod calls;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use neuraxis_core::{
 use serde_json::Value;
 
 use self::calls::Call;
-use crate::chat::chunk::{Choice, Chunk, Delta, Timings, UsageField};
+use crate::chat::chunk::{Choice, Chunk, Content, ContentPart, Delta, Timings, UsageField};
 use crate::chat::state::Origin;
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
@@ -205,29 +206,54 @@ impl Blocks {
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
         let reasoning = Text::of(delta.reasoning_content).or_else(|| Text::of(delta.reasoning));
-        if let Some(text) = reasoning {
+        self.take_reasoning(reasoning, out);
+        match delta.content {
+            Some(Content::Text(text)) => self.take_text(Text::of(Some(text)), out),
+            Some(Content::Parts(parts)) => {
+                for part in parts {
+                    self.take_part(part, out);
+                }
+            }
+            None => {}
+        }
+        let refusal = Text::of(delta.refusal);
+        self.refused |= refusal.is_some();
+        self.take_text(refusal, out);
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.take_call(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, part: ContentPart<'_>, out: &mut VecDeque<ReplyDelta>) {
+        match part.thinking {
+            Some(Content::Text(thought)) => self.take_reasoning(Text::of(Some(thought)), out),
+            Some(Content::Parts(thoughts)) => {
+                for thought in thoughts {
+                    self.take_reasoning(Text::of(thought.text), out);
+                }
+            }
+            None => {}
+        }
+        self.take_text(Text::of(part.text), out);
+    }
+
+    fn take_reasoning(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
+        if let Some(text) = text {
             self.shares.reasoning += text.len();
             let block = place(&mut self.reasoning, &mut self.next);
             let text = text.into_owned();
             out.push_back(ReplyDelta::Reasoning { block, text });
         }
-        if let Some(text) = Text::of(delta.content) {
+    }
+
+    fn take_text(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
+        if let Some(text) = text {
             self.shares.text += text.len();
             let block = place(&mut self.text, &mut self.next);
             let text = text.into_owned();
             out.push_back(ReplyDelta::Text { block, text });
         }
-        if let Some(text) = Text::of(delta.refusal) {
-            self.refused = true;
-            self.shares.text += text.len();
-            let block = place(&mut self.text, &mut self.next);
-            let text = text.into_owned();
-            out.push_back(ReplyDelta::Text { block, text });
-        }
-        for call in delta.tool_calls.unwrap_or_default() {
-            self.take_call(call, out)?;
-        }
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -41,7 +42,7 @@ pub(super) struct Choice<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
-    pub(super) content: Option<Text<'a>>,
+    pub(super) content: Option<Content<'a>>,
     #[serde(borrow, default)]
     pub(super) reasoning_content: Option<Text<'a>>,
     /// The same under its other name; some servers send both.
@@ -52,6 +53,22 @@ pub(super) struct Delta<'a> {
     pub(super) refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+/// What the model says: a text, or a list of parts, as from Mistral's models that reason.
+#[derive(Debug)]
+pub(super) enum Content<'a> {
+    Text(Text<'a>),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+/// A part of what the model says; one that has neither field is of no use here, such as a reference.
+#[derive(Debug, Deserialize)]
+pub(super) struct ContentPart<'a> {
+    #[serde(borrow, default)]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<Content<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,5 +161,37 @@ impl<'de> Visitor<'de> for FirstChoiceVisitor {
         let first = choices.next_element()?;
         while choices.next_element::<IgnoredAny>()?.is_some() {}
         Ok(FirstChoice(first))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Content<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a list of parts")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Content::Text(Text(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Content::Text(Text(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = list.next_element()? {
+            parts.push(part);
+        }
+        Ok(Content::Parts(parts))
     }
 }

@@ -333,6 +333,33 @@ fn reasoning_is_found_under_either_name_and_not_twice() {
 }
 
 #[test]
+fn content_in_parts_is_reasoning_and_text() {
+    let thought = |text: &str| {
+        format!(
+            r#"{{"content":[{{"type":"thinking","thinking":[{{"type":"text","text":"{text}"}}]}}]}}"#
+        )
+    };
+    let (begun, ended) = (thought("Let me "), thought(r#"\"think\"."#));
+    let pieces = [
+        r#"{"role":"assistant","content":""}"#,
+        &begun,
+        &ended,
+        r#"{"content":[]}"#,
+        r#"{"content":[{"type":"text","text":"It "}]}"#,
+        r#"{"content":[{"type":"reference","reference_ids":[1]},{"type":"text","text":"is"}]}"#,
+        r#"{"content":" so."}"#,
+    ];
+    let streamed = reply_to(&pieces, "stop").unwrap();
+    let whole = r#"{"choices":[{"index":0,"message":{"role":"assistant","tool_calls":null,"content":[
+        {"type":"thinking","thinking":[{"type":"text","text":"Let me "},{"type":"text","text":"\"think\"."}],"closed":true},
+        {"type":"text","text":"It is so."}]},"finish_reason":"stop"}]}"#;
+    for reply in [streamed, reply([whole]).unwrap()] {
+        assert_eq!(reply.reasoning(), r#"Let me "think"."#);
+        assert_eq!(reply.text(), "It is so.");
+    }
+}
+
+#[test]
 fn chunks_without_choices_or_content_are_passed_over() {
     let chunks = [
         r#"{"choices":[]}"#,
@@ -354,6 +381,8 @@ fn what_is_no_chunk_is_refused() {
         "{}",
         r#"{"choices":{}}"#,
         r#"{"choices":[{"delta":{"content":7}}]}"#,
+        r#"{"choices":[{"delta":{"content":{"text":"x"}}}]}"#,
+        r#"{"choices":[{"delta":{"content":[7]}}]}"#,
         r#"{"choices":[{"delta":{"content":"\ud800"}}]}"#,
         &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
     ] {
