@@ -38,6 +38,8 @@ pub(super) struct Blocks {
     /// The model refused to answer, and its text says so.
     refused: bool,
     calls: Vec<Call>,
+    /// Something came as a `delta`, so that a `message` repeats it.
+    has_pieces: bool,
     finish: Option<ReplyFinish>,
     /// The server said that it gave up midway. What it used may still be said, so this ends the reply only at its end.
     was_given_up: bool,
@@ -63,6 +65,7 @@ impl Blocks {
             text: None,
             refused: false,
             calls: Vec::new(),
+            has_pieces: false,
             finish: None,
             was_given_up: false,
             usage: None,
@@ -177,6 +180,12 @@ impl Blocks {
         let before = out.len();
         if let Some(delta) = choice.delta {
             self.take_delta(delta, out)?;
+            self.has_pieces |= out.len() > before;
+        }
+        if let Some(message) = choice.message
+            && !self.has_pieces
+        {
+            self.take_delta(*message, out)?;
         }
         let brought = if out.len() > before {
             if self.finish.is_some() {

@@ -33,8 +33,11 @@ pub(super) struct FirstChoice<'a>(pub(super) Option<Choice<'a>>);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice<'a> {
-    #[serde(borrow, default, alias = "message")]
+    #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
+    /// What a whole reply says, and what some streams end with, after its pieces. Boxed, as few chunks have it.
+    #[serde(borrow, default)]
+    pub(super) message: Option<Box<Delta<'a>>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<Text<'a>>,
 }

@@ -144,6 +144,39 @@ fn a_whole_reply_is_read_like_a_chunk() {
 }
 
 #[test]
+fn a_stream_that_ends_with_the_whole_message_says_nothing_twice() {
+    let whole = |reason: &str| {
+        format!(
+            r#"{{"object":"chat.completion","model":"m","choices":[{{"index":0,"finish_reason":"{reason}","message":{{
+                "role":"assistant","content":"x","reasoning_content":"hm",
+                "tool_calls":[{{"id":"c","function":{{"name":"a","arguments":"{{}}"}}}}]}}}}],
+                "usage":{{"prompt_tokens":7,"completion_tokens":3}}}}"#
+        )
+    };
+    let pieces = [
+        delta(r#"{"reasoning_content":"hm"}"#),
+        delta(r#"{"content":"x"}"#),
+        delta(r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":"{}"}}]}"#),
+    ];
+    for end in [
+        vec![whole("tool_calls")],
+        vec![finished("tool_calls"), whole("tool_calls")],
+    ] {
+        let chunks = pieces.iter().chain(&end).map(String::as_str);
+        let reply = reply(chunks).unwrap();
+        assert_eq!(reply.reasoning(), "hm");
+        assert_eq!(reply.text(), "x");
+        assert_eq!(calls(&reply), [(Some("c"), "a", "{}")]);
+        assert_eq!(reply.finish, ReplyFinish::ToolCalls);
+        assert_eq!(reply.usage.prompt, TokenCount::measured(7));
+        assert_eq!(*reply.model.model, *"m");
+    }
+    let alone = [delta(r#"{"role":"assistant","content":""}"#), whole("stop")];
+    let reply = reply(alone.iter().map(String::as_str)).unwrap();
+    assert_eq!(reply.text(), "x", "nothing of it came before");
+}
+
+#[test]
 fn empty_arguments_become_an_empty_object() {
     for arguments in ["", " "] {
         let piece = format!(
