@@ -10,6 +10,7 @@ use neuraxis_core::{
     BlockIndex, LlmError, LlmErrorKind, ModelRef, Reply, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
 };
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use self::calls::Call;
 use crate::chat::chunk::{Choice, Chunk, Content, ContentPart, Delta, Timings, UsageField};
@@ -23,13 +24,16 @@ use crate::sse::SseEvent;
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
+/// The finish reason by which servers of any kind say that they gave up midway.
+const ERROR: &str = "error";
+
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
 pub(super) struct Blocks {
     model: ModelRef,
     /// Who was asked.
     origin: Origin,
-    /// The finish reason by which the server says that it gave up midway, if it has one.
+    /// The finish reason of its own by which the server says that it gave up midway, if it has one.
     gave_up_reason: Option<&'static str>,
     model_was_said: bool,
     next: BlockIndex,
@@ -93,11 +97,8 @@ impl Blocks {
         errors: &ServerErrors,
     ) -> Result<EventOutcome, LlmError> {
         let chunk: Chunk<'_> = parse(json)?;
-        if let Some(error) = chunk.error
-            && !matches!(error.get(), "false" | "\"\"" | "{}")
-        {
-            let error = serde_json::from_str::<Value>(error.get()).unwrap_or_default();
-            return Err(errors.of_json(&error));
+        if let Some(error) = told_error(chunk.error, errors) {
+            return Err(error);
         }
         let has_counts = chunk.usage.is_some() || chunk.timings.is_some();
         self.usage = chunk.usage.or_else(|| self.usage.take());
@@ -105,7 +106,7 @@ impl Blocks {
         self.name_model(chunk.model);
         match chunk.choices {
             Some(choices) => match choices.0 {
-                Some(choice) => self.take_choice(choice, out),
+                Some(choice) => self.take_choice(choice, out, errors),
                 None => Ok(EventOutcome::Nothing),
             },
             None if has_counts => Ok(EventOutcome::Nothing),
@@ -121,7 +122,7 @@ impl Blocks {
         if self.was_given_up {
             return Err(LlmError::new(
                 LlmErrorKind::server(None),
-                "the server gave up in the middle of its reply, for want of resources",
+                "the server gave up in the middle of its reply",
             ));
         }
         let Some(said) = self.finish else {
@@ -176,6 +177,7 @@ impl Blocks {
         &mut self,
         choice: Choice<'_>,
         out: &mut VecDeque<ReplyDelta>,
+        errors: &ServerErrors,
     ) -> Result<EventOutcome, LlmError> {
         let before = out.len();
         if let Some(delta) = choice.delta {
@@ -196,7 +198,10 @@ impl Blocks {
             EventOutcome::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
-            if self.gave_up_reason == Some(&*reason) {
+            if reason == ERROR || self.gave_up_reason == Some(&*reason) {
+                if let Some(error) = told_error(choice.error, errors) {
+                    return Err(error);
+                }
                 self.was_given_up = true;
                 return Ok(brought);
             }
@@ -297,11 +302,21 @@ fn place(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockIndex {
     })
 }
 
+/// Returns the error that a field tells of; some servers send one that says there is none.
+fn told_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmError> {
+    let told = field
+        .map(RawValue::get)
+        .filter(|told| !matches!(*told, "false" | "\"\"" | "{}"))?;
+    let error = serde_json::from_str::<Value>(told).unwrap_or_default();
+    Some(errors.of_json(&error))
+}
+
 fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
     match reason {
-        "stop" => Ok(ReplyFinish::Stop),
+        // The model's own end: so of Together, of TGI and of watsonx.
+        "stop" | "eos" | "eos_token" => Ok(ReplyFinish::Stop),
         "tool_calls" | "function_call" => Ok(ReplyFinish::ToolCalls),
-        "length" => Ok(ReplyFinish::Length),
+        "length" | "model_length" => Ok(ReplyFinish::Length),
         "content_filter" => Ok(ReplyFinish::ContentFilter),
         other => Err(invalid(format!(
             "the reply has the unknown finish reason {:?}",

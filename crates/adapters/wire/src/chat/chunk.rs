@@ -40,6 +40,9 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<Box<Delta<'a>>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<Text<'a>>,
+    /// Why the reply failed, where that is not said beside the choices.
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -343,7 +343,10 @@ fn a_missing_usage_is_unknown() {
 fn each_finish_reason_is_understood() {
     for (reason, finish) in [
         ("stop", ReplyFinish::Stop),
+        ("eos", ReplyFinish::Stop),
+        ("eos_token", ReplyFinish::Stop),
         ("length", ReplyFinish::Length),
+        ("model_length", ReplyFinish::Length),
         ("content_filter", ReplyFinish::ContentFilter),
     ] {
         assert_eq!(
@@ -452,6 +455,30 @@ fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
     assert_eq!(error.kind, LlmErrorKind::server(None));
     assert!(error.is_retryable());
     assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
+}
+
+#[test]
+fn a_reply_that_finished_with_an_error_failed_with_what_its_choice_says() {
+    let half = delta(r#"{"content":"Half"}"#);
+    let choice = |error: &str| {
+        let finish = format!(r#""delta":{{}},"finish_reason":"error","error":{error}"#);
+        format!(r#"{{"choices":[{{{finish}}}],"usage":{{"prompt_tokens":5}}}}"#)
+    };
+    for (error, kind, said) in [
+        (
+            r#"{"code":503,"message":"no slot"}"#,
+            LlmErrorKind::server(Some(503)),
+            "no slot",
+        ),
+        ("null", LlmErrorKind::server(None), "gave up in the middle"),
+        ("{}", LlmErrorKind::server(None), "gave up in the middle"),
+    ] {
+        let failed = reply([half.as_str(), &choice(error)]).unwrap_err();
+        assert_eq!(failed.kind, kind, "{failed}");
+        assert!(failed.message.contains(said), "{failed}");
+        assert!(failed.is_retryable());
+        assert_eq!(failed.usage.unwrap().prompt, TokenCount::measured(5));
+    }
 }
 
 #[test]
