@@ -96,12 +96,14 @@ impl Blocks {
         out: &mut VecDeque<ReplyDelta>,
         errors: &ServerErrors,
     ) -> Result<EventOutcome, LlmError> {
-        let chunk: Chunk<'_> = parse(json)?;
+        let mut chunk: Chunk<'_> = parse(json)?;
         if let Some(error) = told_error(chunk.error, errors) {
             return Err(error);
         }
         let has_counts = chunk.usage.is_some() || chunk.timings.is_some();
-        self.usage = chunk.usage.or_else(|| self.usage.take());
+        let choice = chunk.choices.as_mut().and_then(|first| first.0.as_mut());
+        let said = choice.and_then(|choice| choice.usage.take());
+        self.usage = chunk.usage.or(said).or_else(|| self.usage.take());
         self.timings = chunk.timings.or_else(|| self.timings.take());
         self.name_model(chunk.model);
         match chunk.choices {

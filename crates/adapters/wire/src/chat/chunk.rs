@@ -43,6 +43,9 @@ pub(super) struct Choice<'a> {
     /// Why the reply failed, where that is not said beside the choices.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
+    /// The token counts, where Moonshot writes them in a stream.
+    #[serde(default)]
+    pub(super) usage: Option<Box<UsageField>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,6 +114,9 @@ pub(super) struct UsageField {
     pub(super) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
     pub(super) completion_tokens_details: Option<CompletionDetails>,
+    /// Prompt tokens from Moonshot's cache.
+    #[serde(default)]
+    pub(super) cached_tokens: Option<i64>,
     /// Prompt tokens from DeepSeek's cache.
     #[serde(default)]
     pub(super) prompt_cache_hit_tokens: Option<i64>,

@@ -16,6 +16,7 @@ pub(crate) fn usage(
     let said = |number: fn(&UsageField) -> Option<i64>| known_count(field.and_then(number));
     let hits = said(|usage| usage.prompt_cache_hit_tokens);
     let cached = said(|usage| usage.prompt_tokens_details?.cached_tokens)
+        .or_else(|| said(|usage| usage.cached_tokens))
         .or(hits)
         .or_else(|| timed(|timings| timings.cache_n));
     let misses = said(|usage| usage.prompt_cache_miss_tokens);
@@ -113,6 +114,22 @@ mod tests {
         assert_eq!(usage.cached, TokenCount::measured(64));
         assert_eq!(usage.prompt, TokenCount::measured(70));
         assert_eq!(usage.total, TokenCount::measured(72));
+    }
+
+    #[test]
+    fn what_was_in_the_cache_is_read_where_moonshot_writes_it() {
+        for (counts, cached) in [
+            (r#""cached_tokens":40"#, 40),
+            (r#""cached_tokens":40,"prompt_tokens_details":null"#, 40),
+            (
+                r#""cached_tokens":40,"prompt_tokens_details":{"cached_tokens":30}"#,
+                30,
+            ),
+        ] {
+            let field = field(&format!(r#"{{"prompt_tokens":50,{counts}}}"#));
+            let usage = usage(Some(&field), None, TEXT);
+            assert_eq!(usage.cached, TokenCount::measured(cached), "{counts}");
+        }
     }
 
     #[test]

@@ -340,6 +340,19 @@ fn a_missing_usage_is_unknown() {
 }
 
 #[test]
+fn the_usage_of_a_choice_counts_where_the_chunk_has_none() {
+    let choice =
+        r#"{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":7,"cached_tokens":3}}"#;
+    for (of_chunk, prompt, cached) in [("null", 7, 3), (r#"{"prompt_tokens":8}"#, 8, 0)] {
+        let last = format!(r#"{{"choices":[{choice}],"usage":{of_chunk}}}"#);
+        let chunks = [delta(r#"{"content":"x"}"#), last];
+        let reply = reply(chunks.iter().map(String::as_str)).unwrap();
+        assert_eq!(reply.usage.prompt, TokenCount::measured(prompt));
+        assert_eq!(reply.usage.cached, TokenCount::measured(cached));
+    }
+}
+
+#[test]
 fn each_finish_reason_is_understood() {
     for (reason, finish) in [
         ("stop", ReplyFinish::Stop),
