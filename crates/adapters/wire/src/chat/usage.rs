@@ -36,7 +36,23 @@ pub(crate) fn usage(
         cached: cached.or(field.map(|_| 0)),
         cache_written: said(|usage| usage.prompt_tokens_details?.cache_write_tokens),
     };
-    counts.usage(shares)
+    let completion = with_reasoning(counts);
+    TokenCounts {
+        completion,
+        ..counts
+    }
+    .usage(shares)
+}
+
+/// Returns the tokens of the whole reply. Some servers, such as xAI's, count what was thought beside it: then more was
+/// thought than the whole is said to be, or the total is that of prompt, reply and thoughts.
+fn with_reasoning(counts: TokenCounts) -> Option<u64> {
+    let completion = counts.completion?;
+    let reasoning = counts.reasoning.unwrap_or(0);
+    let both = completion.saturating_add(reasoning);
+    let sum = counts.prompt.map(|prompt| prompt.saturating_add(both));
+    let is_beside = reasoning > completion || (sum.is_some() && sum == counts.total);
+    Some(if is_beside { both } else { completion })
 }
 
 #[cfg(test)]
@@ -129,6 +145,27 @@ mod tests {
             let field = field(&format!(r#"{{"prompt_tokens":50,{counts}}}"#));
             let usage = usage(Some(&field), None, TEXT);
             assert_eq!(usage.cached, TokenCount::measured(cached), "{counts}");
+        }
+    }
+
+    #[test]
+    fn what_was_thought_belongs_to_the_reply_where_a_server_counts_it_beside() {
+        for (completion, reasoning, total, whole) in [
+            (1_499, 2_809, r#","total_tokens":14428"#, 4_308),
+            (1_499, 1_000, r#","total_tokens":12619"#, 2_499),
+            (1_499, 1_000, r#","total_tokens":11619"#, 1_499),
+            (1_499, 1_000, "", 1_499),
+            (1_499, 1_499, "", 1_499),
+            (1_499, 1_500, "", 2_999),
+            (1_499, 0, r#","total_tokens":11619"#, 1_499),
+        ] {
+            let field = field(&format!(
+                r#"{{"prompt_tokens":10120,"completion_tokens":{completion},
+                    "completion_tokens_details":{{"reasoning_tokens":{reasoning}}}{total}}}"#
+            ));
+            let usage = usage(Some(&field), None, TEXT);
+            assert_eq!(usage.completion, TokenCount::measured(whole), "{total}");
+            assert_eq!(usage.reasoning, TokenCount::measured(reasoning), "{total}");
         }
     }
 
