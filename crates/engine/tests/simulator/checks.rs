@@ -73,7 +73,7 @@ pub(crate) fn run(world: &World, run: RunId, seen: &mut Seen) {
     replay(&before, &read).unwrap();
     results(&records, seen);
     usage(&records);
-    paired(&run_messages(&records));
+    assert_paired(&run_messages(&records));
     for (effect, times) in world.payments.lock().unwrap().iter() {
         seen.add("payment");
         assert_eq!(*times, 1, "{effect} was paid {times} times");

@@ -8,7 +8,7 @@ use neuraxis_ports::{CallContext, ReplyStream};
 
 use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
-use crate::chat::encode::Encoder;
+use crate::chat::encode::{Encoder, Refused};
 use crate::chat::extra::ExtraFields;
 use crate::chat::state::Origin;
 use crate::endpoint::{Endpoint, Route};
@@ -105,12 +105,13 @@ impl ChatClient {
         ctx: &CallContext,
         extra: &ExtraFields,
     ) -> Result<Reply, LlmError> {
+        let sent = self.encoder.refused();
         let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
         let answer = self
             .endpoint
             .ask(&self.route, body, ctx)
             .await
-            .map_err(|error| self.learn(error, request, Delivery::Whole))?;
+            .map_err(|error| self.learn(error, request, Delivery::Whole, sent))?;
         self.blocks().whole(&answer, self.endpoint.errors())
     }
 
@@ -139,12 +140,13 @@ impl ChatClient {
         ctx: &CallContext,
         extra: &ExtraFields,
     ) -> Result<ReplyStream, LlmError> {
+        let sent = self.encoder.refused();
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
         let blocks = self.blocks();
         self.endpoint
             .stream(&self.route, body, ctx, blocks)
             .await
-            .map_err(|error| self.learn(error, request, Delivery::Streamed))
+            .map_err(|error| self.learn(error, request, Delivery::Streamed, sent))
     }
 
     /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.
@@ -162,7 +164,13 @@ impl ChatClient {
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
     /// calls, the question for a stream's usage.
-    fn learn(&self, error: LlmError, request: &ModelRequest, delivery: Delivery) -> LlmError {
+    fn learn(
+        &self,
+        error: LlmError,
+        request: &ModelRequest,
+        delivery: Delivery,
+        sent: Refused,
+    ) -> LlmError {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
         // The schema that is told was among what it refuses.
@@ -174,15 +182,17 @@ impl ChatClient {
         );
         let change = if !is_refusal {
             return error;
-        } else if NO_TURN.iter().any(|words| said.contains(words)) && encoder.take_turns(request) {
+        } else if NO_TURN.iter().any(|words| said.contains(words))
+            && encoder.take_turns(request, sent)
+        {
             "an order of roles; from now on user and assistant take turns"
         } else if NO_SYSTEM.iter().any(|words| said.contains(words))
-            && encoder.avoid_late_system(request)
+            && encoder.avoid_late_system(request, sent)
         {
             "a system message that is not the first; from now on it is sent as a user message"
-        } else if said.contains(NO_ID) && encoder.make_ids_strict(request) {
+        } else if said.contains(NO_ID) && encoder.make_ids_strict(request, sent) {
             "the id of a call; from now on they are of nine letters and digits"
-        } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery) {
+        } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"
         } else {
             return error;

@@ -5,8 +5,7 @@ mod media;
 mod message;
 mod object;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use neuraxis_core::{
@@ -37,16 +36,23 @@ pub(super) struct Encoder {
     head: String,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
-    /// The server's template refused a system message that was not the first.
-    refuses_late_system: AtomicBool,
-    /// It refused roles that do not alternate.
-    wants_turns: AtomicBool,
-    /// It refused an id of a call that is not of nine letters and digits.
-    wants_strict_ids: AtomicBool,
-    /// It refused to be asked for the usage of a stream.
-    refuses_stream_usage: AtomicBool,
+    refused: Mutex<Refused>,
     /// What its server says it takes.
     media: OnceLock<MediaTypes>,
+}
+
+/// What a server has refused, each for good. Requests may be under way together: whether one is worth another try depends on
+/// what had been refused when it was sent, and not on whether it is the first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Refused {
+    /// A system message that is not the first.
+    late_system: bool,
+    /// Roles that do not alternate.
+    repeated_roles: bool,
+    /// An id of a call that is not of nine letters and digits.
+    free_ids: bool,
+    /// To be asked for the usage of a stream.
+    stream_usage: bool,
 }
 
 /// The tools that are sent, and what is said about calling them.
@@ -76,10 +82,7 @@ impl Encoder {
             head: String::from_utf8(head).unwrap_or_default(),
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, write_tool),
-            refuses_late_system: AtomicBool::new(false),
-            wants_turns: AtomicBool::new(false),
-            wants_strict_ids: AtomicBool::new(false),
-            refuses_stream_usage: AtomicBool::new(false),
+            refused: Mutex::default(),
             media: OnceLock::new(),
         }
     }
@@ -150,43 +153,56 @@ impl Encoder {
         Some(told)
     }
 
-    /// Sends late system messages as user messages from now on; false if that changes nothing for this request.
-    pub(super) fn avoid_late_system(&self, request: &ModelRequest) -> bool {
-        let is_late = |message: &Arc<Message>| matches!(**message, Message::System { .. });
-        let has_late = request.messages.messages().iter().skip(1).any(is_late);
-        has_late
-            && self.dialect.late_system == LateSystem::Auto
-            && !self.refuses_late_system.swap(true, Ordering::Relaxed)
+    /// Returns what the server has refused so far.
+    pub(super) fn refused(&self) -> Refused {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets user and assistant take turns from now on; false if that changes nothing for this request.
-    pub(super) fn take_turns(&self, request: &ModelRequest) -> bool {
+    /// Takes note of a refusal, if that changes anything for a request, and tells whether it does.
+    fn note(&self, changes: bool, refusal: fn(&mut Refused) -> &mut bool) -> bool {
+        if changes {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            *refusal(&mut refused) = true;
+        }
+        changes
+    }
+
+    /// Sends late system messages as user messages from now on; false if that changes nothing for this request as it was sent.
+    pub(super) fn avoid_late_system(&self, request: &ModelRequest, sent: Refused) -> bool {
+        let is_late = |message: &Arc<Message>| matches!(**message, Message::System { .. });
+        let has_late = request.messages.messages().iter().skip(1).any(is_late);
+        let changes = has_late && self.dialect.late_system == LateSystem::Auto && !sent.late_system;
+        self.note(changes, |refused| &mut refused.late_system)
+    }
+
+    /// Lets user and assistant take turns from now on; false if that changes nothing for this request as it was sent.
+    pub(super) fn take_turns(&self, request: &ModelRequest, sent: Refused) -> bool {
         let messages = request.messages.messages();
-        let is_late = self.avoid_late_system(request);
+        let is_late = self.avoid_late_system(request, sent);
         let speaks_twice = messages.iter().enumerate().any(|(place, message)| {
             let before = messages.get(..place).unwrap_or_default();
             // What tools show is said by the user, behind their results.
             let shows = matches!(&**message, Message::Tool(result) if !result.media.is_empty());
             shows || is_out_of_turn(message, before)
         });
-        let learns = speaks_twice
-            && self.dialect.late_system == LateSystem::Auto
-            && !self.wants_turns.swap(true, Ordering::Relaxed);
-        learns || is_late
+        let changes =
+            speaks_twice && self.dialect.late_system == LateSystem::Auto && !sent.repeated_roles;
+        self.note(changes, |refused| &mut refused.repeated_roles) || is_late
     }
 
-    /// Gives calls ids of nine letters and digits from now on; false if that changes nothing for this request.
-    pub(super) fn make_ids_strict(&self, request: &ModelRequest) -> bool {
+    /// Gives calls ids of nine letters and digits from now on; false if that changes nothing for this request as it was sent.
+    pub(super) fn make_ids_strict(&self, request: &ModelRequest, sent: Refused) -> bool {
         let names_call = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
-        request.messages.messages().iter().any(names_call)
-            && !self.wants_strict_ids.swap(true, Ordering::Relaxed)
+        let changes = request.messages.messages().iter().any(names_call) && !sent.free_ids;
+        self.note(changes, |refused| &mut refused.free_ids)
     }
 
-    /// Asks for the usage of streams no more; false if it was not asked for.
-    pub(super) fn leave_usage_unsaid(&self, delivery: Delivery) -> bool {
-        delivery == Delivery::Streamed
+    /// Asks for the usage of streams no more; false if this request, as it was sent, did not ask for it.
+    pub(super) fn leave_usage_unsaid(&self, delivery: Delivery, sent: Refused) -> bool {
+        let changes = delivery == Delivery::Streamed
             && self.dialect.stream_usage == StreamUsage::Asked
-            && !self.refuses_stream_usage.swap(true, Ordering::Relaxed)
+            && !sent.stream_usage;
+        self.note(changes, |refused| &mut refused.stream_usage)
     }
 
     /// Takes note of what its server says it takes.
@@ -200,17 +216,17 @@ impl Encoder {
     }
 
     fn rules(&self, messages: &[Arc<Message>]) -> Rules {
+        let refused = self.refused();
         let late_as_user = match self.dialect.late_system {
             LateSystem::System => false,
             LateSystem::User => true,
-            LateSystem::Auto => self.refuses_late_system.load(Ordering::Relaxed),
+            LateSystem::Auto => refused.late_system,
         };
-        let wants_turns = self.wants_turns.load(Ordering::Relaxed);
         let mut dialect = self.dialect;
         dialect.media = self.media();
         Rules::new(dialect, late_as_user, messages)
-            .alternating(wants_turns)
-            .with_strict_ids(self.wants_strict_ids.load(Ordering::Relaxed))
+            .alternating(refused.repeated_roles)
+            .with_strict_ids(refused.free_ids)
             .at(self.origin.clone())
     }
 
@@ -307,9 +323,7 @@ impl Encoder {
         }
         if delivery == Delivery::Streamed {
             json.raw(r#","stream":true"#);
-            if self.dialect.stream_usage == StreamUsage::Asked
-                && !self.refuses_stream_usage.load(Ordering::Relaxed)
-            {
+            if self.dialect.stream_usage == StreamUsage::Asked && !self.refused().stream_usage {
                 json.raw(r#","stream_options":{"include_usage":true}"#);
             }
         }

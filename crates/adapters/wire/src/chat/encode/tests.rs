@@ -181,17 +181,25 @@ fn a_refusal_of_a_late_system_message_is_learned_once() {
         ..STANDARD
     };
     let encoder = Encoder::new("m", dialect);
-    assert!(!encoder.avoid_late_system(&request_of([Message::system("s"), Message::user("u")])));
+    assert!(!encoder.avoid_late_system(
+        &request_of([Message::system("s"), Message::user("u")]),
+        encoder.refused()
+    ));
     let late = request_of([Message::user("u"), Message::system("s")]);
     let role = || {
         let body = encoder.body(&late, Delivery::Whole).unwrap();
         serde_json::from_slice::<Value>(&body).unwrap()["messages"][1]["role"].take()
     };
     assert_eq!(role(), "system");
-    assert!(encoder.avoid_late_system(&late));
+    let sent = encoder.refused();
+    assert!(encoder.avoid_late_system(&late, sent));
     assert_eq!(role(), "user");
     assert!(
-        !encoder.avoid_late_system(&late),
+        encoder.avoid_late_system(&late, sent),
+        "a request that was under way is worth another try as well"
+    );
+    assert!(
+        !encoder.avoid_late_system(&late, encoder.refused()),
         "the same refusal again is a plain error"
     );
 }
@@ -718,8 +726,11 @@ fn what_tools_show_is_set_apart_where_the_user_behind_results_is_refused() {
         let calls = messages::calls([("c1", "camera", "{}")]);
         request_of([Message::user("look"), calls, result])
     };
-    assert!(!encoder.take_turns(&request(messages::result("c1", "camera", "1"))));
-    assert!(encoder.take_turns(&request(result_with_media("c1"))));
+    assert!(!encoder.take_turns(
+        &request(messages::result("c1", "camera", "1")),
+        encoder.refused()
+    ));
+    assert!(encoder.take_turns(&request(result_with_media("c1")), encoder.refused()));
 }
 
 #[test]
