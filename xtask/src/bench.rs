@@ -8,7 +8,7 @@
 //! researchers that work at the same time cost.
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use clap::{Args, ValueEnum};
 
@@ -73,10 +73,13 @@ enum What {
 }
 
 impl Options {
+    const fn profile(&self) -> &'static str {
+        if self.dev { "dev" } else { "bench" }
+    }
+
     fn server(&self) -> Command {
-        let profile = if self.dev { "dev" } else { "bench" };
         let mut command = cargo("bench --package neuraxis-server --bench server");
-        command.args(["--profile", profile]);
+        command.args(["--profile", self.profile()]);
         let [seconds, soak] =
             [self.seconds, self.soak].map(|number| number.map(|number| number.to_string()));
         for (name, value) in [
@@ -95,13 +98,12 @@ impl Options {
     }
 
     fn fleet(&self) -> Command {
-        let profile = if self.dev { "dev" } else { "bench" };
         let mut command = match (self.kills, self.sessions) {
             (true, _) => cargo("test --package neuraxis-server --test survival"),
             (_, true) => cargo("bench --package neuraxis-sql --bench sessions"),
             _ => cargo("bench --package neuraxis-restate --bench steps"),
         };
-        command.args(["--profile", profile]);
+        command.args(["--profile", self.profile()]);
         if self.kills {
             command.args([
                 "--",
@@ -116,9 +118,8 @@ impl Options {
     }
 
     fn research(&self) -> Command {
-        let profile = if self.dev { "dev" } else { "bench" };
         let mut command = cargo("bench --package neuraxis --bench research");
-        command.args(["--profile", profile]);
+        command.args(["--profile", self.profile()]);
         command
     }
 
@@ -153,13 +154,7 @@ fn provided() -> impl Iterator<Item = (&'static str, PathBuf)> {
     there.filter(|(_, path)| path.exists())
 }
 
-/// Runs the subcommand.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match succeed(options.command()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+/// Measures it.
+pub(crate) fn measure(options: &Options) -> anyhow::Result<()> {
+    succeed(options.command())
 }

@@ -7,7 +7,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 
@@ -19,18 +18,10 @@ const MARK: &str = "<!-- counted -->";
 /// The most characters of a line that is counted: as many as in the peers' programs.
 const MAX_WIDTH: usize = 120;
 
-/// Runs the subcommand: writes the counts.
-pub(crate) fn run() -> ExitCode {
-    let written = current().and_then(|(file, _, counted)| {
-        fs::write(&file, counted).with_context(|| format!("{}", file.display()))
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+/// Writes the counts.
+pub(crate) fn write() -> anyhow::Result<()> {
+    let (file, _, counted) = current()?;
+    fs::write(&file, counted).with_context(|| format!("{}", file.display()))
 }
 
 /// Checks that the table says what is counted.

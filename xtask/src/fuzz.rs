@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: runs the fuzz targets of the parsers, beginning with the inputs that the tests replay.
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -134,17 +134,6 @@ impl Target {
         };
         let crates = workspace_root().join("crates");
         crates.join(owner).join("tests/corpus").join(self.name())
-    }
-}
-
-/// Runs the subcommand.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match fuzz(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
     }
 }
 

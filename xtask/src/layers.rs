@@ -11,23 +11,10 @@ mod graph;
 mod layer;
 mod rules;
 
-use std::process::ExitCode;
-
 use anyhow::bail;
 
 use self::graph::Graph;
 use crate::cargo::workspace_root;
-
-/// Runs the subcommand.
-pub(crate) fn run() -> ExitCode {
-    match check() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// Checks the workspace and prints what is wrong with it.
 pub(crate) fn check() -> anyhow::Result<()> {

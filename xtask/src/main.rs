@@ -64,18 +64,26 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Test => test::run(),
-        Command::Layers => layers::run(),
-        Command::Words => words::run(),
-        Command::Readmes => readmes::run(),
-        Command::Comparison => comparison::run(),
-        Command::Packages => packages::run(),
-        Command::Semver(options) => semver::run(&options),
-        Command::Ci(options) => ci::run(&options),
-        Command::Bench(options) => bench::run(&options),
-        Command::Fuzz(options) => fuzz::run(&options),
-        Command::Env => provision::print_variables(),
-        Command::ServeLlama(options) => serve_llama::run(&options),
+    let done = match Cli::parse().command {
+        // These say themselves how it went.
+        Command::Test => return test::run(),
+        Command::Ci(options) => return ci::run(&options),
+        Command::Env => return provision::print_variables(),
+        Command::Layers => layers::check(),
+        Command::Words => words::check(),
+        Command::Readmes => readmes::write(),
+        Command::Comparison => comparison::write(),
+        Command::Packages => packages::check(),
+        Command::Semver(options) => semver::compare(&options),
+        Command::Bench(options) => bench::measure(&options),
+        Command::Fuzz(options) => fuzz::fuzz(&options),
+        Command::ServeLlama(options) => serve_llama::serve(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

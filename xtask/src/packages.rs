@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::{MetadataCommand, Package};
@@ -19,17 +18,6 @@ const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README
 
 /// What reads a file while a crate is compiled.
 const INCLUDES: [&str; 3] = ["include!(", "include_bytes!(", "include_str!("];
-
-/// Runs the subcommand.
-pub(crate) fn run() -> ExitCode {
-    match check() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// Checks all crates but this one.
 pub(crate) fn check() -> anyhow::Result<()> {

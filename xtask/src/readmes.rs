@@ -4,26 +4,19 @@
 //! A README ends where the front page's first example or heading begins: what follows is for who reads the documentation.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use cargo_metadata::{MetadataCommand, Package};
+use cargo_metadata::Package;
 
-use crate::cargo::workspace_root;
+use crate::packages::packages;
 
 const CLOSING: &str = "A part of Neuraxis, which runs governed, tool-using conversations with language models; the crate \
                        `neuraxis` brings its parts together.\nLicensed under MIT or Apache-2.0, as you like.\n";
 
-/// Runs the subcommand.
-pub(crate) fn run() -> ExitCode {
-    match readmes().and_then(|readmes| readmes.iter().try_for_each(Readme::write)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+/// Writes all of them.
+pub(crate) fn write() -> anyhow::Result<()> {
+    readmes()?.iter().try_for_each(Readme::write)
 }
 
 /// Checks that each README says what the front page of its crate says.
@@ -75,13 +68,8 @@ impl Readme {
 
 /// Returns the READMEs of all crates that name one in their manifest.
 fn readmes() -> anyhow::Result<Vec<Readme>> {
-    let root: &Path = workspace_root();
-    let metadata = MetadataCommand::new()
-        .current_dir(root)
-        .no_deps()
-        .exec()
-        .context("cargo metadata")?;
-    let named = metadata.packages.iter().map(Readme::of);
+    let packages = packages()?;
+    let named = packages.iter().map(Readme::of);
     named.filter_map(Result::transpose).collect()
 }
 

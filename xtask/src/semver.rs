@@ -3,7 +3,7 @@
 //! Not a part of `cargo xtask ci`: the documentation of every crate is built twice, which takes minutes, and until 1.0 a
 //! minor version may break an interface. Whoever writes the changelog of a version runs it.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use cargo_metadata::Target;
@@ -24,18 +24,8 @@ pub(crate) struct Options {
     packages: Vec<String>,
 }
 
-/// Runs the subcommand.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match compare(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn compare(options: &Options) -> anyhow::Result<()> {
+/// Compares the interfaces.
+pub(crate) fn compare(options: &Options) -> anyhow::Result<()> {
     if !succeeds(cargo("semver-checks --version")) {
         bail!("cargo-semver-checks is not installed: `cargo install --locked cargo-semver-checks`");
     }

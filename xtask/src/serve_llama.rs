@@ -1,7 +1,7 @@
 //! `cargo xtask serve-llama`: a real llama-server with the scripted model, for trying the product by hand.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -19,18 +19,8 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Runs the subcommand, until the server is interrupted.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match serve(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn serve(options: &Options) -> anyhow::Result<()> {
+/// Starts the server, which runs until it is interrupted.
+pub(crate) fn serve(options: &Options) -> anyhow::Result<()> {
     if let Some(missing) = provision::all().into_iter().next() {
         bail!("{} is missing", missing.name);
     }

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
@@ -16,17 +15,6 @@ const MIN_LINES: usize = 45;
 
 /// How a comment of up to three words begins that says nothing but what the name says.
 const FILLERS: [&str; 7] = ["Where", "Why", "What", "Which", "It", "They", "All"];
-
-/// Runs the subcommand.
-pub(crate) fn run() -> ExitCode {
-    match check() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// Checks the sources of all crates and prints what is wrong with them.
 pub(crate) fn check() -> anyhow::Result<()> {
