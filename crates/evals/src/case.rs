@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{AgentName, Channel, Message, Mode, PlanName, Role, SessionId};
 use neuraxis_engine::{Brought, UserRequest};
+use serde::{Deserialize, Serialize};
 
 use crate::check::Check;
 use crate::matching::{Approved, CallPattern};
@@ -59,7 +60,8 @@ pub enum Source {
 }
 
 /// Something that was said before.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Said {
     /// By the user.
     User(String),
@@ -155,7 +157,7 @@ impl Case {
     /// Tells whether a run is begun for it.
     #[must_use]
     pub const fn begins_a_run(&self) -> bool {
-        matches!(self.source, Source::Models | Source::Cassette(_))
+        self.source.begins_a_run()
     }
 
     /// Tells whether a judge is needed.
@@ -187,6 +189,12 @@ impl Case {
         let mut brought = Brought::default().conversation(self.history.iter().map(Said::message));
         brought.role.clone_from(&self.role);
         request.bring(brought)
+    }
+}
+
+impl Source {
+    pub(crate) const fn begins_a_run(&self) -> bool {
+        matches!(self, Self::Models | Self::Cassette(_))
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::report::{CaseReport, CaseStatus, Report};
 
 /// Two reports beside each other, case by case. Cases are the same if they have the same name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
     /// Cases that passed and do not pass any more, or pass less often than they did without passing before.
@@ -49,15 +49,7 @@ impl Report {
     pub fn compare(&self, earlier: &Self) -> Comparison {
         let before = earlier.cases.iter().map(|case| (case.name.as_str(), case));
         let mut before: BTreeMap<&str, &CaseReport> = before.collect();
-        let mut comparison = Comparison {
-            worse: Vec::new(),
-            better: Vec::new(),
-            new: Vec::new(),
-            new_failures: Vec::new(),
-            still_failing: Vec::new(),
-            gone: Vec::new(),
-            unchanged: 0,
-        };
+        let mut comparison = Comparison::default();
         for case in &self.cases {
             let passes = case.status == CaseStatus::Passed;
             match before.remove(case.name.as_str()) {

@@ -1,10 +1,10 @@
 //! A case made of a run that happened: what was asked, and checks of what it did, to be read and edited by a person.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_core::{FinishReason, Message, Part, Record, RunId, Transcript};
-use serde_json::Value;
 
 use crate::case::{Case, Said, Source};
 use crate::check::Check;
@@ -88,14 +88,11 @@ impl Case {
             case.mode = decision.mode.clone();
             case.agent.clone_from(&decision.agent);
         }
-        let mut called: Vec<(&str, Option<Value>)> = Vec::new();
+        let mut called: BTreeSet<&str> = BTreeSet::new();
         for call in &seen.calls {
-            if !called.iter().any(|(name, _)| *name == &*call.name) {
-                called.push((&call.name, call.arguments.decode().ok()));
+            if called.insert(&call.name) {
+                case.checks.push(Check::tool_called(&*call.name));
             }
-        }
-        for (tool, _) in called {
-            case.checks.push(Check::tool_called(tool));
         }
         case.checks.push(Check::finish_reason(&FinishReason::Stop));
         if seen.view.finish() == Some(&FinishReason::Stop) {

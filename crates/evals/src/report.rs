@@ -9,7 +9,7 @@ use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount};
 use neuraxis_engine::OrchestratorResult;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Source};
+use crate::case::Case;
 use crate::seen::Seen;
 
 /// The form in which reports are written. A report of another one is not read.
@@ -195,7 +195,7 @@ impl Report {
             status: CaseStatus::NotRun,
             pass_rate: case.pass_rate,
             planned: case.attempts(repeat),
-            stored: matches!(case.source, Source::Run(_) | Source::Log(_)),
+            stored: !case.begins_a_run(),
             attempts: Vec::new(),
         });
         let mut report = Self {

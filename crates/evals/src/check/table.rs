@@ -10,25 +10,6 @@ use serde_json::Value;
 use super::{Called, Check, CheckFault, Kind};
 use crate::matching::CallPattern;
 
-/// The keys that say what is looked at.
-const KINDS: [&str; 15] = [
-    "exact",
-    "contains",
-    "not_contains",
-    "regex",
-    "json_schema",
-    "json_path",
-    "tool_called",
-    "tool_not_called",
-    "finish_reason",
-    "max_turns",
-    "max_tool_calls",
-    "max_tokens",
-    "max_cost_micro_usd",
-    "max_time",
-    "judge",
-];
-
 /// The keys of a check.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -113,35 +94,35 @@ impl CheckTable {
         Ok(Check(kind))
     }
 
-    /// Returns the keys that say what is looked at, of those that are there.
-    fn kinds(&self) -> impl Iterator<Item = &'static str> {
-        let there = [
-            self.exact.is_some(),
-            self.contains.is_some(),
-            self.not_contains.is_some(),
-            self.regex.is_some(),
-            self.json_schema.is_some(),
-            self.json_path.is_some(),
-            self.tool_called.is_some(),
-            self.tool_not_called.is_some(),
-            self.finish_reason.is_some(),
-            self.max_turns.is_some(),
-            self.max_tool_calls.is_some(),
-            self.max_tokens.is_some(),
-            self.max_cost_micro_usd.is_some(),
-            self.max_time.is_some(),
-            self.judge.is_some(),
-        ];
-        let named = KINDS.into_iter().zip(there);
-        named.filter_map(|(name, is_there)| is_there.then_some(name))
+    /// The keys that say what is looked at, each with whether it is there.
+    const fn kinds(&self) -> [(&'static str, bool); 15] {
+        [
+            ("exact", self.exact.is_some()),
+            ("contains", self.contains.is_some()),
+            ("not_contains", self.not_contains.is_some()),
+            ("regex", self.regex.is_some()),
+            ("json_schema", self.json_schema.is_some()),
+            ("json_path", self.json_path.is_some()),
+            ("tool_called", self.tool_called.is_some()),
+            ("tool_not_called", self.tool_not_called.is_some()),
+            ("finish_reason", self.finish_reason.is_some()),
+            ("max_turns", self.max_turns.is_some()),
+            ("max_tool_calls", self.max_tool_calls.is_some()),
+            ("max_tokens", self.max_tokens.is_some()),
+            ("max_cost_micro_usd", self.max_cost_micro_usd.is_some()),
+            ("max_time", self.max_time.is_some()),
+            ("judge", self.judge.is_some()),
+        ]
     }
 
     fn has_one_kind(&self) -> Result<(), CheckFault> {
-        let kinds: Vec<&str> = self.kinds().collect();
-        match kinds.len() {
-            0 => Err(CheckFault::Nothing(KINDS.join(", "))),
+        let kinds = self.kinds();
+        let there = kinds.into_iter().filter(|(_, is_there)| *is_there);
+        let there: Vec<&str> = there.map(|(name, _)| name).collect();
+        match there.len() {
+            0 => Err(CheckFault::Nothing(kinds.map(|(name, _)| name).join(", "))),
             1 => Ok(()),
-            _ => Err(CheckFault::Several(kinds.join(" and "))),
+            _ => Err(CheckFault::Several(there.join(" and "))),
         }
     }
 

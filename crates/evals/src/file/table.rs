@@ -31,16 +31,9 @@ pub(crate) struct CaseTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     approve: Option<Vec<toml::Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    history: Vec<SaidTable>,
+    history: Vec<Said>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     check: Vec<Spanned<CheckTable>>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SaidTable {
-    User(String),
-    Assistant(String),
 }
 
 /// What is wrong with a case, and where if that is known better than the case itself.
@@ -105,8 +98,7 @@ impl CaseTable {
         }
         let source = self.source(&name, folder)?;
         let message = self.message.unwrap_or_default();
-        let begins_a_run = matches!(source, Source::Models | Source::Cassette(_));
-        if begins_a_run && message.trim().is_empty() {
+        if source.begins_a_run() && message.trim().is_empty() {
             return Err(Fault::new(format!(
                 "case {name:?} has no `message`; one about a run that is there already has `run` or `log` instead"
             )));
@@ -143,7 +135,7 @@ impl CaseTable {
         }
         Ok(Case {
             message,
-            history: self.history.into_iter().map(SaidTable::said).collect(),
+            history: self.history,
             channel: self
                 .channel
                 .or_else(|| defaults.channel.clone())
@@ -208,25 +200,9 @@ impl CaseTable {
             repeat: Some(case.repeat).filter(|repeat| *repeat != 1),
             pass_rate: Some(case.pass_rate).filter(|rate| *rate < 1.0),
             approve: Some(approve).filter(|calls| !calls.is_empty()),
-            history: case.history.iter().map(SaidTable::of).collect(),
+            history: case.history.clone(),
             check: checks.collect::<Option<_>>()?,
         })
-    }
-}
-
-impl SaidTable {
-    fn said(self) -> Said {
-        match self {
-            Self::User(text) => Said::User(text),
-            Self::Assistant(text) => Said::Assistant(text),
-        }
-    }
-
-    fn of(said: &Said) -> Self {
-        match said {
-            Said::User(text) => Self::User(text.clone()),
-            Said::Assistant(text) => Self::Assistant(text.clone()),
-        }
     }
 }
 
