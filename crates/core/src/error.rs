@@ -1,5 +1,6 @@
-//! Errors that are part of the conversation between the machine and the outside.
+//! Errors that are part of the conversation between the machine and the outside, and how an error is written down.
 
+use std::error::Error;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -284,4 +285,17 @@ pub enum RestoreError {
         /// What the machine found wrong with it.
         source: InputError,
     },
+}
+
+/// Writes an error on one line with all that caused it: most say nothing of their source themselves.
+#[must_use]
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
 }

@@ -100,7 +100,7 @@ pub use effect::{
     Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult,
     Effect, ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
-pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
+pub use error::{InputError, LlmError, LlmErrorKind, RestoreError, with_causes};
 pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
 pub use ids::{
     AgentId, AgentName, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId,

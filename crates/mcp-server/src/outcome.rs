@@ -1,6 +1,6 @@
 //! What a client gets back: the reply as text, and what else is known of the run as structured content.
 
-use neuraxis_core::{FinishReason, RunStatus};
+use neuraxis_core::{FinishReason, RunStatus, with_causes};
 use neuraxis_engine::{OrchestratorResult, RequestError, WaitingApproval};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::json;
@@ -124,16 +124,4 @@ pub(crate) fn refusal(error: &RequestError) -> String {
         }
         _ => text,
     }
-}
-
-/// Writes an error with what caused it.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

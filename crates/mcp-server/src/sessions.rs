@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use neuraxis_core::Message;
-use neuraxis_core::SessionId;
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Message, SessionId, with_causes};
 use neuraxis_ports::{Session, SessionCursor, SessionFilter, StoreError};
 use rmcp::model::{
     ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -12,7 +11,6 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use crate::outcome::with_causes;
 use crate::server::McpServer;
 use crate::shown::words;
 

@@ -16,6 +16,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
+use neuraxis::core::with_causes;
 use neuraxis_app::AccessLog;
 use tracing::{Instrument, Span};
 
@@ -25,7 +26,7 @@ use crate::caller::Caller;
 use crate::events::is_stream;
 use crate::metrics::{Metrics, OpenStream};
 use crate::problem::{Details, Problem};
-use crate::refusal::{internal, with_causes};
+use crate::refusal::internal;
 use crate::request_id::{self, RequestId};
 use crate::trace_parent;
 

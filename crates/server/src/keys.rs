@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use neuraxis::core::ContentHash;
+use neuraxis::core::{ContentHash, with_causes};
 use neuraxis::engine::SystemClock;
 use neuraxis::ports::Clock as _;
 use neuraxis_app::{ServerKey, ServerKeyFile, ServerKeysError};
@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use crate::file_stamp::FileStamp;
 use crate::problem::{KEY_NEEDED, Problem, TOO_MANY_REQUESTS};
 use crate::rate::Rate;
-use crate::refusal::with_causes;
 
 /// How long is known what the file holds.
 const GOOD_FOR: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::{Parser, Subcommand};
 use neuraxis::Orchestrator;
+use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
@@ -23,7 +24,6 @@ use crate::key_command::{self, KeyCommand, KeyCommandError};
 use crate::keys::Keys;
 use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
-use crate::refusal::with_causes;
 use crate::reload::{self, Duty, Wiring};
 use crate::retention::Retention;
 use crate::secrecy;

@@ -1,10 +1,8 @@
 //! From the engine's refusals to problems.
 
-use std::error::Error;
-use std::fmt::Write as _;
-
 use neuraxis::SessionId;
 use neuraxis::brainstem::RequestError as PolicyRefusal;
+use neuraxis::core::with_causes;
 use neuraxis::engine::{BroughtError, DecideError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
@@ -209,18 +207,6 @@ pub(crate) fn no_such_run() -> Problem {
 pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "a request failed");
     Problem::new(&INTERNAL, "an internal error; the server's log says more")
-}
-
-/// Writes down an error with all that caused it: most say nothing of their source themselves.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {source}");
-        cause = source.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use neuraxis::core::with_causes;
 use neuraxis::engine::DecideLater;
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources, Telemetry};
 
@@ -10,7 +11,6 @@ use crate::engines::Replacing;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::refusal::with_causes;
 use crate::secrecy;
 use crate::stop::Hangups;
 use crate::tls::Tls;

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use neuraxis::SessionId;
 use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::with_causes;
 use neuraxis::engine::{ExportError, Sessions, SystemClock};
 use neuraxis::ports::{Clock, StoreError};
 use neuraxis_app::StoreConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::refusal::with_causes;
 
 /// How often it is looked for old sessions: they are days old.
 const EVERY: Duration = Duration::from_secs(3_600);

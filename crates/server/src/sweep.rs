@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use neuraxis::Orchestrator;
+use neuraxis::core::with_causes;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::Metrics;
-use crate::refusal::with_causes;
 
 /// How often it is looked for such questions: they stay open for hours or days.
 const EVERY: Duration = Duration::from_secs(30);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::with_causes;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -152,7 +153,7 @@ impl Tls {
                 tracing::info!(certificate = %certificate.display(), "the certificate was read again");
             }
             Err(error) => {
-                let error = crate::refusal::with_causes(&error);
+                let error = with_causes(&error);
                 tracing::error!(%error, "the certificate is not renewed: the former one goes on being used");
             }
         }

@@ -1,9 +1,9 @@
 //! Configuration: a file is taken or refused, the same way each time, and its error tells no secret.
 
-use std::error::Error;
 use std::fs;
 
 use neuraxis_app::{Config, Environment, Sources};
+use neuraxis_core::with_causes;
 
 /// A secret of the environment. No file can make an error tell it.
 const CANARY: &str = "sk-canary-5f1e";
@@ -19,7 +19,7 @@ pub fn config(input: &[u8]) {
     let sources = Sources::default().with_file("my.toml");
     let load = || {
         let loaded = Config::load(&environment, &sources);
-        loaded.map_err(|error| told(&error))
+        loaded.map_err(|error| with_causes(&error))
     };
     match (load(), load()) {
         (Ok(one), Ok(other)) => assert_eq!(one.policy().hash(), other.policy().hash()),
@@ -30,15 +30,4 @@ pub fn config(input: &[u8]) {
         }
         (one, other) => panic!("once taken, once not: {one:?}, {other:?}"),
     }
-}
-
-/// Writes an error down with all that caused it.
-fn told(error: &dyn Error) -> String {
-    let mut told = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        told.push_str(&format!("\n{source}"));
-        cause = source.source();
-    }
-    told
 }

@@ -1,12 +1,11 @@
 //! One attempt of a case: finds the run or begins it, and looks at what it did.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use neuraxis_core::{FinishReason, Record, RunId, RunStatus, SessionId};
+use neuraxis_core::{FinishReason, Record, RunId, RunStatus, SessionId, with_causes};
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
 };
@@ -206,15 +205,4 @@ fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
 pub(super) fn new_session() -> Result<SessionId, String> {
     let id = format!("eval-{}", UuidV7.new_id()).parse();
     id.map_err(|error: neuraxis_core::InvalidId| error.to_string())
-}
-
-/// Writes an error on one line, with what caused it.
-pub(super) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
 }

@@ -4,11 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::fs::File;
 
-use neuraxis_core::Role;
+use neuraxis_core::{Role, with_causes};
 use neuraxis_engine::{BroughtError, Orchestrator, UserRequest};
 
 use super::Evals;
-use super::attempt::{new_session, with_causes};
+use super::attempt::new_session;
 use crate::case::{Case, Source};
 use crate::check::Check;
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use neuraxis_core::{LiveBody, RecordBody, RunId, Seq, SessionId};
+use neuraxis_core::{LiveBody, RecordBody, RunId, Seq, SessionId, with_causes};
 use neuraxis_engine::{Event, Events, NoResult, OrchestratorResult, ResumeError, RunHandle, Runs};
 use tokio::time::timeout;
 
 use super::{Asking, Call};
-use crate::outcome::with_causes;
 use crate::server::McpServer;
 use crate::sessions::address;
 

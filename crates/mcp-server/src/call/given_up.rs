@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use neuraxis_core::RunId;
+use neuraxis_core::{RunId, with_causes};
 use neuraxis_engine::{ResumeError, Runs};
 use neuraxis_ports::StoreError;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::outcome::with_causes;
 use crate::server::McpServer;
 
 /// How long a run that was given up may take to end: it only has to record that it did.

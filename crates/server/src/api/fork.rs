@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::log::RunView;
-use neuraxis::core::{AgentName, Record, RunId, Turn, last_turn};
+use neuraxis::core::{AgentName, Record, RunId, Turn, last_turn, with_causes};
 use neuraxis::engine::{ForkError, ForkOptions, UuidV7};
 use neuraxis::ports::Ids as _;
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
@@ -22,7 +22,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{Problem, SESSION_EXISTS};
-use crate::refusal::{internal, with_causes};
+use crate::refusal::internal;
 use crate::said::{self, MAX_WHOLE, Said};
 use crate::slots::RunSlot;
 

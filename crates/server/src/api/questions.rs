@@ -11,7 +11,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::Orchestrator;
-use neuraxis::core::{InvalidAnswer, JsonText, OpenQuestion, QuestionId, RunId};
+use neuraxis::core::{InvalidAnswer, JsonText, OpenQuestion, QuestionId, RunId, with_causes};
 use neuraxis::engine::AnswerQuestionError;
 use neuraxis::ports::{QuestionReply, RunSummary};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem};
-use crate::refusal::{internal, no_such_run, with_causes};
+use crate::refusal::{internal, no_such_run};
 use crate::said::{self, Said};
 
 /// What a client says to a question.

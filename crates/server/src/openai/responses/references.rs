@@ -2,7 +2,7 @@
 //! the one of a client that sends all of it.
 
 use neuraxis::Orchestrator;
-use neuraxis::core::RunId;
+use neuraxis::core::{RunId, with_causes};
 use serde_json::{from_value, to_value};
 
 use super::input::Item;
@@ -11,7 +11,7 @@ use super::kept;
 use super::output::ResponseOut;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::refusal::{internal, with_causes};
+use crate::refusal::internal;
 
 /// What the ids of thoughts begin with. A model is not told again what another thought.
 const OF_THOUGHTS: &str = "rs_";
