@@ -73,65 +73,34 @@ enum Target {
 }
 
 impl Target {
-    /// The name of the target in the package.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sse => "sse",
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-            Self::Messages => "messages",
-            Self::Errors => "errors",
-            Self::Markup => "markup",
-            Self::Config => "config",
-            Self::Eval => "eval",
-            Self::Frames => "frames",
-            Self::Patch => "patch",
-            Self::Record => "record",
-            Self::Archive => "archive",
-            Self::Citations => "citations",
-            Self::Command => "command",
-            Self::Url => "url",
-        }
+    /// The name of the target in its package, which is the one that it is chosen by.
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The package of the target.
-    const fn package(self) -> &'static str {
+    /// The package of the target, and the folder below `crates` whose tests replay its inputs.
+    const fn home(self) -> (&'static str, &'static str) {
         match self {
-            Self::Sse
-            | Self::Chat
-            | Self::Responses
-            | Self::Messages
-            | Self::Errors
-            | Self::Markup => WIRE,
+            Self::Sse | Self::Chat | Self::Errors => (WIRE, "adapters/wire"),
+            Self::Markup => (WIRE, "adapters/deepseek"),
+            Self::Responses => (WIRE, "adapters/openai"),
+            Self::Messages => (WIRE, "adapters/anthropic"),
+            Self::Command => (APP, "brainstem"),
             Self::Citations
-            | Self::Command
             | Self::Config
             | Self::Eval
             | Self::Frames
             | Self::Patch
             | Self::Record
             | Self::Archive
-            | Self::Url => APP,
+            | Self::Url => (APP, "app"),
         }
     }
 
     /// The folder of the inputs that the tests replay.
     fn seeds(self) -> PathBuf {
-        let owner = match self {
-            Self::Markup => "adapters/deepseek",
-            Self::Responses => "adapters/openai",
-            Self::Messages => "adapters/anthropic",
-            Self::Sse | Self::Chat | Self::Errors => "adapters/wire",
-            Self::Citations
-            | Self::Config
-            | Self::Eval
-            | Self::Frames
-            | Self::Patch
-            | Self::Record
-            | Self::Archive
-            | Self::Url => "app",
-            Self::Command => "brainstem",
-        };
+        let (_, owner) = self.home();
         let crates = workspace_root().join("crates");
         crates.join(owner).join("tests/corpus").join(self.name())
     }
@@ -165,8 +134,8 @@ fn nightly_cargo(arguments: &str) -> Command {
 
 /// Runs a target. What it finds out it keeps in a folder that is not checked in, beside the inputs that are.
 fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
-    let (name, package) = (target.name(), target.package());
-    let kept = workspace_root().join(package).join("corpus").join(name);
+    let (name, (package, _)) = (target.name(), target.home());
+    let kept = workspace_root().join(package).join("corpus").join(&name);
     std::fs::create_dir_all(&kept).with_context(|| format!("{} cannot be made", kept.display()))?;
     let mut command = nightly_cargo(&format!("fuzz run --fuzz-dir {package} {name}"));
     command.arg(kept).arg(target.seeds()).arg("--").args([
@@ -191,11 +160,11 @@ mod tests {
         let targets = Target::value_variants();
         for package in [WIRE, APP] {
             let manifest = manifest(package);
-            let targets = targets.iter().filter(|target| target.package() == package);
+            let targets = targets.iter().filter(|target| target.home().0 == package);
             assert_eq!(manifest.matches("[[bin]]").count(), targets.count());
         }
         for target in targets {
-            let manifest = manifest(target.package());
+            let manifest = manifest(target.home().0);
             let inputs = std::fs::read_dir(target.seeds()).unwrap();
             assert!(inputs.count() >= 15, "{}", target.name());
             assert!(
