@@ -4,11 +4,9 @@
 //! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where all of it is there, but for
 //! what is optional.
 
-mod agui_client;
 mod debian;
 mod gguf;
 mod llama_server;
-mod mcp_client;
 mod npm;
 mod page_driver;
 mod postgres;
@@ -16,8 +14,11 @@ mod registries;
 mod restate;
 mod scripted_model;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use anyhow::Context;
 
 use crate::cargo::workspace_root;
 
@@ -31,11 +32,18 @@ struct Provision {
     install: fn(&Path) -> anyhow::Result<()>,
     /// The variables through which tests find it, with the paths they hold as seen from that folder.
     variables: &'static [(&'static str, &'static str)],
-    /// What the names of its tests hold, if these alone are left out where it cannot be had.
-    optional: Option<&'static str>,
-    /// Tells whether it may be missing on CI, too, where nobody would notice that its tests are left out.
-    is_excused: fn() -> bool,
+    /// `None` if no test that needs anything runs without it.
+    optional: Option<Optional>,
 }
+
+/// Something of which its own tests alone are left out where it cannot be had.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Optional(
+    /// What the names of these tests hold.
+    pub(crate) &'static str,
+    /// Tells whether it may be missing on CI, too, where nobody would notice that they are left out.
+    pub(crate) fn() -> bool,
+);
 
 /// In the order in which they are installed; a later one may use what an earlier one brought.
 const PROVISIONS: &[Provision] = &[
@@ -48,7 +56,6 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_LLAMA_LIBS", llama_server::LIBRARIES),
         ],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "the scripted model",
@@ -56,7 +63,6 @@ const PROVISIONS: &[Provision] = &[
         install: scripted_model::install,
         variables: &[("TEST_NEURAXIS_GGUF", scripted_model::FILE)],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "PostgreSQL",
@@ -67,15 +73,13 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
         ],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "the server of Restate",
         is_ready: restate::is_ready,
         install: restate::install,
         variables: &[("TEST_NEURAXIS_RESTATE", restate::PROGRAM)],
-        optional: Some("real_restate"),
-        is_excused: npm::is_absent,
+        optional: Some(Optional("real_restate", npm::is_absent)),
     },
     Provision {
         name: "MCP servers",
@@ -86,23 +90,20 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_MCP_PYTHON", "mcp/python/bin"),
         ],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "the TypeScript client of MCP",
-        is_ready: mcp_client::is_ready,
-        install: mcp_client::install,
-        variables: &[("TEST_NEURAXIS_MCP_CLIENT", mcp_client::PACKAGES)],
+        is_ready: |folder| npm::MCP_CLIENT.are_ready(folder),
+        install: |folder| npm::MCP_CLIENT.install(folder),
+        variables: &[("TEST_NEURAXIS_MCP_CLIENT", "mcp-client/node_modules")],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "SearXNG",
         is_ready: |folder| debian::SEARX.is_ready(folder),
         install: |folder| debian::SEARX.install(folder),
         variables: &[("TEST_NEURAXIS_SEARXNG", debian::SEARX.link)],
-        optional: Some("real_searxng"),
-        is_excused: || true,
+        optional: Some(Optional("real_searxng", || true)),
     },
     Provision {
         name: "systemd-analyze",
@@ -112,24 +113,21 @@ const PROVISIONS: &[Provision] = &[
             "TEST_NEURAXIS_SYSTEMD_ANALYZE",
             debian::SYSTEMD_ANALYZE.link,
         )],
-        optional: Some("real_systemd"),
-        is_excused: || true,
+        optional: Some(Optional("real_systemd", || true)),
     },
     Provision {
         name: "libfaketime",
         is_ready: |folder| debian::FAKETIME.is_ready(folder),
         install: |folder| debian::FAKETIME.install(folder),
         variables: &[("TEST_NEURAXIS_FAKETIME", debian::FAKETIME.link)],
-        optional: Some("clock_jumps"),
-        is_excused: || true,
+        optional: Some(Optional("clock_jumps", || true)),
     },
     Provision {
         name: "the client of AG-UI",
-        is_ready: agui_client::is_ready,
-        install: agui_client::install,
-        variables: &[("TEST_NEURAXIS_AGUI_CLIENT", agui_client::PACKAGES)],
+        is_ready: |folder| npm::AGUI_CLIENT.are_ready(folder),
+        install: |folder| npm::AGUI_CLIENT.install(folder),
+        variables: &[("TEST_NEURAXIS_AGUI_CLIENT", "agui-client/node_modules")],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "clients of OpenAI's API",
@@ -140,7 +138,6 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_OPENAI_PYTHON", "openai/python/bin/python"),
         ],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "schemathesis",
@@ -151,7 +148,6 @@ const PROVISIONS: &[Provision] = &[
             "schemathesis/bin/schemathesis",
         )],
         optional: None,
-        is_excused: || false,
     },
     Provision {
         name: "linters of deployments",
@@ -164,8 +160,7 @@ const PROVISIONS: &[Provision] = &[
                 "container-linter/node_modules/.bin/dockerfile-utils",
             ),
         ],
-        optional: Some("deploy_files::lint"),
-        is_excused: || true,
+        optional: Some(Optional("deploy_files::lint", || true)),
     },
     Provision {
         name: "a browser",
@@ -176,7 +171,6 @@ const PROVISIONS: &[Provision] = &[
             ("TEST_NEURAXIS_CHROMIUM", page_driver::CHROMIUM),
         ],
         optional: None,
-        is_excused: || false,
     },
 ];
 
@@ -187,10 +181,8 @@ pub(crate) struct Missing {
     pub(crate) name: &'static str,
     /// Why it is missing: what it takes, and what happened.
     pub(crate) reason: anyhow::Error,
-    /// What the names of its tests hold, if these alone are left out without it.
-    pub(crate) optional: Option<&'static str>,
-    /// Whether it may be missing on CI, too.
-    pub(crate) is_excused: bool,
+    /// Which tests are left out without it, if not all that need anything.
+    pub(crate) optional: Option<Optional>,
 }
 
 /// Installs what is not there yet, and returns what could not be installed.
@@ -226,6 +218,15 @@ pub(crate) fn scripted_llama_server(port: u16) -> Command {
     command
 }
 
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("{} cannot be removed", folder.display()))?;
+    }
+    Ok(())
+}
+
 fn folder() -> PathBuf {
     workspace_root().join("target/test-env")
 }
@@ -239,7 +240,6 @@ fn provide(provisions: &[Provision], folder: &Path) -> Vec<Missing> {
                 name: provision.name,
                 reason,
                 optional: provision.optional,
-                is_excused: (provision.is_excused)(),
             });
         }
     }
@@ -295,7 +295,6 @@ mod tests {
         install: |_| anyhow::bail!("installed twice"),
         variables: &[],
         optional: None,
-        is_excused: || false,
     };
 
     #[test]

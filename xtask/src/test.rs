@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use anyhow::bail;
 
 use crate::cargo::{cargo, succeeds};
-use crate::provision::{self, Missing};
+use crate::provision::{self, Missing, Optional};
 use crate::stages::Stages;
 
 /// Runs the subcommand.
@@ -73,13 +73,20 @@ enum Extent {
 
 impl Extent {
     fn without(missing: &[Missing]) -> Self {
-        let optional: Option<Vec<_>> = missing.iter().map(|it| it.optional).collect();
-        optional.map_or(Self::NothingIgnored, Self::AllBut)
+        let tests = missing.iter().map(|it| {
+            let Optional(tests, _) = it.optional?;
+            Some(tests)
+        });
+        let tests: Option<Vec<_>> = tests.collect();
+        tests.map_or(Self::NothingIgnored, Self::AllBut)
     }
 }
 
 fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
-    let required = missing.iter().filter(|it| !it.is_excused);
+    let required = missing.iter().filter(|it| {
+        let optional = it.optional;
+        optional.is_none_or(|Optional(_, is_excused)| !is_excused())
+    });
     let names: Vec<_> = required.map(|it| it.name).collect();
     match place {
         Place::Ci if !names.is_empty() => {
@@ -135,26 +142,27 @@ mod tests {
 
     #[test]
     fn something_missing_is_an_error_on_ci_only() {
-        let missing = |optional: Option<&'static str>| Missing {
+        let missing = |optional| Missing {
             name: "a model server",
             reason: anyhow::anyhow!("no network"),
             optional,
-            is_excused: optional == Some("its"),
         };
+        let excused = Some(Optional("its", || true));
+        let optional = Some(Optional("others", || false));
         let error = suffices(&[missing(None)], Place::Ci).unwrap_err();
         assert_eq!(
             error.to_string(),
             "on CI all tests have to run; missing: a model server"
         );
         assert!(suffices(&[missing(None)], Place::Workstation).is_ok());
-        assert!(suffices(&[missing(Some("its"))], Place::Ci).is_ok());
+        assert!(suffices(&[missing(excused)], Place::Ci).is_ok());
         // Its tests alone are left out elsewhere, and on CI nobody would notice.
-        assert!(suffices(&[missing(Some("others"))], Place::Ci).is_err());
-        assert!(suffices(&[missing(Some("others"))], Place::Workstation).is_ok());
+        assert!(suffices(&[missing(optional)], Place::Ci).is_err());
+        assert!(suffices(&[missing(optional)], Place::Workstation).is_ok());
         assert!(suffices(&[], Place::Ci).is_ok());
-        let one = [missing(Some("its"))];
+        let one = [missing(excused)];
         assert_eq!(Extent::without(&one), Extent::AllBut(vec!["its"]));
-        let both = [missing(Some("its")), missing(None)];
+        let both = [missing(excused), missing(None)];
         assert_eq!(Extent::without(&both), Extent::NothingIgnored);
     }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::remove;
 use crate::cargo::{program, succeed, succeeds};
 
 /// Where the program and its libraries go, seen from the folder of the provisions.
@@ -81,14 +82,6 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
     fs::rename(requirements, package.join("requirements.txt"))
         .context("the package is not laid out as expected")?;
     Ok(package)
-}
-
-fn remove(folder: &Path) -> anyhow::Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)
-            .with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    Ok(())
 }
 
 #[cfg(all(test, unix))]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::remove;
 use crate::cargo::{program, succeed, succeeds};
 
 /// Packages that are installed together.
@@ -16,6 +17,20 @@ pub(super) struct Packages {
     /// The `package-lock.json` with the versions and hashes of all that they need.
     pub(super) lock: &'static str,
 }
+
+/// The official client of AG-UI.
+pub(super) const AGUI_CLIENT: Packages = Packages {
+    folder: "agui-client",
+    package: include_str!("agui_client/package.json"),
+    lock: include_str!("agui_client/package-lock.json"),
+};
+
+/// The official client of the Model Context Protocol in TypeScript.
+pub(super) const MCP_CLIENT: Packages = Packages {
+    folder: "mcp-client",
+    package: include_str!("mcp_client/package.json"),
+    lock: include_str!("mcp_client/package-lock.json"),
+};
 
 /// What says that all of them are there.
 const DONE: &str = "installed-package-lock.json";
@@ -35,10 +50,7 @@ impl Packages {
     /// Installs the pinned versions, in place of whatever is there.
     pub(super) fn install(&self, folder: &Path) -> anyhow::Result<()> {
         let packages = folder.join(self.folder);
-        if packages.exists() {
-            fs::remove_dir_all(&packages)
-                .with_context(|| format!("{} cannot be removed", packages.display()))?;
-        }
+        remove(&packages)?;
         fs::create_dir_all(&packages)
             .and_then(|()| fs::write(packages.join("package.json"), self.package))
             .and_then(|()| fs::write(packages.join("package-lock.json"), self.lock))

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::remove;
 use crate::cargo::{program, succeed};
 
 /// Says which versions are in a folder, once all of them are.
@@ -34,10 +35,7 @@ impl Packages {
     fn install(&self, folder: &Path) -> anyhow::Result<()> {
         let (place, packages) = self.parts();
         let place = folder.join(place);
-        if place.exists() {
-            fs::remove_dir_all(&place)
-                .with_context(|| format!("{} cannot be removed", place.display()))?;
-        }
+        remove(&place)?;
         fs::create_dir_all(&place)
             .with_context(|| format!("{} cannot be made", place.display()))?;
         match self {
