@@ -1,4 +1,5 @@
-//! The engine as it is measured: with governance, validation of arguments, and the store in memory.
+//! The engine as it is measured: with governance, validation of arguments, and the store in memory. `overhead` measures the
+//! same one.
 
 use std::sync::Arc;
 
@@ -10,9 +11,12 @@ use neuraxis::tools::FunctionTool;
 use neuraxis::{Channel, Mode, Orchestrator, Policy, PolicyConfig, Role, UserRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::{Builder, Runtime};
 
-/// More turns than the longest run has.
+pub(crate) const SYSTEM_PROMPT: &str =
+    "You are a helpful assistant. Use the tools you are offered.";
+pub(crate) const QUESTION: &str = "Please add up the numbers from 1 to 100.";
+
+/// More turns than the longest run has. The prompt of the channel follows.
 const POLICY: &str = r#"
 [modes.bench]
 roles = ["*"]
@@ -22,7 +26,6 @@ tools = { read_only = "allow" }
 [channels.bench]
 role = "reasoning"
 tools = ["add"]
-system_prompt = "You are a helpful assistant. Use the tools you are offered."
 "#;
 
 /// What to add.
@@ -44,11 +47,12 @@ async fn add(numbers: Numbers, _ctx: ToolContext) -> Result<Sum, ToolError> {
 }
 
 pub(crate) fn orchestrator(model: Arc<dyn LlmClient>) -> Result<Orchestrator> {
+    let policy = format!("{POLICY}system_prompt = {SYSTEM_PROMPT:?}\n");
     let add = FunctionTool::new("add", "Adds two numbers.", add)?;
     Ok(Orchestrator::builder()
         .model(Role::REASONING, model)
         .tool(add.class(ToolClass::ReadOnly).never_blocks().build())
-        .policy(Policy::layered(PolicyConfig::from_toml(POLICY)?)?)
+        .policy(Policy::layered(PolicyConfig::from_toml(&policy)?)?)
         .store(Arc::new(MemoryStore::new()))
         .build()?)
 }
@@ -56,14 +60,7 @@ pub(crate) fn orchestrator(model: Arc<dyn LlmClient>) -> Result<Orchestrator> {
 /// A request in a session of its own.
 pub(crate) fn request(number: usize) -> Result<UserRequest> {
     let session = format!("s{number}").parse()?;
-    Ok(
-        UserRequest::new(session, "Please add up the numbers from 1 to 100.")
-            .mode(Mode::new("bench"))
-            .channel(Channel::new("bench")),
-    )
-}
-
-/// One thread, so that processor time is the work of the run and not of threads that look for some.
-pub(crate) fn runtime() -> Result<Runtime> {
-    Ok(Builder::new_current_thread().enable_all().build()?)
+    Ok(UserRequest::new(session, QUESTION)
+        .mode(Mode::new("bench"))
+        .channel(Channel::new("bench")))
 }

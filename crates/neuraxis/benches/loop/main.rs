@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use tokio::runtime::{Builder, Runtime};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -50,4 +51,9 @@ fn bench() -> Result<()> {
     eprintln!("long runs …");
     println!("{}", run_length::measure()?);
     Ok(())
+}
+
+/// One thread, so that processor time is the work of the run and not of threads that look for some.
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
 }

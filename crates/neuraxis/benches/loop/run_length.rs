@@ -10,9 +10,10 @@ use neuraxis::engine::Delivery;
 use neuraxis::{Orchestrator, RunStatus};
 use tokio::runtime::Runtime;
 
-use crate::engine::{orchestrator, request, runtime};
+use crate::engine::{orchestrator, request};
 use crate::median::median;
 use crate::models::Calling;
+use crate::runtime;
 
 const SHORT: usize = 100;
 const LONG: usize = 200;

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 use neuraxis::{Orchestrator, RunHandle};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
-use crate::engine::{orchestrator, request, runtime};
+use crate::engine::{orchestrator, request};
 use crate::models::Hanging;
+use crate::runtime;
 
 const RUNS: usize = 10_000;
 

@@ -5,6 +5,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{QUESTION, SYSTEM_PROMPT};
+
+/// What the tool takes.
+const ADD_SCHEMA: &str = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}"#;
+
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
@@ -78,7 +83,7 @@ pub(crate) struct ByHand {
 
 impl ByHand {
     pub(crate) fn new(server: &str) -> Result<Self> {
-        let parameters: Value = serde_json::from_str(crate::by_neuraxis::ADD_SCHEMA)?;
+        let parameters: Value = serde_json::from_str(ADD_SCHEMA)?;
         let function =
             json!({ "name": "add", "description": "Adds two numbers.", "parameters": parameters });
         let tools = json!([{ "type": "function", "function": function }]);
@@ -180,10 +185,7 @@ fn opening() -> Vec<Message> {
         tool_calls: Vec::new(),
         tool_call_id: None,
     };
-    vec![
-        message("system", crate::by_neuraxis::SYSTEM_PROMPT),
-        message("user", crate::by_neuraxis::QUESTION),
-    ]
+    vec![message("system", SYSTEM_PROMPT), message("user", QUESTION)]
 }
 
 fn add(arguments: &str) -> Result<String> {

@@ -15,6 +15,8 @@
 
 mod by_hand;
 mod by_neuraxis;
+#[path = "../loop/engine.rs"]
+mod engine;
 mod measure;
 mod model_server;
 mod report;
