@@ -690,7 +690,7 @@ fn what_tools_show_stands_in_one_message_of_the_user_after_their_results() {
 #[test]
 fn what_tools_show_keeps_the_turns_of_a_template_that_wants_them() {
     let encoder = Encoder::new("m", STANDARD);
-    encoder.wants_turns.store(true, Ordering::Relaxed);
+    encoder.note(true, |refused| &mut refused.repeated_roles);
     let request = request_of([
         Message::user("look"),
         messages::calls([("c1", "camera", "{}")]),
