@@ -99,7 +99,8 @@ impl Orchestrator {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the run, and leaves the session free if there is none yet.
+    /// Dropping the future cancels the run, and leaves the session free if there is none yet. A run that the store is just
+    /// beginning is ended as soon as the store has answered.
     pub async fn handle_user_request(
         &self,
         session_id: &SessionId,
@@ -123,7 +124,8 @@ impl Orchestrator {
     ///
     /// # Cancel safety
     ///
-    /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel.
+    /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel, and one
+    /// under a key that the store is just beginning is left for the request made again.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
         let handle = self.runs().start(request).await?;
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
@@ -152,7 +154,7 @@ impl Orchestrator {
     /// # Cancel safety
     ///
     /// Dropping the handle or the events leaves the run at work; dropping the future before it is over does, too, or leaves
-    /// the session free.
+    /// the session free, as for [`Runs::start`].
     pub async fn stream(&self, request: UserRequest) -> Result<(RunHandle, Events), RequestError> {
         let handle = self.runs().start(request).await?;
         let events = handle.events();

@@ -3,15 +3,15 @@
 //! [`Claim`] is the place alone, which keeps everybody else in this process away from the run; [`RunSlot`] is the place with
 //! the right to write the run's records. Both are given back when they are dropped.
 
+mod claim;
 mod lease;
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{InboxEntry, InputId, Record, RunId, SessionId};
-use neuraxis_ports::{LongOutput, RunStart, SessionStore, StoreError};
+use neuraxis_ports::{LongOutput, RunLease, SessionStore, StoreError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
@@ -21,6 +21,8 @@ use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
+pub(crate) use claim::Claim;
+use claim::Unheard;
 use lease::{HeldLease, Moment};
 
 /// The runs at work in this process.
@@ -129,11 +131,19 @@ impl ActiveRuns {
                 stopped.push((*run, handle.session_id.clone()));
             }
         }
+        for (run, _) in &stopped {
+            self.until_gone(*run).await;
+        }
+        stopped
+    }
+
+    /// Waits until a run has no place here any more.
+    async fn until_gone(&self, run: RunId) {
         loop {
             // From now on nothing is missed.
             let moved = self.moved();
-            if !stopped.iter().any(|(run, _)| self.contains(*run)) {
-                return stopped;
+            if !self.contains(run) {
+                return;
             }
             moved.await;
         }
@@ -153,119 +163,19 @@ impl ActiveRuns {
     }
 }
 
-/// Why a run ended whose request was refused although it had begun.
-const REFUSED: &str = "the store could not say that it had begun, so that its request was refused";
-
-/// The place of a run among those at work here: nobody else in this process can take it up meanwhile.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    parts: Arc<Parts>,
-    run: RunId,
-    posted: Arc<Notify>,
-}
-
-impl Claim {
-    /// Takes the place of a run; `None` if it is taken, here or in an engine whose place this one took.
-    pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
-        if parts.former.have(run) {
-            return None;
-        }
-        let posted = match parts.active.lock().entry(run) {
-            Entry::Vacant(place) => Arc::clone(&place.insert(ActiveRun::default()).posted),
-            Entry::Occupied(_) => return None,
-        };
-        Some(Self {
-            parts: Arc::clone(parts),
-            run,
-            posted,
-        })
-    }
-
-    /// Returns the run.
-    pub(crate) const fn run(&self) -> RunId {
-        self.run
-    }
-
-    /// Leases the run in a session that is there, as often as it takes: if only the answer was lost, the session is the run's
-    /// already, and nobody but this run could free it.
-    pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
-        let run = self.run;
-        self.lease_for(RunStart::new(session.clone(), run)).await
-    }
-
-    /// Leases the run, which begins with whatever its start says. One that makes its session is refused at once where the
-    /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there. One with records that
-    /// may have begun all the same is given up.
-    pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
-        let store = self.parts.store.as_ref();
-        let asked = Moment::now(self.parts.engine.clock.as_ref());
-        let begun = store.begin(&start).await;
-        let is_kept = !matches!(&begun, Err(error) if error.is_retryable());
-        self.parts.known.note_kept(is_kept);
-        let begun = match begun {
-            // Boxed, because it is seldom needed.
-            Err(error) if error.is_retryable() && start.new_session.is_none() => {
-                let again = retried_after(error, || store.begin(&start));
-                Box::pin(again).await
-            }
-            begun => begun,
-        };
-        let lease = match begun {
-            Err(error) if error.is_retryable() && !start.records.is_empty() => {
-                self.give_up(start);
-                return Err(error);
-            }
-            begun => begun?,
-        };
-        Ok(RunSlot {
-            lease: HeldLease::new(lease, asked),
-            is_recorded: AtomicBool::new(!start.records.is_empty()),
-            claim: self,
-        })
-    }
-
-    /// Gives up a run that may have begun although the store could not say so: it is ended, and the session that was made with
-    /// it is free. One under a key is left for the request made again. If that fails, too, the run is taken up once its lease has
-    /// run out.
-    fn give_up(self, start: RunStart) {
-        let tasks = self.parts.engine.tasks.clone();
-        tasks.spawn(async move {
-            let store = self.parts.store.as_ref();
-            if retried(|| store.run(self.run)).await.is_err() {
-                return;
-            }
-            let (run, runs) = (self.run, Runs::new(&self.parts));
-            let given_up = match start.request {
-                Some(_) => self.let_go_on(&start.session).await,
-                None => runs.close_claimed(self, REFUSED).await,
-            };
-            if let Err(error) = given_up {
-                tracing::warn!(%run, %error, "a run that began unheard is not ended: it is taken up later");
-            }
-        });
-    }
-
-    /// Lets anybody go on with a run at once that nobody drives.
-    async fn let_go_on(self, session: &SessionId) -> Result<(), ResumeError> {
-        let slot = self.lease(session).await?;
-        Ok(slot.release().await?)
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.parts.active.lock().remove(&self.run);
-        self.parts.active.moved.notify_waiters();
-    }
-}
+/// Why a run ended that began when nobody waited for it any more.
+const GONE: &str = "the caller went away";
 
 /// A run's place here and its lease, renewed by every commit. Dropped, the place is free; the lease of a run of which nothing
-/// is on record is given back, be it that something failed in between or that the caller went away.
+/// is on record is given back, be it that something failed in between or that the caller went away. If it turns out to be on
+/// record after all, it is ended, or left to whoever takes it up.
 #[derive(Debug)]
 pub(crate) struct RunSlot {
     lease: HeldLease,
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
+    /// What becomes of it if something is on record that nobody here heard of.
+    unheard: Unheard,
     claim: Claim,
 }
 
@@ -462,12 +372,38 @@ impl Drop for RunSlot {
             return;
         }
         let (parts, lease) = (Arc::clone(&self.claim.parts), self.lease.lease.clone());
+        let unheard = self.unheard;
         self.claim.parts.engine.tasks.spawn(async move {
-            if let Err(error) = parts.store.abandon_run(&lease).await {
-                note_busy(lease.run, &error);
+            match parts.store.abandon_run(&lease).await {
+                Err(StoreError::Stale(_)) => {
+                    if let Err(error) = leave_unheard(&parts, &lease, unheard).await {
+                        note_unended(lease.run, &error);
+                    }
+                }
+                Err(error) => note_busy(lease.run, &error),
+                Ok(()) => {}
             }
         });
     }
+}
+
+/// Ends a run that is on record and that nobody here drives, or lets others take it up at once.
+async fn leave_unheard(
+    parts: &Arc<Parts>,
+    lease: &RunLease,
+    unheard: Unheard,
+) -> Result<(), ResumeError> {
+    match unheard {
+        Unheard::Ended => {
+            parts.active.until_gone(lease.run).await;
+            Runs::new(parts).close(lease.run, GONE).await
+        }
+        Unheard::Left => Ok(parts.store.release(lease).await?),
+    }
+}
+
+fn note_unended(run: RunId, error: &ResumeError) {
+    tracing::warn!(%run, %error, "a run that began unheard is not ended: it is taken up later");
 }
 
 fn note_busy(run: RunId, error: &StoreError) {

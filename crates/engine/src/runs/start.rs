@@ -36,7 +36,9 @@ impl Runs {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free.
+    /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free, as
+    /// soon as the store has answered: a run that began by then is ended. One under an idempotency key is left for the request made
+    /// again.
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         // Boxed: a caller's own future keeps room for what beginning takes (8 KiB) for as long as it lives.
         Box::pin(self.start_asked(request)).await

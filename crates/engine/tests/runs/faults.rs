@@ -346,6 +346,63 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
     }
 }
 
+/// Gives a request up while the store keeps the beginning of its run, and waits until the store has answered.
+async fn give_up_midway(orchestrator: &Orchestrator, request: UserRequest, is_streamed: bool) {
+    let patience = Duration::from_secs(1);
+    let is_given_up = match is_streamed {
+        true => {
+            let asking = tokio::time::timeout(patience, orchestrator.stream(request));
+            asking.await.is_err()
+        }
+        false => {
+            let asking = tokio::time::timeout(patience, orchestrator.handle(request));
+            asking.await.is_err()
+        }
+    };
+    assert!(is_given_up, "the store answered before");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends() {
+    use StoreOperation::{BeginRun, Commit};
+    let new: SessionId = "new".parse().unwrap();
+    for is_streamed in [false, true] {
+        for (place, operation) in [(0, BeginRun), (1, BeginRun), (1, Commit), (2, BeginRun)] {
+            let store = Arc::new(FailingStore::new(MemoryStore::new()));
+            let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+            let orchestrator = builder(ScriptedModel::new())
+                .model(Role::REASONING, model.clone())
+                .store(store.clone())
+                .build()
+                .unwrap();
+            let [known, empty] = with_and_without_a_run(&orchestrator, &store).await;
+            let session = [&known, &empty, &new][place];
+            store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(10)));
+            give_up_midway(&orchestrator, ask_in(session, "first"), is_streamed).await;
+            let case = format!("{session}, {operation:?}, streamed: {is_streamed}");
+            assert_eq!(model.requests().len(), 1, "{case}: it went on for nobody");
+            let second = orchestrator.handle(ask_in(session, "second")).await;
+            assert_eq!(second.unwrap().reply, "ok", "{case}");
+            let runs = store.inner().runs(session).await.unwrap();
+            assert!(runs.iter().all(|run| run.ended_at.is_some()), "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_it_is_made_again() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = ScriptedModel::always(reply::text("ok"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let late = Fault::AnswerLate(Duration::from_secs(10));
+    store.fail_next(StoreOperation::BeginRun, late);
+    let asked = || request("first").idempotency_key("booking-1".parse().unwrap());
+    give_up_midway(&orchestrator, asked(), true).await;
+    assert_eq!(orchestrator.handle(asked()).await.unwrap().reply, "ok");
+    assert_eq!(store.inner().runs(&session()).await.unwrap().len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_whether_it_was_made_or_not()
  {
