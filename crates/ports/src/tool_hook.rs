@@ -53,13 +53,17 @@ use crate::tool::TurnContext;
 #[async_trait]
 pub trait ToolHook: Debug + Send + Sync + 'static {
     /// Looks at a call of a tool that the agent was offered, before its arguments are checked against the schema and before
-    /// the policy judges it. They may be anything that a model can write.
+    /// the policy judges it. They may be anything that a model can write. A call of a tool that the client runs is looked at before
+    /// the client gets it. Where the run ends with such calls, they are handed over as the model wrote them: one whose arguments
+    /// would change is refused.
     async fn before(&self, _call: &HookedCall) -> BeforeCall {
         BeforeCall::Continue
     }
 
     /// Looks at what came of an attempt of a call that ran here, or at what a client brought of one that it ran, before it is
-    /// recorded and read. Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that.
+    /// recorded and read. Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that. Nor
+    /// at the results of calls that were handed over: they come in the conversation of a later request, and the `before` of a
+    /// `ModelHook` sees them there.
     async fn after(&self, _call: &HookedCall, _outcome: &ToolOutcome) -> AfterCall {
         AfterCall::Keep
     }

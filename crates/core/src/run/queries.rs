@@ -15,7 +15,7 @@ use crate::ids::{AgentId, EffectId, RunId, Seq, ToolCallId, Turn};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::record::{Pending, PendingKind, RecordBody, Waiting};
-use crate::spec::AgentSpec;
+use crate::spec::{AgentSpec, ClientTools};
 use crate::tool::{ToolKind, ToolSpec};
 use crate::transcript::Transcript;
 use crate::usage::RunUsage;
@@ -130,6 +130,12 @@ impl RunTree {
     pub fn offered_tools(&self, agent: AgentId) -> &[ToolSpec] {
         let offered = self.agent(agent).and_then(|agent| agent.offered.as_deref());
         offered.unwrap_or_else(|| self.tools(agent))
+    }
+
+    /// Tells whether the run ends with the calls of tools that the caller runs, instead of waiting for their results.
+    #[must_use]
+    pub fn hands_over(&self) -> bool {
+        self.spec.client_tools == ClientTools::HandOver
     }
 
     /// Returns what an agent of this run was started with.

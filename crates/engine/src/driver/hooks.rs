@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use neuraxis_core::{
     AdvisedCall, AgentId, CallAdvice, CallToVet, EffectId, Input, JsonText, Pending, PendingKind,
-    Remember, RunId, ToolFailure, ToolFinished, ToolOutcome, Vet, Vetting,
+    Remember, RunId, ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolSpec, Vet, Vetting,
 };
 use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook};
 use tokio::time::timeout;
@@ -21,6 +21,9 @@ use crate::engine::Engine;
 
 /// What is said of a call whose hook gave no answer.
 const FAILED_BEFORE: &str = "the program's own check of the call failed";
+/// What is said of a call that a hook would change and that goes to whoever asks with the reply that holds it.
+const AS_WRITTEN: &str =
+    "the program's own check would change its arguments, and it is handed over as it was written";
 /// What is said of a result whose hook gave no answer.
 const FAILED_AFTER: &str = "the program's own check of the result failed";
 
@@ -47,11 +50,18 @@ impl Driver {
         if asked.is_empty() {
             return self.judge(calls);
         }
+        let hands_over = self.tree.hands_over();
         self.work.push(Box::pin(async move {
             let hooks = &hooks;
-            let asked = asked
-                .into_iter()
-                .map(|(place, call)| async move { (place, before(hooks, call).await) });
+            let asked = asked.into_iter().map(|(place, call)| async move {
+                let is_handed_over = hands_over && call.tool.kind == ToolKind::Client;
+                let written = call.arguments.clone();
+                let said = before(hooks, call).await;
+                match is_handed_over {
+                    true => (place, unchanged(&written, said)),
+                    false => (place, said),
+                }
+            });
             for (place, (arguments, advice)) in join_all(asked).await {
                 if let Some(call) = calls.vet.calls.get_mut(place) {
                     calls
@@ -100,22 +110,30 @@ impl Driver {
         let open = self.tree.open_calls();
         let call = open.into_iter().find(|call| call.tool_call_id == *id)?;
         let hooks = self.tool_hooks(call.agent);
-        let tool = self.catalog.tool(&call.name.parse().ok()?)?;
+        let tool = self.hooked_tool(call.agent, &call.name)?.clone();
         let turn = self.turn_context(call.agent, self.tree.turn_of(call.agent));
-        let hooked = HookedCall::new(turn, id.clone(), tool.spec().clone(), call.arguments);
+        let hooked = HookedCall::new(turn, id.clone(), tool, call.arguments);
         (!hooks.is_empty()).then_some((hooks, hooked))
     }
 
-    /// Describes a call to hooks; `None` for one of a tool that its agent was not offered, which does not run anyway.
+    /// Describes a call to hooks; `None` for one of a tool that its agent was not offered, which does not run anyway, or that is
+    /// the loop's own.
     fn hooked_call(&self, vet: &Vet, call: &CallToVet) -> Option<HookedCall> {
-        let offered = self.tree.tools(vet.agent);
-        let offered = offered
-            .iter()
-            .find(|tool| tool.name.as_str() == &*call.name)?;
-        let tool = self.catalog.tool(&offered.name)?;
+        let tool = self.hooked_tool(vet.agent, &call.name)?.clone();
         let turn = self.turn_context(vet.agent, vet.turn);
         let (id, arguments) = (call.tool_call_id.clone(), call.arguments.clone());
-        Some(HookedCall::new(turn, id, tool.spec().clone(), arguments))
+        Some(HookedCall::new(turn, id, tool, arguments))
+    }
+
+    /// Returns what is known of a tool that an agent was offered, and whose calls hooks look at: one of the program, or one that
+    /// the client brought with its request.
+    fn hooked_tool(&self, agent: AgentId, name: &str) -> Option<&ToolSpec> {
+        let mut offered = self.tree.tools(agent).iter();
+        let offered = offered.find(|tool| tool.name.as_str() == name)?;
+        match self.is_brought(agent, name) {
+            true => Some(offered),
+            false => Some(self.catalog.tool(&offered.name)?.spec()),
+        }
     }
 }
 
@@ -180,6 +198,21 @@ async fn before(
         }
     }
     (rewritten, advice)
+}
+
+/// Refuses a call whose arguments hooks would change although its caller gets it as the model wrote it.
+fn unchanged(
+    written: &JsonText,
+    (arguments, advice): (Option<JsonText>, CallAdvice),
+) -> (Option<JsonText>, CallAdvice) {
+    let is_changed = arguments.is_some_and(|arguments| arguments != *written);
+    let advice = match advice {
+        CallAdvice::Continue | CallAdvice::Ask { .. } if is_changed => CallAdvice::Refuse {
+            reason: AS_WRITTEN.to_owned(),
+        },
+        advice => advice,
+    };
+    (None, advice)
 }
 
 /// Lets hooks look at what came of a call, one after the other.

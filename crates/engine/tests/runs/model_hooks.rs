@@ -9,7 +9,7 @@ use neuraxis_core::{
     Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
 };
 use neuraxis_engine::{
-    Agent, AnswerSchema, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
+    Agent, AnswerSchema, Brought, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -538,7 +538,7 @@ fn after_a_crash_what_was_not_looked_at_yet_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_was_at_work() {
-    for later in [false, true] {
+    for (later, with_request) in [(false, false), (true, false), (false, true), (true, true)] {
         let hook = match later {
             // The other tool is done by then.
             true => ScriptedToolHook::new().after(AfterCall::Keep),
@@ -550,13 +550,17 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
             .then(reply::text("Done."));
         let wait = Duration::from_secs(if later { 0 } else { 50 });
         let slow = ScriptedTool::always(spec("slow").read_only(), Act::value("1").after(wait));
-        let orchestrator = builder(model)
-            .client_tool(spec("pick").read_only().build())
-            .tool(Arc::new(slow))
-            .tool_hook(hook.clone())
-            .build()
-            .unwrap();
-        let (handle, _events) = orchestrator.stream(request("go")).await.unwrap();
+        let pick = spec("pick").read_only().build();
+        let builder = builder(model).tool(Arc::new(slow)).tool_hook(hook.clone());
+        let (builder, asked) = match with_request {
+            true => (
+                builder,
+                request("go").bring(Brought::default().tools([pick])),
+            ),
+            false => (builder.client_tool(pick), request("go")),
+        };
+        let orchestrator = builder.build().unwrap();
+        let (handle, _events) = orchestrator.stream(asked).await.unwrap();
         let pending = loop {
             let waits = |record: &Arc<Record>| match &record.body {
                 RecordBody::ToolCall(call) if call.name.as_ref() == "pick" => {

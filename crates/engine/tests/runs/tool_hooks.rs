@@ -7,7 +7,9 @@ use neuraxis_core::{
     ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Record, RecordBody, Role,
     RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript, Vetted, Vetting,
 };
-use neuraxis_engine::{Agent, ApprovalKey, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7};
+use neuraxis_engine::{
+    Agent, ApprovalKey, Brought, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook};
 use neuraxis_testkit::{
@@ -500,4 +502,43 @@ fn a_call_that_a_hook_asks_about_waits_and_goes_on_with_the_approval_without_the
             .all(|vetted| vetted.calls.iter().all(asks))
     );
     assert_replays(&records);
+}
+
+fn pay_of_client() -> Brought {
+    Brought::default().tools([spec("pay").schema(SCHEMA).build()])
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client_gets_it() {
+    let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
+    let refusing = BeforeCall::refuse("no payments from here");
+    for (hands_over, said, reason) in [
+        (false, refusing.clone(), "no payments from here"),
+        (true, refusing, "no payments from here"),
+        (true, less, "it is handed over as it was written"),
+    ] {
+        let program = Program::new(ScriptedToolHook::new().before(said));
+        let brought = match hands_over {
+            true => pay_of_client().hand_over(),
+            false => pay_of_client(),
+        };
+        let heard = hear(&program.orchestrator, request("go").bring(brought)).await;
+        heard.assert_valid(RunStatus::Done);
+        let refused = &heard.results()[0];
+        assert_eq!(refused.failure, Some(ToolFailure::Denied));
+        let read = refused.value.as_str();
+        assert!(read.contains(reason), "{read}");
+        assert_eq!(program.hook.seen()[0].arguments.as_str(), r#"{"n":1}"#);
+        assert_eq!(program.pay.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_waited_for_gets_the_arguments_that_a_hook_left() {
+    let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
+    let program = Program::new(ScriptedToolHook::new().before(less));
+    let heard = hear(&program.orchestrator, request("go").bring(pay_of_client())).await;
+    assert_eq!(heard.result.status, RunStatus::Waiting);
+    let pending = &heard.result.pending[0];
+    assert_eq!(pending.arguments.as_str(), r#"{"n":0}"#);
 }
