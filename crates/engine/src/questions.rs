@@ -43,7 +43,7 @@ pub enum AnswerQuestionError {
     Invalid(#[from] InvalidAnswer),
 }
 
-/// The open questions of one run.
+/// The open questions of one run, and for how long a person is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<State>);
 
@@ -51,7 +51,9 @@ pub(crate) struct Questions(Mutex<State>);
 struct State {
     asked: u32,
     open: Vec<Waiting>,
-    /// Since when any is open, and how long any was before.
+    /// How many an approver is asked, which nobody else can answer.
+    elsewhere: u32,
+    /// Since when a person is asked any, and for how long one was before.
     since: Option<Instant>,
     before: Duration,
 }
@@ -64,6 +66,29 @@ struct Waiting {
     /// The way back; none once it is answered or too old.
     reply: Option<oneshot::Sender<QuestionReply>>,
     outcome: QuestionOutcome,
+}
+
+impl State {
+    /// Stops the clock once nobody is asked any more.
+    fn stop_unless_asked(&mut self) {
+        if self.open.is_empty()
+            && self.elsewhere == 0
+            && let Some(since) = self.since.take()
+        {
+            self.before += since.elapsed();
+        }
+    }
+}
+
+/// A question that an approver is asked until this is dropped.
+pub(crate) struct AskedElsewhere<'a>(&'a Questions);
+
+impl Drop for AskedElsewhere<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.elsewhere = state.elsewhere.saturating_sub(1);
+        state.stop_unless_asked();
+    }
 }
 
 impl Questions {
@@ -115,22 +140,26 @@ impl Questions {
         let mut open = state.open.iter();
         let at = open.position(|it| it.question.question_id == *id)?;
         let settled = state.open.remove(at);
-        if state.open.is_empty()
-            && let Some(since) = state.since.take()
-        {
-            state.before += since.elapsed();
-        }
+        state.stop_unless_asked();
         Some(settled.outcome)
     }
 
-    /// Returns for how long there was any question until now.
+    /// Notes that an approver is asked, until what is returned is dropped.
+    pub(crate) fn ask_elsewhere(&self) -> AskedElsewhere<'_> {
+        let mut state = self.lock();
+        state.elsewhere = state.elsewhere.saturating_add(1);
+        state.since.get_or_insert_with(Instant::now);
+        AskedElsewhere(self)
+    }
+
+    /// Returns for how long a person was asked anything until now.
     pub(crate) fn asked_for(&self) -> Duration {
         let state = self.lock();
         let open = state.since.map(|since| since.elapsed());
         state.before + open.unwrap_or_default()
     }
 
-    /// Tells whether there is any question.
+    /// Tells whether a person is asked anything.
     pub(crate) fn is_any_open(&self) -> bool {
         self.lock().since.is_some()
     }

@@ -31,7 +31,8 @@ pub trait Approver: Debug + Send + Sync + 'static {
     }
 
     /// Answers a question that a tool asks in the middle of a call, such as one of an MCP server. Declines, unless somebody
-    /// says otherwise.
+    /// says otherwise. Until it has answered, neither the time of the call nor that of its run passes, and other tools have the
+    /// place of the call.
     async fn answer(&self, _question: &Question) -> QuestionReply {
         QuestionReply::Declined
     }

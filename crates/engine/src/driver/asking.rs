@@ -1,6 +1,8 @@
-//! A call whose tool asks: its question stands among the run's, until somebody answers, the time is up, or the call is over.
+//! A call whose tool asks: its question is put to the approver, or stands among the run's until somebody answers, the time is
+//! up, or the call is over. While a person is asked the call has no place among the tools at work.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use neuraxis_core::{AskApproval, LiveBody, OpenQuestion, Question, QuestionId};
@@ -11,14 +13,22 @@ use tokio::time::timeout;
 use crate::driver::tool_call::Reports;
 use crate::engine::Engine;
 
-/// Puts the questions of one call to whoever follows its run.
+/// Puts the questions of one call to a person.
 #[derive(Debug)]
 pub(super) struct Asking {
     engine: Arc<Engine>,
     reports: Arc<Reports>,
-    /// How long a question is open.
-    open_for: Duration,
+    asked: Asked,
     place: Mutex<Place>,
+}
+
+/// Who is asked.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Whoever follows the run, for so long.
+    Followers(Duration),
+    /// An approver, for as long as that takes.
+    Approver(Arc<dyn Approver>),
 }
 
 /// The call's place among the tools at work. While a person is asked others may have it.
@@ -29,22 +39,23 @@ struct Place {
 }
 
 impl Asking {
-    pub(super) fn new(engine: &Arc<Engine>, reports: &Arc<Reports>, open_for: Duration) -> Self {
+    pub(super) fn new(engine: &Arc<Engine>, reports: &Arc<Reports>, asked: Asked) -> Self {
         Self {
             engine: Arc::clone(engine),
             reports: Arc::clone(reports),
-            open_for,
+            asked,
             place: Mutex::default(),
         }
     }
 
-    /// Takes the call's place over.
-    pub(super) fn hold(&self, permit: Option<OwnedSemaphorePermit>) {
-        self.place().permit = permit;
+    /// Takes the call's place over, until what is returned is dropped.
+    pub(super) fn hold(&self, permit: OwnedSemaphorePermit) -> Held<'_> {
+        self.place().permit = Some(permit);
+        Held(self)
     }
 
     /// Says that the call is over: nobody is asked any more, and what is open is withdrawn before the result is shown.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         {
             let mut place = self.place();
             place.is_over = true;
@@ -68,6 +79,54 @@ impl Asking {
         if !place.is_over && place.permit.is_none() {
             place.permit = permit;
         }
+    }
+
+    /// Asks whoever follows the run.
+    async fn ask_followers(&self, question: &Question, open_for: Duration) -> QuestionReply {
+        let question_id = QuestionId::from_text(self.engine.ids.new_id().to_string());
+        let call = self.reports.tool_call_id.clone();
+        let now = self.engine.clock.now();
+        let expires_at = now.saturating_add(open_for).unwrap_or(now);
+        let open = OpenQuestion::new(question_id.clone(), call, expires_at, question.clone());
+        let open = Arc::new(open);
+        let questions = &self.reports.feed.questions;
+        let Some(mut answer) = questions.open(Arc::clone(&open), self.reports.call.effect_id)
+        else {
+            tracing::warn!(call = %self.reports.tool_call_id, "a tool asks too much: declined");
+            return QuestionReply::Declined;
+        };
+        let shown = Shown {
+            asking: self,
+            question: &question_id,
+        };
+        self.reports.show(LiveBody::Question(open));
+        self.place().permit = None;
+        let reply = match timeout(open_for, &mut answer).await {
+            Ok(reply) => reply.ok(),
+            Err(_) => {
+                questions.expire(&question_id);
+                // Somebody may have been quicker.
+                answer.try_recv().ok()
+            }
+        };
+        drop(shown);
+        self.come_back().await;
+        reply.unwrap_or(QuestionReply::Cancelled)
+    }
+
+    /// Asks an approver.
+    async fn ask_approver(&self, question: &Question, approver: &dyn Approver) -> QuestionReply {
+        let mut answering = approver.answer(question);
+        // Who answers at once keeps nobody waiting.
+        if let Poll::Ready(reply) = futures_util::poll!(&mut answering) {
+            return reply;
+        }
+        let asked = self.reports.feed.questions.ask_elsewhere();
+        self.place().permit = None;
+        let reply = answering.await;
+        drop(asked);
+        self.come_back().await;
+        reply
     }
 
     /// Takes a question away, and shows what became of it.
@@ -98,35 +157,19 @@ impl Approver for Asking {
         if self.place().is_over {
             return QuestionReply::Declined;
         }
-        let question_id = QuestionId::from_text(self.engine.ids.new_id().to_string());
-        let call = self.reports.tool_call_id.clone();
-        let now = self.engine.clock.now();
-        let expires_at = now.saturating_add(self.open_for).unwrap_or(now);
-        let open = OpenQuestion::new(question_id.clone(), call, expires_at, question.clone());
-        let open = Arc::new(open);
-        let questions = &self.reports.feed.questions;
-        let Some(mut answer) = questions.open(Arc::clone(&open), self.reports.call.effect_id)
-        else {
-            tracing::warn!(call = %self.reports.tool_call_id, "a tool asks too much: declined");
-            return QuestionReply::Declined;
-        };
-        let shown = Shown {
-            asking: self,
-            question: &question_id,
-        };
-        self.reports.show(LiveBody::Question(open));
-        self.place().permit = None;
-        let reply = match timeout(self.open_for, &mut answer).await {
-            Ok(reply) => reply.ok(),
-            Err(_) => {
-                questions.expire(&question_id);
-                // Somebody may have been quicker.
-                answer.try_recv().ok()
-            }
-        };
-        drop(shown);
-        self.come_back().await;
-        reply.unwrap_or(QuestionReply::Cancelled)
+        match &self.asked {
+            Asked::Followers(open_for) => self.ask_followers(question, *open_for).await,
+            Asked::Approver(approver) => self.ask_approver(question, approver.as_ref()).await,
+        }
+    }
+}
+
+/// A call's place among the tools at work, until this is dropped.
+pub(super) struct Held<'a>(&'a Asking);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

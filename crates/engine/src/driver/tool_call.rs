@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
-use crate::driver::asking::Asking;
+use crate::driver::asking::{Asked, Asking};
 use crate::driver::hooks::after;
 use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
@@ -67,7 +67,7 @@ impl Driver {
         };
         let reports = self.reports(&run);
         let asking = self.asking(&reports);
-        let ctx = self.tool_context(&run, Arc::clone(&reports), asking.as_ref());
+        let ctx = self.tool_context(&run, Arc::clone(&reports), &asking);
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx).map(Box::new);
@@ -78,11 +78,9 @@ impl Driver {
         let mut called = Box::pin(ToolCatalog::run(tool, arguments, ctx, timeout));
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
-            let mut permit = permits.acquire_owned().await.ok();
+            let permit = permits.acquire_owned().await.ok();
+            let held = permit.map(|permit| asking.hold(permit));
             journal.hold().await?;
-            if let Some(asking) = &asking {
-                asking.hold(permit.take());
-            }
             let started = Instant::now();
             let outcome = match futures_util::poll!(&mut called) {
                 Poll::Ready(outcome) => outcome,
@@ -91,10 +89,7 @@ impl Driver {
                     called.await
                 }
             };
-            drop(permit);
-            if let Some(asking) = asking {
-                asking.end();
-            }
+            drop(held);
             let took = started.elapsed();
             let outcome = match hooked {
                 Some(hooked) => {
@@ -122,13 +117,19 @@ impl Driver {
     }
 
     /// Makes what puts a call's questions to whoever follows the run, where the request or, unless that has an approver of its
-    /// own, the engine wants it so.
-    fn asking(&self, reports: &Arc<Reports>) -> Option<Arc<Asking>> {
+    /// own, the engine wants it so; and to the approver elsewhere.
+    fn asking(&self, reports: &Arc<Reports>) -> Arc<Asking> {
         let request = &self.scope.request;
         let of_engine = self.engine.questions_open_for;
         let of_engine = of_engine.filter(|_| request.approver().is_none());
-        let open_for = request.questions_open_for().or(of_engine)?;
-        Some(Arc::new(Asking::new(&self.engine, reports, open_for)))
+        let asked = match request.questions_open_for().or(of_engine) {
+            Some(open_for) => Asked::Followers(open_for),
+            None => {
+                let approver = request.approver().unwrap_or(&self.engine.approver);
+                Asked::Approver(Arc::clone(approver))
+            }
+        };
+        Arc::new(Asking::new(&self.engine, reports, asked))
     }
 
     /// Describes a call to the hooks that look at its result, if there are any.
@@ -170,7 +171,7 @@ impl Driver {
         &self,
         run: &RunTool,
         reports: Arc<Reports>,
-        asking: Option<&Arc<Asking>>,
+        asking: &Arc<Asking>,
     ) -> ToolContext {
         let turn = self.turn_context(run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
@@ -179,12 +180,7 @@ impl Driver {
         let trace = self.scope.trace.as_ref();
         ctx.trace = trace.map(|trace| trace.at(run.effect_id.span_id()));
         ctx.progress = Progress::to(reports);
-        let of_request = self.scope.request.approver();
-        let approver = of_request.unwrap_or(&self.engine.approver);
-        ctx.person = Person::behind(match asking {
-            Some(asking) => Arc::clone(asking) as Arc<dyn Approver>,
-            None => Arc::clone(approver),
-        });
+        ctx.person = Person::behind(Arc::clone(asking) as Arc<dyn Approver>);
         ctx
     }
 }

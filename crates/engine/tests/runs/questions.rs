@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    Field, FieldKind, JsonText, LiveBody, OpenQuestion, QuestionId, QuestionOutcome, RunId,
-    RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
+    AskApproval, Field, FieldKind, JsonText, LiveBody, OpenQuestion, QuestionId, QuestionOutcome,
+    RunId, RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
 };
 use neuraxis_engine::{AnswerQuestionError, Event, Events, Orchestrator, OrchestratorBuilder};
-use neuraxis_ports::{Question, QuestionReply, Tool, ToolContext, ToolError, async_trait};
+use neuraxis_ports::{
+    Approver, ApproverReply, Question, QuestionReply, Tool, ToolContext, ToolError, TurnContext,
+    async_trait,
+};
 use neuraxis_testkit::{AskingTool, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, policy, request};
@@ -284,6 +287,58 @@ async fn while_a_person_is_asked_other_tools_have_the_place_of_the_call() {
     let answered = runs.answer_question(run, &open.question_id, answer(r#"{"size":7}"#));
     answered.unwrap();
     assert_eq!(settled(events).await, [QuestionOutcome::Answered]);
+}
+
+/// Thinks for a minute before it answers.
+#[derive(Debug)]
+struct Slow;
+
+#[async_trait]
+impl Approver for Slow {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        ApproverReply::Nobody
+    }
+
+    async fn answer(&self, _: &Question) -> QuestionReply {
+        tokio::time::sleep(MINUTE).await;
+        answer(r#"{"size":3}"#)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_an_approver_is_asked_other_tools_have_the_place_of_the_call_and_no_time_of_the_run_passes()
+ {
+    for is_of_request in [false, true] {
+        let (buy, look) = (
+            buying(),
+            Arc::new(ScriptedTool::echoing(spec("look").read_only())),
+        );
+        let model = ScriptedModel::new()
+            .then(reply::calls([("buy", "{}"), ("look", "{}")]))
+            .then(reply::text("Done."));
+        let own = policy("modes.exploratory.deadline = '40s'\n");
+        let builder = builder(model)
+            .policy(own)
+            .tool(buy.clone())
+            .tool(look.clone())
+            .max_parallel_tools(1);
+        let (builder, asked) = match is_of_request {
+            true => (builder, request("Buy.").approver(Arc::new(Slow))),
+            false => (builder.approver(Arc::new(Slow)), request("Buy.")),
+        };
+        let orchestrator = builder.build().unwrap();
+        let (handle, _events) = orchestrator.stream(asked).await.unwrap();
+        for _ in 0..1_000 {
+            if look.count() == 1 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(look.count(), 1, "it waits for the other call");
+        let result = handle.result().await.unwrap();
+        assert_eq!(result.status, RunStatus::Done);
+        assert_eq!(buy.heard(), [answer(r#"{"size":3}"#)]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
