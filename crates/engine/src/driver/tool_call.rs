@@ -45,16 +45,18 @@ impl Driver {
         tool == FIND_TOOLS && self.tree.agent_spec(agent).is_searched_by(tool)
     }
 
-    pub(super) fn run_tool(&mut self, run: RunTool) {
+    /// Answers a call that the loop itself runs; `None` for one of a tool.
+    fn outcome_of_loop(&self, run: &RunTool) -> Option<ToolOutcome> {
         if self.is_delivery(run.agent, run.name.as_str()) {
             let delivered = ToolOutput::new(JsonText::from_text(DELIVERED));
-            let outcome = ToolOutcome::done(delivered);
-            self.ready
-                .push_back(finished(&run, outcome, Duration::ZERO));
-            return;
+            return Some(ToolOutcome::done(delivered));
         }
-        if self.is_search(run.agent, run.name.as_str()) {
-            let outcome = tool_search::find(self.tree.agent_spec(run.agent), &run.arguments);
+        let is_search = self.is_search(run.agent, run.name.as_str());
+        is_search.then(|| tool_search::find(self.tree.agent_spec(run.agent), &run.arguments))
+    }
+
+    pub(super) fn run_tool(&mut self, run: RunTool) {
+        if let Some(outcome) = self.outcome_of_loop(&run) {
             self.ready
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;
@@ -69,6 +71,7 @@ impl Driver {
         let asking = self.asking(&reports);
         let ctx = self.tool_context(&run, Arc::clone(&reports), &asking);
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
+        let given_up = cancellation.clone();
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx).map(Box::new);
         let fitting = Fitting::of(self, &run, tool.spec());
@@ -78,9 +81,16 @@ impl Driver {
         let mut called = Box::pin(ToolCatalog::run(tool, arguments, ctx, timeout));
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
-            let permit = permits.acquire_owned().await.ok();
+            let permit = given_up.run_until_cancelled(permits.acquire_owned()).await;
+            let permit = permit.and_then(Result::ok);
             let held = permit.map(|permit| asking.hold(permit));
-            journal.hold().await?;
+            if !given_up.is_cancelled() {
+                journal.hold().await?;
+            }
+            // It has its result: nothing of it begins any more.
+            if given_up.is_cancelled() {
+                return Ok(finished(&run, not_begun(), Duration::ZERO));
+            }
             let started = Instant::now();
             let outcome = match futures_util::poll!(&mut called) {
                 Poll::Ready(outcome) => outcome,
@@ -183,6 +193,11 @@ impl Driver {
         ctx.person = Person::behind(Arc::clone(asking) as Arc<dyn Approver>);
         ctx
     }
+}
+
+/// The outcome of a call that was given up while it waited for its place.
+fn not_begun() -> ToolOutcome {
+    ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled")
 }
 
 fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {

@@ -9,7 +9,7 @@ use neuraxis_engine::{Delivery, Event};
 use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, request, with_tools};
+use crate::support::{Heard, builder, hear, policy, request, with_tools};
 
 const BOTH: [Isolation; 2] = [Isolation::OwnTask, Isolation::RunTask];
 
@@ -115,6 +115,30 @@ async fn a_tool_is_stopped_when_its_run_is_cancelled() {
         tokio::task::yield_now().await;
         assert_eq!(tool.0.open_calls(), 0, "{isolation:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_while_it_waits_for_a_place_never_begins() {
+    let last = Script::from(reply::text("in time")).after(Duration::from_secs(1));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("slow", "{}"), ("queued", "{}")]))
+        .then(last);
+    let slow = ScriptedTool::always(spec("slow").read_only(), Act::hanging());
+    let queued = ScriptedTool::echoing(spec("queued").read_only());
+    let queued = Arc::new(Placed(queued, Isolation::RunTask));
+    let orchestrator = builder(model)
+        .policy(policy("modes.exploratory.deadline = '20s'\n"))
+        .tool(Arc::new(slow))
+        .tool(queued.clone())
+        .max_parallel_tools(1)
+        .build()
+        .unwrap();
+    let whole = request("go").delivery(Delivery::Whole);
+    let heard = hear(&orchestrator, whole).await;
+    let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+    assert_eq!(failures, [Some(ToolFailure::Timeout); 2]);
+    assert_eq!(queued.0.count(), 0);
+    assert_eq!(shown(&heard), ["tool_start", "tool_result", "tool_result"]);
 }
 
 /// A tool that does what no async function should: it blocks its thread until it is told to go on.
