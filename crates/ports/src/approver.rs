@@ -11,7 +11,8 @@ use crate::tool::TurnContext;
 /// Somebody who can be asked whether a call may run.
 ///
 /// **Who repeats.** Nobody: an answer is final. **Cancel safety.** Dropping the future withdraws the question.
-/// **Order.** Several questions of one run may be open at the same time.
+/// **Order.** Several questions of one run may be open at the same time. **Blocking.** It is asked in the task of the run and
+/// must not block its thread: what blocks belongs into `tokio::task::spawn_blocking`.
 #[async_trait]
 pub trait Approver: Debug + Send + Sync + 'static {
     /// Asks about one call, showing exactly the arguments given. It is of this turn of the agent and of this request, whose

@@ -17,7 +17,8 @@ use crate::tool::TurnContext;
 /// that. It is asked once more where the record could not be written, and by [`HookTiming::Alongside`] with each attempt.
 /// **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks are asked in the order in which they
 /// were given, each about what the one before left; agents at work at the same time, at the same time. **Failing.** A hook that
-/// crashes, or takes longer than 30 seconds, refuses.
+/// crashes, or takes longer than 30 seconds, refuses. **Blocking.** It is asked in the task of the run and must not block its
+/// thread: the run would stand still, and those 30 seconds with it. What blocks belongs into `tokio::task::spawn_blocking`.
 ///
 /// ```
 /// use neuraxis_ports::{AfterModel, BeforeModel, HookedReply, HookedRequest, ModelHook, async_trait};

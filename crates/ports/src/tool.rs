@@ -60,8 +60,10 @@ pub trait Tool: Debug + Send + Sync + 'static {
 /// Where a tool's calls run. Whichever it is, a call that panics fails and nothing else does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Isolation {
-    /// Each in a task of its own. A call that blocks its thread or computes for long holds up nothing but itself: its
-    /// time limit and cancelling hold all the same.
+    /// Each in a task of its own. A call that blocks its thread or computes for long holds up nothing but itself, as long as the
+    /// runtime has another thread: its time limit and cancelling hold all the same. On a current-thread runtime it holds up
+    /// everything, and so do as many such calls at once as there are worker threads: what blocks belongs into
+    /// `tokio::task::spawn_blocking`.
     #[default]
     OwnTask,
     /// In the task of its run, which saves starting a task and waking another thread. Only for calls that never block

@@ -19,7 +19,9 @@ use crate::tool::TurnContext;
 /// more about arguments that a person put in place of others, and about a call whose record could not be written: rewriting
 /// what was rewritten must change nothing. **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks are asked in the order in which they were given, each about what
 /// the one before left; calls of one reply at the same time. **Failing.** A hook that crashes, or takes longer than 30
-/// seconds, refuses: the call is not run, or its result is not read.
+/// seconds, refuses: the call is not run, or its result is not read. **Blocking.** It is asked in the task of the run and must not
+/// block its thread: the run would stand still, and those 30 seconds with it. What blocks belongs into
+/// `tokio::task::spawn_blocking`.
 ///
 /// ```
 /// use neuraxis_ports::{BeforeCall, HookedCall, ToolHook, async_trait};

@@ -62,6 +62,7 @@ where
 }
 
 /// As [`run`], for work that belongs to no call.
+#[cfg(feature = "files")]
 pub(crate) async fn run_alone<Value, Failure>(
     work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
 ) -> Result<Value, ToolError>

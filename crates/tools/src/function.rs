@@ -1,4 +1,4 @@
-//! Makes a tool of an async function.
+//! Makes a tool of a function.
 //!
 //! The schema that the model sees is derived from the type of the function's arguments, so that the two cannot drift
 //! apart. Checking arguments against the schema is the engine's work; what slips through fails here with an error that
@@ -18,6 +18,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::blocking::{self, Stop};
+
 pub use arguments::NoArguments;
 
 type Outcome = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
@@ -25,10 +27,10 @@ type Handler = dyn Fn(JsonText, ToolContext) -> Outcome + Send + Sync;
 type DryRun = dyn Fn(&JsonText) -> DryRunOutcome + Send + Sync;
 type DryRunOutcome = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>;
 
-/// A tool made of an async function.
+/// A tool made of a function.
 ///
-/// [`FunctionTool::new`] takes the function; the other methods say more about it; [`FunctionTool::build`] ends. The
-/// crate's front page has an example.
+/// [`FunctionTool::new`] takes an async function, [`FunctionTool::blocking`] one that blocks its thread; the other methods say
+/// more about it; [`FunctionTool::build`] ends. The crate's front page has an example.
 ///
 /// Give the type of the arguments `#[serde(deny_unknown_fields)]`, so that a misspelled argument is an error instead of
 /// being ignored; write a doc comment on each field, since that is what the model reads; and make what may be left out an
@@ -78,6 +80,55 @@ impl FunctionTool {
         Running: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
         Self::define(name, description.into(), function, Ok)
+    }
+
+    /// Makes a tool of a function that is not async and may block its thread or compute for long: it runs on a thread for that,
+    /// and holds up nothing else. A call that is stopped returns at once; its function goes on until it returns, unless it asks
+    /// [`ToolContext::cancellation`] now and then.
+    ///
+    /// ```
+    /// use neuraxis_core::ToolClass;
+    /// use neuraxis_ports::{ToolContext, ToolError};
+    /// use neuraxis_tools::{FunctionTool, NoArguments};
+    ///
+    /// fn hosts(_: NoArguments, _: ToolContext) -> Result<String, ToolError> {
+    ///     Ok(std::fs::read_to_string("/etc/hosts")?)
+    /// }
+    ///
+    /// let tool = FunctionTool::blocking("hosts", "Tells the hosts.", hosts)?;
+    /// let tool = tool.class(ToolClass::ReadOnly).build();
+    /// # assert_eq!(tool.spec().name.as_str(), "hosts");
+    /// # Ok::<(), neuraxis_tools::DefinitionError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`FunctionTool::new`].
+    pub fn blocking<Arguments, Value, Function>(
+        name: &str,
+        description: impl Into<Arc<str>>,
+        function: Function,
+    ) -> Result<Self, DefinitionError>
+    where
+        Arguments: DeserializeOwned + JsonSchema + Send + 'static,
+        Value: Serialize + Send + 'static,
+        Function: Fn(Arguments, ToolContext) -> Result<Value, ToolError> + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        let running = move |arguments: Arguments, ctx: ToolContext| {
+            let function = Arc::clone(&function);
+            async move {
+                let of_work = ctx.clone();
+                let work = move |stop: &Stop| -> Result<Value, ToolError> {
+                    // Threads for it may be scarce: a call that was stopped meanwhile does not begin.
+                    stop.check()?;
+                    function(arguments, of_work)
+                };
+                blocking::run(&ctx, work).await
+            }
+        };
+        // What waits for a thread blocks none itself.
+        Ok(Self::define(name, description.into(), running, encode)?.never_blocks())
     }
 
     /// Says what a call may change, and so whether it may be run again when its outcome is in doubt.

@@ -63,7 +63,6 @@
 //! # }
 //! ```
 
-#[cfg(any(feature = "built-in", feature = "files"))]
 mod blocking;
 #[cfg(feature = "built-in")]
 mod built_in;

@@ -1,6 +1,8 @@
 //! Making a tool of a function.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use neuraxis_core::{JsonText, Keep, ToolAnnotations, ToolClass, ToolOutput};
@@ -193,6 +195,36 @@ async fn a_closure_can_hold_state_and_take_no_arguments() {
         "hello"
     );
     assert!(!accepts(tool.as_ref(), &json!({ "name": "you" })));
+}
+
+#[tokio::test]
+async fn a_function_that_blocks_its_thread_holds_up_nothing_else() {
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
+    let tool = FunctionTool::blocking("wait", "Waits.", move |_: NoArguments, _ctx| {
+        let patience = Duration::from_secs(10);
+        let word: String = receiver.lock().unwrap().recv_timeout(patience)?;
+        Ok(word)
+    });
+    let tool = tool.unwrap().build();
+    let other = async { sender.send("went on".to_owned()).unwrap() };
+    let (said, ()) = tokio::join!(call(tool.as_ref(), json!({}), context()), other);
+    assert_eq!(said.unwrap(), "went on");
+}
+
+#[tokio::test]
+async fn a_call_that_is_stopped_returns_although_its_function_blocks() {
+    let (sender, receiver) = channel::<()>();
+    let receiver = Mutex::new(receiver);
+    let tool = FunctionTool::blocking("wait", "Waits.", move |_: NoArguments, _ctx| {
+        Ok(receiver.lock().unwrap().recv().is_ok())
+    });
+    let tool = tool.unwrap().build();
+    let ctx = context();
+    ctx.cancellation.cancel();
+    let stopped = call(tool.as_ref(), json!({}), ctx).await.unwrap_err();
+    assert!(stopped.message.starts_with("cancelled"), "{stopped}");
+    drop(sender);
 }
 
 #[tokio::test]
