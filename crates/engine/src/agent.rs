@@ -202,7 +202,8 @@ impl Agent {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle cancels the run: nothing else could bring its result. Dropping the events leaves it at work.
+    /// Dropping the handle cancels the run: nothing else could bring its result. Dropping the events leaves it at work. For
+    /// whoever wants its words alone, [`AgentRun::into_text_stream`] keeps the handle.
     pub async fn stream(
         &self,
         messages: Vec<Message>,

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use neuraxis_core::{AgentId, EffectId, LiveBody, LiveEvent, RecordBody};
 use neuraxis_ports::Stream;
 
+use crate::agent::AgentRun;
 use crate::event::{Event, Events};
 
 /// What stands between the texts of two model calls.
@@ -51,18 +52,30 @@ impl Events {
         TextStream {
             events: self,
             words: Words::default(),
+            run: None,
         }
     }
 }
 
-/// The words of one run, to its end. Made by [`Events::text_stream`]. Dropping it disturbs nobody.
+/// The words of one run, to its end. Made by [`Events::text_stream`]: then dropping it disturbs nobody; or by
+/// [`AgentRun::into_text_stream`]: then it cancels the run.
 #[derive(Debug)]
 pub struct TextStream {
     events: Events,
     words: Words,
+    /// The run that ends with it.
+    run: Option<AgentRun>,
 }
 
 impl TextStream {
+    /// Keeps a run at work until this is dropped.
+    pub(crate) fn keeping(self, run: AgentRun) -> Self {
+        Self {
+            run: Some(run),
+            ..self
+        }
+    }
+
     /// Returns the next piece, or `None` once the run has ended.
     ///
     /// # Cancel safety

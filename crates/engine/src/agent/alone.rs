@@ -16,9 +16,11 @@ use crate::engine::Engine;
 use crate::event::Events;
 use crate::request::{Delivery, RequestError};
 use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
+use crate::text_stream::TextStream;
 use crate::tool_search::go_on_with;
 
 /// An agent at work alone. Dropping it cancels the run.
+#[must_use = "dropped, the run is cancelled"]
 pub struct AgentRun {
     guard: CancelOnDrop,
     history: Transcript,
@@ -43,6 +45,13 @@ impl AgentRun {
     #[must_use]
     pub fn events(&self) -> Events {
         self.link().feed.listen()
+    }
+
+    /// Leaves nothing but the words that the agent says, as [`Events::text_stream`] does. They keep the run: dropping them before
+    /// its end cancels it.
+    #[must_use = "dropped, the run is cancelled"]
+    pub fn into_text_stream(self) -> TextStream {
+        self.events().text_stream().keeping(self)
     }
 
     /// Returns the records made so far.

@@ -183,6 +183,27 @@ async fn a_conversation_without_a_message_to_answer_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_words_of_a_run_keep_it_at_work_and_dropping_them_cancels_it() {
+    let asked = || vec![Message::user("hi")];
+    let slow = Script::from(reply::text("Hello.")).after(Duration::from_secs(1));
+    let greeter = agent(&Arc::new(ScriptedModel::always(slow)), Vec::new());
+    let (run, _) = greeter.stream(asked(), None).await.unwrap();
+    let mut words = run.into_text_stream();
+    assert_eq!(words.next().await.as_deref(), Some("Hello."));
+    assert_eq!(words.next().await, None);
+
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let greeter = agent(&model, Vec::new());
+    let (run, mut events) = greeter.stream(asked(), None).await.unwrap();
+    drop(run.into_text_stream());
+    while events.next().await.is_some() {}
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(model.open_calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropping_the_future_cancels_the_run() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let agent = agent(&model, Vec::new());
