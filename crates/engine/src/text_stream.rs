@@ -52,7 +52,7 @@ impl Events {
         TextStream {
             events: self,
             words: Words::default(),
-            run: None,
+            _run: None,
         }
     }
 }
@@ -64,14 +64,14 @@ pub struct TextStream {
     events: Events,
     words: Words,
     /// The run that ends with it.
-    run: Option<AgentRun>,
+    _run: Option<AgentRun>,
 }
 
 impl TextStream {
     /// Keeps a run at work until this is dropped.
     pub(crate) fn keeping(self, run: AgentRun) -> Self {
         Self {
-            run: Some(run),
+            _run: Some(run),
             ..self
         }
     }

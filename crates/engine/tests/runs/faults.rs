@@ -369,13 +369,9 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
     let new: SessionId = "new".parse().unwrap();
     for is_streamed in [false, true] {
         for (place, operation) in [(0, BeginRun), (1, BeginRun), (1, Commit), (2, BeginRun)] {
-            let store = Arc::new(FailingStore::new(MemoryStore::new()));
+            let store = failing_store();
             let model = Arc::new(ScriptedModel::always(reply::text("ok")));
-            let orchestrator = builder(ScriptedModel::new())
-                .model(Role::REASONING, model.clone())
-                .store(store.clone())
-                .build()
-                .unwrap();
+            let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
             let [known, empty] = with_and_without_a_run(&orchestrator, &store).await;
             let session = [&known, &empty, &new][place];
             store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(10)));
@@ -392,7 +388,7 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
 
 #[tokio::test(start_paused = true)]
 async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_it_is_made_again() {
-    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let store = failing_store();
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
     let late = Fault::AnswerLate(Duration::from_secs(10));
