@@ -299,7 +299,13 @@ impl Task {
     async fn transaction(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => self.database.writer().await?,
+            None => {
+                // It may lead to a server that took another one's place and lost what that had acknowledged: there the same keys
+                // and numbers are given again, to others.
+                self.runs.clear();
+                self.tokens.clear();
+                self.database.writer().await?
+            }
         };
         let mut transaction = Transaction::begin(link).await?;
         let done = match self.apply(&mut transaction, works).await {

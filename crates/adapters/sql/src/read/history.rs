@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use neuraxis_core::{Record, RunId, SessionId, Transcript, continued_history};
+use neuraxis_core::{ContentHash, Record, RunId, SessionId, Transcript, continued_history};
 use neuraxis_ports::{Standing, StoreError};
 
 use super::{records, sessions};
 use crate::error::Failure;
-use crate::link::{Link, values};
+use crate::link::{Link, Row, values};
 
 /// The most bytes of records and seeds whose messages are kept in memory, over all sessions.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FRAME: u64 = 1_024;
 
 /// Finds a session and its last run.
-pub(super) const STANDING: &str = "SELECT sessions.key, carried, runs.key, runs.id, ended_at FROM sessions LEFT JOIN runs ON runs.key = \
+pub(super) const STANDING: &str = "SELECT sessions.key, carried, runs.key, runs.id, ended_at, chain FROM sessions LEFT JOIN runs ON runs.key = \
      (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) WHERE sessions.id = $1";
 
 /// Histories that were asked for lately.
@@ -26,7 +26,7 @@ pub(crate) struct Histories(Mutex<Cache>);
 
 #[derive(Debug)]
 struct Cache {
-    /// By the key of the session, which never comes back.
+    /// By the key of the session.
     histories: LruCache<i64, CachedHistory>,
     bytes: u64,
 }
@@ -47,6 +47,9 @@ struct CachedHistory {
     history: Transcript,
     /// The key of the last run in it.
     upto: i64,
+    /// Where the chain of the session stands after that run; `None` before the first one. A server that lost what it had
+    /// acknowledged, such as a standby that took another one's place, gives the same keys to other sessions and runs.
+    chain: Option<ContentHash>,
     /// About how many bytes it takes.
     bytes: u64,
 }
@@ -58,7 +61,11 @@ pub(crate) struct EndedRun {
     pub(crate) session: i64,
     /// The key of the run before it.
     pub(crate) after: i64,
+    /// Where the chain of the session stood before it.
+    pub(crate) from: ContentHash,
     pub(crate) key: i64,
+    /// Where the chain stands after it.
+    pub(crate) chain: ContentHash,
     pub(crate) bytes: u64,
     /// From the first to the last: it was at work in no other process.
     pub(crate) records: Vec<Arc<Record>>,
@@ -69,11 +76,13 @@ impl Histories {
     /// more than once.
     pub(crate) fn add(&self, run: &EndedRun) {
         let known = self.find(run.session);
-        let Some(mut known) = known.filter(|known| known.upto == run.after) else {
+        let known = known.filter(|known| known.ends_with(run.after, run.from));
+        let Some(mut known) = known else {
             return;
         };
         known.history = continued_history(&known.history, &run.records);
         known.upto = run.key;
+        known.chain = Some(run.chain);
         known.bytes += run.bytes;
         self.keep(run.session, known);
     }
@@ -85,9 +94,23 @@ impl Histories {
         let gone = known.filter(|(_, known)| is_gone(&known.session));
         let gone: Vec<_> = gone.map(|(session, _)| *session).collect();
         for session in gone {
-            let known = cache.histories.pop(&session);
-            cache.bytes -= known.map_or(0, |known| known.bytes);
+            cache.remove(session);
         }
+    }
+
+    /// Returns the history of a session up to its last run, given by its key and where the chain stands after it, if that is at
+    /// hand. What goes on otherwise from there is forgotten.
+    fn upto_last(&self, session: i64, run: i64, chain: ContentHash) -> Option<Transcript> {
+        let known = self.find(session).filter(|known| known.upto >= run)?;
+        if known.ends_with(run, chain) {
+            return Some(known.history);
+        }
+        self.remove(session);
+        None
+    }
+
+    fn remove(&self, session: i64) {
+        self.cache().remove(session);
     }
 
     fn find(&self, session: i64) -> Option<CachedHistory> {
@@ -121,6 +144,20 @@ impl Histories {
     }
 }
 
+impl Cache {
+    fn remove(&mut self, session: i64) {
+        let known = self.histories.pop(&session);
+        self.bytes -= known.map_or(0, |known| known.bytes);
+    }
+}
+
+impl CachedHistory {
+    /// Tells whether this run is the last one in it, after all those that came before it in the session.
+    fn ends_with(&self, run: i64, chain: ContentHash) -> bool {
+        self.upto == run && self.chain == Some(chain)
+    }
+}
+
 /// Returns the messages of a session as its ended runs left them.
 pub(crate) async fn of_session(
     link: &mut Link,
@@ -141,13 +178,21 @@ pub(crate) async fn standing(
     let row = link.row(STANDING, values![id.as_str()]).await?;
     let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
     let key = row.int(0)?;
-    let (upto_run, last_run) = match (row.maybe_int(2)?, row.maybe_int(4)?) {
-        (Some(run), Some(_)) => (run, Some(row.run_id(3)?)),
-        _ => (i64::MAX, None),
+    let last = match (row.maybe_int(2)?, row.maybe_int(4)?) {
+        (Some(run), Some(_)) => Some((run, row.run_id(3)?, row.hash(5)?)),
+        _ => None,
     };
     let carried = sessions::carried_of(&row, 1)?.unwrap_or_default();
     let carried = sessions::without_revoked(link, key, carried).await?;
-    let history = upto(link, histories, (key, id), upto_run).await?;
+    let known = last.and_then(|(run, _, chain)| histories.upto_last(key, run, chain));
+    let history = match known {
+        Some(history) => history,
+        None => {
+            let upto_run = last.map_or(i64::MAX, |(run, ..)| run);
+            upto(link, histories, (key, id), upto_run).await?
+        }
+    };
+    let last_run = last.map(|(_, run, _)| run);
     Ok(Standing::new(last_run, history, carried))
 }
 
@@ -174,35 +219,59 @@ async fn upto(
     last: i64,
 ) -> Result<Transcript, Failure> {
     let known = histories.find(key).filter(|known| known.upto <= last);
-    let mut known = match known {
-        Some(known) => known,
-        None => {
-            let (history, bytes) = sessions::seed(link, id).await?;
-            CachedHistory {
-                session: id.clone(),
-                history,
-                upto: 0,
-                bytes: FRAME + bytes,
-            }
+    if let Some(known) = known {
+        let runs = ended_runs(link, key, known.upto, last).await?;
+        if let Some((first, later)) = runs.split_first()
+            && known.ends_with(first.int(0)?, first.hash(3)?)
+        {
+            return continued(link, histories, (key, known), later).await;
         }
+        // It is of runs that the database no longer has.
+        histories.remove(key);
+    }
+    let (history, bytes) = sessions::seed(link, id).await?;
+    let known = CachedHistory {
+        session: id.clone(),
+        history,
+        upto: 0,
+        chain: None,
+        bytes: FRAME + bytes,
     };
-    if known.upto == last {
+    let runs = ended_runs(link, key, 0, last).await?;
+    continued(link, histories, (key, known), &runs).await
+}
+
+/// Finds the ended runs of a session from one key up to another.
+async fn ended_runs(
+    link: &mut Link,
+    session: i64,
+    first: i64,
+    last: i64,
+) -> Result<Vec<Row>, Failure> {
+    let sql = "SELECT key, id, bytes, chain FROM runs WHERE session = $1 AND ended_at IS NOT NULL \
+               AND key >= $2 AND key <= $3 ORDER BY key";
+    Ok(link.rows(sql, values![session, first, last]).await?)
+}
+
+/// Adds what runs left to a history, and keeps it.
+async fn continued(
+    link: &mut Link,
+    histories: &Histories,
+    (session, mut known): (i64, CachedHistory),
+    runs: &[Row],
+) -> Result<Transcript, Failure> {
+    if runs.is_empty() {
         return Ok(known.history);
     }
-    let sql = "SELECT key, id, bytes FROM runs WHERE session = $1 AND ended_at IS NOT NULL \
-               AND key > $2 AND key <= $3 ORDER BY key";
-    let rows = link.rows(sql, values![key, known.upto, last]).await?;
-    if rows.is_empty() {
-        return Ok(known.history);
-    }
-    for row in rows {
+    for row in runs {
         let records = records::of_run(link, row.int(0)?, row.run_id(1)?, 0).await?;
         known.history = continued_history(&known.history, &records);
         known.upto = row.int(0)?;
+        known.chain = Some(row.hash(3)?);
         known.bytes += row.int(2)?.unsigned_abs();
     }
     let history = known.history.clone();
-    histories.keep(key, known);
+    histories.keep(session, known);
     Ok(history)
 }
 
@@ -217,11 +286,16 @@ mod tests {
     use crate::database::Database;
     use crate::store::SqlStore;
 
+    fn chain_at(run: i64) -> ContentHash {
+        ContentHash::of(&run.to_be_bytes())
+    }
+
     fn cached(session: i64, upto: i64, bytes: u64) -> CachedHistory {
         CachedHistory {
             session: format!("s{session}").parse().unwrap(),
             history: Transcript::default(),
             upto,
+            chain: Some(chain_at(upto)),
             bytes,
         }
     }
@@ -250,6 +324,21 @@ mod tests {
         histories.keep(1, cached(1, 9, 30));
         assert_eq!(histories.find(1).map(|known| known.upto), Some(9));
         assert_eq!(histories.cache().bytes, 30);
+    }
+
+    /// A server lost the runs after the fifth, and gave the key of the sixth to another one.
+    #[test]
+    fn what_goes_beyond_the_last_run_or_ends_otherwise_is_forgotten() {
+        let histories = Histories::default();
+        histories.keep(1, cached(1, 6, 10));
+        assert!(histories.upto_last(1, 7, chain_at(7)).is_none());
+        assert!(histories.upto_last(1, 6, chain_at(6)).is_some());
+        assert!(histories.upto_last(1, 6, chain_at(0)).is_none());
+        assert!(histories.find(1).is_none());
+        histories.keep(1, cached(1, 6, 10));
+        assert!(histories.upto_last(1, 5, chain_at(5)).is_none());
+        assert!(histories.find(1).is_none());
+        assert_eq!(histories.cache().bytes, 0);
     }
 
     /// A fork or an import may begin with all of a conversation.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::log::LogSummary;
-use neuraxis_core::{Record, SessionId};
+use neuraxis_core::{ContentHash, Record, SessionId};
 use neuraxis_ports::{ChainHead, RunBounds, RunLease, RunSize, StoreError};
 use sqlx::AssertSqlSafe;
 
@@ -32,6 +32,8 @@ struct KeptRecords {
     session: i64,
     /// The key of the run before it.
     after: i64,
+    /// Where the chain of the session stood before it.
+    from: ContentHash,
     records: Vec<Arc<Record>>,
 }
 
@@ -55,6 +57,7 @@ impl RunState {
         self.kept = Some(KeptRecords {
             session,
             after,
+            from: self.head.hash,
             records: Vec::new(),
         });
     }
@@ -65,7 +68,9 @@ impl RunState {
         Some(EndedRun {
             session: kept.session,
             after: kept.after,
+            from: kept.from,
             key: self.key,
+            chain: self.head.hash,
             bytes: self.size.bytes,
             records: kept.records,
         })

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Record, Transcript};
+use neuraxis_core::{Record, SessionId, Transcript};
 use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{CountingIds, RunLog, START, reply};
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use crate::support::{id, on_both, open};
 
@@ -31,8 +31,12 @@ fn steps(log: &mut RunLog, number: u64) -> Vec<Vec<Arc<Record>>> {
 
 /// Runs a turn as the engine does: what it goes on from is read first.
 async fn turn(store: &SqlStore, number: u64) {
-    let (session, run) = (id("main"), CountingIds::nth_run(number));
-    let before = store.standing(&session).await.unwrap();
+    turn_in(store, &id("main"), number).await;
+}
+
+async fn turn_in(store: &SqlStore, session: &SessionId, number: u64) {
+    let run = CountingIds::nth_run(number);
+    let before = store.standing(session).await.unwrap();
     let mut log = RunLog::new(run, session.clone());
     let first = vec![log.started(&format!("question {number}"))];
     let mut start = RunStart::new(session.clone(), run).with_records(first);
@@ -60,6 +64,7 @@ async fn session_in(config: &SqlConfig) -> SqlStore {
 
 on_both! {
     whoever_ran_them_all_read_the_same
+    what_a_database_has_lost_is_in_no_history
 }
 
 /// Runs of one session end in two stores, in turns.
@@ -79,6 +84,45 @@ async fn whoever_ran_them_all_read_the_same(config: SqlConfig) {
             let standing = reader.standing(&id("main")).await.unwrap();
             assert_eq!(standing.history, left, "{number}");
         }
+    }
+}
+
+/// Takes everything out of a database that is in use, which gives its keys again from then on: as a server does that took
+/// another one's place without having heard of it.
+async fn lose_all(config: &SqlConfig) {
+    if config.url.starts_with("sqlite:") {
+        let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
+        let lose = "DELETE FROM steps; DELETE FROM payloads; DELETE FROM runs; DELETE FROM sessions; DELETE FROM sqlite_sequence";
+        sqlx::raw_sql(lose).execute(&mut raw).await.unwrap();
+    } else {
+        let mut raw = PgConnection::connect(&config.url).await.unwrap();
+        let lose = "TRUNCATE neuraxis.steps, neuraxis.payloads, neuraxis.runs, neuraxis.sessions RESTART IDENTITY";
+        sqlx::raw_sql(lose).execute(&mut raw).await.unwrap();
+    }
+}
+
+/// The sessions and runs of Bob have the keys that those of Ann had.
+async fn what_a_database_has_lost_is_in_no_history(config: SqlConfig) {
+    let store = open(&config).await;
+    let (ann, bob) = (id("ann"), id("bob"));
+    let session = Session::new(ann.clone(), START);
+    store.create_session(&session).await.unwrap();
+    for number in [1, 2, 5] {
+        turn_in(&store, &ann, number).await;
+    }
+    assert!(said(&store.history(&ann).await.unwrap(), "question 5"));
+
+    lose_all(&config).await;
+    let session = Session::new(bob.clone(), START);
+    store.create_session(&session).await.unwrap();
+    for number in [6, 7, 9, 10] {
+        turn_in(&store, &bob, number).await;
+        let left = open(&config).await.history(&bob).await.unwrap();
+        let question = format!("question {number}");
+        assert!(said(&left, &question) && said(&left, "question 6"));
+        assert_eq!(store.history(&bob).await.unwrap(), left, "{number}");
+        let standing = store.standing(&bob).await.unwrap();
+        assert_eq!(standing.history, left, "{number}");
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
-use neuraxis_testkit::{FreePort, Postgres, SilentProxy};
+use neuraxis_testkit::{FreePort, Postgres, START, SilentProxy};
 
-use crate::support::{Busy, open, records};
+use crate::support::{Busy, id, open, records};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
@@ -191,4 +191,34 @@ async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
         matches!(refused, OpenError::Newer { found: 100, .. }),
         "{refused:?}"
     );
+}
+
+/// A standby took the place of a server whose last commits it had not heard of: the keys of runs that it lost are those of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_a_server_has_lost_writes_into_no_other_one() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    let store = open(&config).await;
+    let mut lost = Busy::new(&store, 1).await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in [
+        "TRUNCATE neuraxis.steps, neuraxis.runs, neuraxis.sessions RESTART IDENTITY",
+        "ALTER SEQUENCE neuraxis.leases RESTART",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'neuraxis'",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    // The store finds another connection while the run has nothing to write.
+    let made = Session::new(id("made"), START);
+    store.create_session(&made).await.unwrap();
+
+    let other = open(&config).await;
+    let at_work = Busy::new(&other, 2).await;
+    let refused = lost.warn(&store, "lost").await;
+    assert!(matches!(refused, Err(StoreError::Stale(_))), "{refused:?}");
+    assert_eq!(records(&other, at_work.run()).await, at_work.records);
+    assert!(other.verify(&at_work.session, None).await.is_ok());
 }
