@@ -208,6 +208,8 @@ fn sqlite_kind(code: &str) -> Kind {
 /// By the classes of SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn postgres_kind(code: &str) -> Kind {
     match code.get(..2).unwrap_or_default() {
+        // given up after `patience_ms`, which everybody who waits has waited then: the connection is as good as before
+        "57" if code == "57014" => Kind::Passing,
         // connection exception; operator intervention such as a shutdown
         "08" | "57" => Kind::Broken,
         // read only: a server that another one took the place of, or whose disk is full; given up for its stall
@@ -293,6 +295,15 @@ mod tests {
             panic!("a full disk is not for ever");
         };
         assert_eq!(said, expected);
+    }
+
+    /// What waited for somebody else's lock until the server gave it up is not to wait for it again at once.
+    #[test]
+    fn a_statement_that_a_server_gave_up_for_its_time_breaks_no_connection() {
+        assert_eq!(postgres_kind("57014"), Kind::Passing);
+        for shutdown in ["57P01", "57P02", "57P03"] {
+            assert_eq!(postgres_kind(shutdown), Kind::Broken, "{shutdown}");
+        }
     }
 
     /// After a failed `fsync` nobody knows what is on the disk.

@@ -116,6 +116,33 @@ async fn a_silent_server_is_given_up_in_time_and_the_connections_recover() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let mut config = SqlConfig::new(server.url());
+    config.patience = Duration::from_secs(2);
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in ["BEGIN", "LOCK TABLE neuraxis.runs"] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let started = Instant::now();
+    let refused = busy.warn(&store, "locked").await;
+    let waited = started.elapsed();
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    assert!(waited < config.patience * 2, "{waited:?}");
+    sqlx::query("ROLLBACK").execute(&mut raw).await.unwrap();
+    busy.warn(&store, "free").await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_the_password() {
     let port = FreePort::take();
