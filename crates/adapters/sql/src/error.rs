@@ -124,6 +124,8 @@ pub(crate) enum Kind {
     Passing,
     /// The disk failed: nothing more may be promised.
     Disk,
+    /// The database does not let the statement be run, such as where a right is missing: what is stored is as it was.
+    Refused,
     /// What is stored cannot be read, or this program is wrong.
     Lasting,
 }
@@ -214,6 +216,8 @@ fn postgres_kind(code: &str) -> Kind {
         "08" | "57" => Kind::Broken,
         // read only: a server that another one took the place of, or whose disk is full; given up for its stall
         "25" if matches!(code, "25006" | "25P03" | "25P04") => Kind::Broken,
+        // access rule violation or a name that is not there; a prepared statement that a pooler took away
+        "42" | "26" => Kind::Refused,
         // rollback for concurrency; insufficient resources; lock not available; system error; not yet authenticated
         "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Passing,
         _ => Kind::Lasting,
@@ -240,6 +244,9 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     let message = format!("{place}: {why}");
     match kind(error) {
         Kind::Broken | Kind::Passing => StoreError::Unavailable(message),
+        Kind::Refused => {
+            StoreError::Unavailable(format!("{place}: the database refuses it: {why}"))
+        }
         Kind::Disk | Kind::Lasting => StoreError::Damaged(message),
     }
 }
@@ -303,6 +310,19 @@ mod tests {
         assert_eq!(postgres_kind("57014"), Kind::Passing);
         for shutdown in ["57P01", "57P02", "57P03"] {
             assert_eq!(postgres_kind(shutdown), Kind::Broken, "{shutdown}");
+        }
+    }
+
+    #[test]
+    fn a_right_that_is_missing_damages_nothing() {
+        // insufficient_privilege, undefined_table; data_corrupted, index_corrupted
+        for (code, expected) in [
+            ("42501", Kind::Refused),
+            ("42P01", Kind::Refused),
+            ("XX001", Kind::Lasting),
+            ("XX002", Kind::Lasting),
+        ] {
+            assert_eq!(postgres_kind(code), expected, "{code}");
         }
     }
 

@@ -160,11 +160,15 @@ async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
         )
         .await?;
         lock(link).await?;
-        link.script(
-            "CREATE SCHEMA IF NOT EXISTS neuraxis; \
-             CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)",
-        )
-        .await?;
+        // Whoever may only use what is there may not make it, not even if it is there.
+        let is_new = "SELECT 1 WHERE to_regclass('neuraxis.schema_version') IS NULL";
+        if link.row(is_new, &[]).await?.is_some() {
+            link.script(
+                "CREATE SCHEMA IF NOT EXISTS neuraxis; \
+                 CREATE TABLE neuraxis.schema_version (version BIGINT NOT NULL)",
+            )
+            .await?;
+        }
     }
     Ok(())
 }
@@ -236,11 +240,11 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
             known = LATEST,
             "the schema is newer, and can be used"
         );
+    }
+    if found >= LATEST {
         return Ok(());
     }
-    if found < LATEST {
-        link.wait_without_limit();
-    }
+    link.wait_without_limit();
     // Versions before sqlx's notes were noted as a number alone.
     let migrated = link.migrate(&migrations(dialect), found).await;
     migrated.map_err(not_opened)?;

@@ -247,7 +247,7 @@ impl Task {
         self.lacks_room |= error::is_full(&error);
         match error::kind(&error) {
             // It may be the fault of one of them.
-            Kind::Lasting if works.len() > 1 => {
+            Kind::Lasting | Kind::Refused if works.len() > 1 => {
                 let mut outcomes = Vec::with_capacity(works.len());
                 for work in works {
                     let single = self.write_at_once(std::slice::from_ref(work)).await;
@@ -285,7 +285,7 @@ impl Task {
             let again = match error::kind(&error) {
                 Kind::Broken => !matches!(error, Error::PoolTimedOut),
                 Kind::Passing => is_conflict(&error),
-                Kind::Disk | Kind::Lasting => false,
+                Kind::Disk | Kind::Refused | Kind::Lasting => false,
             };
             self.repeats |= error::kind(&error) == Kind::Broken;
             if !again || attempt == ATTEMPTS {

@@ -143,6 +143,52 @@ async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
 }
 
+/// Whoever made the tables lets another role use them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_damage() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    open(&config).await.close().await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    let of_role = SqlConfig::new(server.url().replace("//postgres@", "//few@"));
+    sqlx::query("CREATE ROLE few LOGIN")
+        .execute(&mut raw)
+        .await
+        .unwrap();
+    let refused = SqlStore::open(&of_role).await.unwrap_err();
+    assert!(
+        matches!(&refused, OpenError::Store(StoreError::Unavailable(told)) if told.contains("42501")),
+        "{refused:?}"
+    );
+
+    for sql in [
+        "GRANT USAGE ON SCHEMA neuraxis TO few",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA neuraxis TO few",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA neuraxis TO few",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let store = open(&of_role).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let revoke = "REVOKE INSERT ON neuraxis.steps FROM few";
+    sqlx::query(revoke).execute(&mut raw).await.unwrap();
+    let refused = busy.warn(&store, "refused").await;
+    let is_told = matches!(
+        &refused,
+        Err(StoreError::Unavailable(told)) if told.contains("the database refuses it") && told.contains("42501")
+    );
+    assert!(is_told, "{refused:?}");
+    let grant = "GRANT INSERT ON neuraxis.steps TO few";
+    sqlx::query(grant).execute(&mut raw).await.unwrap();
+    busy.finish(&store).await.unwrap();
+    assert!(store.verify(&busy.session, None).await.is_ok());
+    store.check().await.unwrap();
+    store.delete_session(&busy.session).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_the_password() {
     let port = FreePort::take();

@@ -269,7 +269,7 @@ fn fix_of_store(error: &StoreError) -> &'static str {
         }
         StoreError::Unavailable(_) => {
             "see whether the disk is full, the file belongs to somebody else or another program has it locked, or the \
-             server is down"
+             server is down or gives its user too few rights"
         }
         _ => "name another place in store.url",
     }
