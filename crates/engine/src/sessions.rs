@@ -203,6 +203,15 @@ impl Sessions {
         self.store.idle(before, most).await
     }
 
+    /// Returns the time by the clock of the store, where that is not the one of this machine, which may be wrong.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.store.shared_time().await
+    }
+
     /// Removes the sessions in which nothing has happened since a time, and returns how many. One with a run that has not
     /// ended stays.
     ///

@@ -1,7 +1,8 @@
 //! Deletes sessions in which nothing has happened for as long as `[store] keep` says, for as long as the server runs, and
 //! archives them before if there is a place for that.
 //!
-//! Of several servers each does it: who comes second finds nothing, or writes the same file once more.
+//! Of several servers each does it: who comes second finds nothing, or writes the same file once more. What is old is said by the
+//! clock of the machine or by that of the store, whichever is behind: a clock that is ahead would have everybody's sessions deleted.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,7 +14,7 @@ use neuraxis::SessionId;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{ExportError, Sessions, SystemClock};
-use neuraxis::ports::{Clock, StoreError};
+use neuraxis::ports::{Clock, RunFilter, SessionFilter, StoreError};
 use neuraxis_app::StoreConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,6 +28,14 @@ const PAGE: usize = 100;
 /// The task that looks. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Retention(JoinHandle<()>);
+
+/// Which of its looks at the store a server takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// When it starts, perhaps before the clock of its machine was set.
+    First,
+    Later,
+}
 
 /// Why a session stays, though it is old.
 #[derive(Debug, thiserror::Error)]
@@ -65,18 +74,18 @@ impl Retention {
         Some(Self(tokio::spawn(async move {
             let mut ticks = interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut which = Look::First;
             loop {
                 ticks.tick().await;
-                let Ok(before) = SystemClock.now().checked_sub(keep) else {
-                    return;
-                };
-                match retire(&sessions, before, archive.as_deref()).await {
+                let terms = (keep, archive.as_deref());
+                match look(&sessions, terms, SystemClock.now(), which).await {
                     Ok(0) => {}
                     Ok(count) => tracing::info!(count, "sessions were deleted for their age"),
                     Err(error) => {
                         tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
                     }
                 }
+                which = Look::Later;
             }
         })))
     }
@@ -86,6 +95,46 @@ impl Drop for Retention {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Deletes the sessions in which nothing has happened for so long, by a clock that says this time, and returns how many.
+async fn look(
+    sessions: &Sessions,
+    (keep, archive): (Duration, Option<&Path>),
+    now: Timestamp,
+    which: Look,
+) -> Result<u64, Stays> {
+    let Some(before) = old_before(now, sessions.shared_time().await?, keep) else {
+        return Ok(0);
+    };
+    if which == Look::First && is_all_old(sessions, before).await? {
+        tracing::warn!(
+            %before,
+            "nothing in the store is younger than [store] keep, as if the clock of this machine were ahead: no session is deleted \
+             for its age before the next look, in an hour"
+        );
+        return Ok(0);
+    }
+    retire(sessions, before, archive).await
+}
+
+/// Returns since when nothing has happened in an old session, by this machine's clock or the store's, whichever is behind.
+fn old_before(now: Timestamp, shared: Option<Timestamp>, keep: Duration) -> Option<Timestamp> {
+    let now = shared.map_or(now, |shared| shared.min(now));
+    now.checked_sub(keep).ok()
+}
+
+/// Tells whether there are sessions, and nothing has happened in any of them since a time.
+async fn is_all_old(sessions: &Sessions, before: Timestamp) -> Result<bool, StoreError> {
+    let mut newest = SessionFilter::default();
+    newest.limit = 1;
+    let Some(session) = sessions.each(newest).next().await? else {
+        return Ok(false);
+    };
+    let mut last = RunFilter::default();
+    last.limit = 1;
+    let run = sessions.each_run(last).next().await?;
+    Ok(session.created_at < before && run.is_none_or(|run| run.ended_before(before)))
 }
 
 /// Deletes the sessions in which nothing has happened since a time, and returns how many. One that stays keeps none of the others
@@ -219,6 +268,40 @@ mod tests {
         let left = Timestamp::from_second(200).unwrap();
         assert_eq!(sessions.idle(left, 10).await.unwrap().len(), 1);
         assert_eq!(retire(&sessions, left, None).await.unwrap(), 1);
+    }
+
+    const DAY: i64 = 86_400;
+
+    fn day(number: i64) -> Timestamp {
+        Timestamp::from_second(number * DAY).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_far_ahead_deletes_nothing_when_the_server_starts() {
+        let store = Arc::new(MemoryStore::default());
+        let make = async |id: &str, made| {
+            let session = Session::new(id.parse().unwrap(), made);
+            store.create_session(&session).await.unwrap();
+        };
+        make("first", day(0)).await;
+        let sessions = Sessions::new(store.clone());
+        let terms = (Duration::from_secs(90 * 86_400), None);
+        let first = look(&sessions, terms, day(400), Look::First).await;
+        assert_eq!(first.unwrap(), 0);
+        // Where something is young, the clock is right.
+        make("second", day(399)).await;
+        let first = look(&sessions, terms, day(400), Look::First).await;
+        assert_eq!(first.unwrap(), 1);
+        let later = look(&sessions, terms, day(800), Look::Later).await;
+        assert_eq!(later.unwrap(), 1);
+    }
+
+    #[test]
+    fn what_is_old_is_said_by_the_clock_that_is_behind() {
+        let keep = Duration::from_secs(86_400);
+        assert_eq!(old_before(day(5), None, keep), Some(day(4)));
+        assert_eq!(old_before(day(5), Some(day(3)), keep), Some(day(2)));
+        assert_eq!(old_before(day(5), Some(day(9)), keep), Some(day(4)));
     }
 
     #[tokio::test]

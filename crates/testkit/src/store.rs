@@ -307,6 +307,11 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
             .await
     }
 
+    async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.shared_time())
+            .await
+    }
+
     async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.pass(StoreOperation::Unfinished, self.inner.due())
             .await

@@ -373,6 +373,12 @@ impl SessionIndex for SqlStore {
         found.map_err(|failure| self.store_error(failure))
     }
 
+    async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        let dialect = self.0.database.dialect;
+        let found = read::clock::shared(&mut *self.link("shared_time").await?, dialect).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         let mut link = self.link("history").await?;
         let found = read::history::of_session(&mut link, &self.0.histories, id).await;

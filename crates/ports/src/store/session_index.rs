@@ -94,6 +94,16 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         Ok(idle)
     }
 
+    /// Returns the time by the clock of the store, where that is not the one of the process's own machine: whoever removes what
+    /// is old can tell by it that the latter is ahead. As this is, `None`.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
     /// Returns the runs of a session, the oldest first.
     ///
     /// # Errors

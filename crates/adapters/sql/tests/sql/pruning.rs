@@ -10,7 +10,9 @@ use neuraxis_testkit::{CountingIds, RunLog, START};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use crate::support::{Busy, config_in, id, on_both, open, server_config};
+use crate::support::{
+    Busy, config_in, id, on_both, open, server_config, store_in_file, store_on_server,
+};
 
 on_both! {
     more_old_sessions_than_a_page_are_pruned
@@ -243,4 +245,19 @@ async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
         assert!(began.elapsed() < Duration::from_secs(20), "it stays");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn a_file_has_the_clock_of_its_machine() {
+    let store = store_in_file().await;
+    assert_eq!(store.shared_time().await, Ok(None));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_server_says_what_time_it_is_for_all_who_share_it() {
+    let store = store_on_server().await;
+    let first = store.shared_time().await.unwrap();
+    assert!(first.is_some());
+    assert!(store.shared_time().await.unwrap() >= first);
 }
