@@ -17,7 +17,7 @@ use std::time::Duration;
 use neuraxis_ports::StoreError;
 use sqlx::Error;
 #[cfg(feature = "postgres")]
-use sqlx::{ConnectOptions, PgPool, postgres::PgConnectOptions};
+use sqlx::{PgPool, postgres::PgConnectOptions};
 #[cfg(feature = "sqlite")]
 use sqlx::{SqlitePool, sqlite::SqliteConnectOptions};
 
@@ -54,13 +54,13 @@ enum Pools {
     },
     #[cfg(feature = "postgres")]
     Postgres {
-        writer: PgConnectOptions,
+        writer: postgres::Server,
         readers: PgPool,
     },
     /// A pool that the rest of the program uses, too.
     #[cfg(feature = "postgres")]
     Lent {
-        writer: PgConnectOptions,
+        writer: postgres::Server,
         pool: PgPool,
     },
 }
@@ -150,13 +150,15 @@ impl Database {
         }
     }
 
-    /// Returns how to connect to a Postgres server, with the settings of the store; `None` for a file.
+    /// Returns how to connect to a Postgres server; `None` for a file.
     #[cfg(feature = "postgres")]
     pub(crate) fn postgres(&self) -> Option<PgConnectOptions> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
             Pools::Sqlite { .. } => None,
-            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => Some(writer.clone()),
+            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => {
+                Some(writer.options.clone())
+            }
         }
     }
 

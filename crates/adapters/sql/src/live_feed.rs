@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient, async_trait};
-use sqlx::Error;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
+use sqlx::{Error, PgConnection};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -86,16 +86,12 @@ impl SqlStore {
 
 impl PostgresLiveFeed {
     fn of(database: &Database) -> Option<Self> {
-        // What is sent is lost with the server anyway, and waits for no disk.
-        let options = database
-            .postgres()?
-            .options([("synchronous_commit", "off")]);
         let address = Uuid::new_v4().simple().to_string();
         let (outgoing, to_send) = mpsc::channel(QUEUE);
         let inboxes = broadcast::Sender::new(INBOX_SIZE);
         let task = Task {
             place: database.place.clone(),
-            options,
+            options: database.postgres()?,
             patience: database.patience(),
             own: channel_of(&address)?,
             to_send,
@@ -152,6 +148,12 @@ impl LiveFeed for PostgresLiveFeed {
         }
         Box::new(inbox)
     }
+}
+
+/// What is sent is lost with the server anyway.
+async fn wait_for_no_disk(connection: &mut PgConnection) -> Result<(), Error> {
+    let set = sqlx::raw_sql("SET synchronous_commit = off");
+    set.execute(connection).await.map(drop)
 }
 
 /// Returns the channel of an address; `None` if it is none.
@@ -212,6 +214,7 @@ impl Task {
             .max_lifetime(None)
             .idle_timeout(None)
             .acquire_timeout(self.patience)
+            .after_connect(|connection, _| Box::pin(wait_for_no_disk(connection)))
             .connect_lazy_with(self.options.clone());
         let connecting = async {
             let mut listener = PgListener::connect_with(&pool).await?;

@@ -24,6 +24,9 @@ use crate::read::records;
 /// Marks a file as ours: the bytes `NxSt`. SQLite keeps the number in the file's header.
 const APPLICATION_ID: i64 = 0x4e78_5374;
 
+/// The schema of a server's database in which the tables stand: it may hold other things.
+pub(crate) const SCHEMA: &str = "neuraxis";
+
 /// By which servers keep two programs from changing the schema at the same time.
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
@@ -204,9 +207,28 @@ async fn version(dialect: Dialect, link: &mut Link) -> Result<i64, Error> {
 
 /// Refuses a database that is open and is not ours, or newer than this program.
 async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), OpenError> {
+    if database.dialect == Dialect::Postgres {
+        check_schema(database, link).await?;
+    }
     let header = header(database.dialect, link).await;
     let header = header.map_err(|error| database.not_opened(error))?;
     recognize(&database.place, header)
+}
+
+/// Refuses a connection whose statements go to another schema than the one that it was set to.
+async fn check_schema(database: &Database, link: &mut Link) -> Result<(), OpenError> {
+    let sql = "SELECT CAST(current_schema() AS TEXT)";
+    let row = link.row(sql, &[]).await;
+    let found = row.and_then(|row| row.map_or(Ok(None), |row| row.maybe_text(0)));
+    let found = found.map_err(|error| database.not_opened(error))?;
+    if found.as_deref() == Some(SCHEMA) {
+        return Ok(());
+    }
+    let (place, found) = (&database.place, found.as_deref().unwrap_or("no schema"));
+    Err(OpenError::Store(StoreError::Unavailable(format!(
+        "{place}: statements go to {found} and not to {SCHEMA}, so that settings of connections are lost: a pooler has to pool \
+         sessions, not transactions"
+    ))))
 }
 
 async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {

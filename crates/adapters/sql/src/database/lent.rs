@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, PgConnection, PgPool, Postgres, Row as _};
 
-use super::postgres::SCHEMA;
+use crate::schema::SCHEMA;
 
 /// Sets what statements of the store need, and returns what was set before.
 const SET: &str = "SELECT current_setting('search_path'), current_setting('statement_timeout'), \

@@ -1,15 +1,23 @@
 //! A database of a Postgres server.
 
-use sqlx::PgPool;
+use std::sync::Arc;
+
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Error, PgConnection, PgPool};
 
 use super::{Database, Dialect, Pools, shown};
 use crate::config::{Durability, SqlConfig};
 use crate::error::OpenError;
 use crate::lease_clock::LeaseClock;
+use crate::schema::SCHEMA;
 
-/// The schema in which the tables stand: a database may hold other things.
-pub(super) const SCHEMA: &str = "neuraxis";
+/// How the store's own connections are made.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    pub(super) options: PgConnectOptions,
+    /// The statements by which each of them is set up. Options that a connection begins with are refused by poolers, or lost.
+    set_up: Arc<str>,
+}
 
 /// Prepares to connect; nothing is sent yet. [`Durability::Normal`] lets a commit return before it is on the disk.
 ///
@@ -20,11 +28,13 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),
     })?;
-    let writer = with_settings(options, config);
+    let writer = Server::new(options, config);
+    let statements = Arc::clone(&writer.set_up);
     let readers = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(config.patience)
-        .connect_lazy_with(writer.clone());
+        .after_connect(move |wire, _| Box::pin(set_up(wire, Arc::clone(&statements))))
+        .connect_lazy_with(writer.options.clone());
     let pools = Pools::Postgres { writer, readers };
     Ok(database(shown(&config.url), pools, config))
 }
@@ -37,26 +47,44 @@ pub(super) fn in_pool(pool: &PgPool, config: &SqlConfig) -> Database {
     let name = options.get_database().unwrap_or(options.get_username());
     let place = format!("postgres://{host}:{port}/{name}");
     let pools = Pools::Lent {
-        writer: with_settings(options, config),
+        writer: Server::new(options, config),
         pool: pool.clone(),
     };
     database(place, pools, config)
 }
 
-/// Returns how to connect with the settings that the store's own connections need.
-fn with_settings(options: PgConnectOptions, config: &SqlConfig) -> PgConnectOptions {
-    let durable = match config.durability {
-        Durability::Full => "on",
-        Durability::Normal => "off",
-    };
-    // The server gives up on its own what nobody waits for any more.
-    let patience = config.patience.as_millis().to_string();
-    options.application_name("neuraxis").options([
-        ("search_path", SCHEMA),
-        ("synchronous_commit", durable),
-        ("statement_timeout", &patience),
-        ("idle_in_transaction_session_timeout", &patience),
-    ])
+impl Server {
+    fn new(options: PgConnectOptions, config: &SqlConfig) -> Self {
+        let durable = match config.durability {
+            Durability::Full => "on",
+            Durability::Normal => "off",
+        };
+        // The server gives up on its own what nobody waits for any more.
+        let patience = config.patience.as_millis();
+        let statements = format!(
+            "SET search_path = {SCHEMA}; SET synchronous_commit = {durable}; SET statement_timeout = {patience}; \
+             SET idle_in_transaction_session_timeout = {patience}"
+        );
+        Self {
+            // No number with a fraction is stored, and poolers refuse to hear how those are to be shown.
+            options: options
+                .application_name("neuraxis")
+                .extra_float_digits(None),
+            set_up: statements.into(),
+        }
+    }
+
+    /// Makes a connection with the settings that the store needs.
+    pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
+        let mut wire = self.options.connect().await?;
+        set_up(&mut wire, Arc::clone(&self.set_up)).await?;
+        Ok(wire)
+    }
+}
+
+async fn set_up(wire: &mut PgConnection, statements: Arc<str>) -> Result<(), Error> {
+    let set = sqlx::raw_sql(AssertSqlSafe(statements));
+    set.execute(wire).await.map(drop)
 }
 
 fn database(place: String, pools: Pools, config: &SqlConfig) -> Database {

@@ -152,6 +152,24 @@ async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds(
     }
 }
 
+/// As behind a pooler that gives each transaction another connection.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewhere() {
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    let database = Database::connect(&config).unwrap();
+    let mut link = database.writer().await.unwrap();
+    link.script("SET search_path = public").await.unwrap();
+    let refused = migrate(&database, &mut link).await;
+    assert!(
+        matches!(&refused, Err(OpenError::Store(StoreError::Unavailable(told))) if told.contains("go to public")),
+        "{refused:?}"
+    );
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'neuraxis')";
+    assert_eq!(number(&mut link, tables).await.unwrap(), 0);
+}
+
 /// Somebody keeps a table for longer than a request may take, and two programs open the database meanwhile.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]

@@ -1,4 +1,4 @@
-//! A store in the pool that a program has already.
+//! A store in the pool that a program has already, and one behind a pooler.
 
 use std::time::Duration;
 
@@ -6,6 +6,8 @@ use neuraxis_ports::{Session, SessionIndex as _};
 use neuraxis_sql::{PgPool, SqlConfig, SqlStore};
 use neuraxis_testkit::START;
 use sqlx::postgres::PgPoolOptions;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{id, open, server_config};
 
@@ -85,4 +87,80 @@ async fn reading_takes_no_connection_beside_those_of_the_pool_and_waits_for_one_
     assert!(error.to_string().contains("no answer in time"), "{error}");
     drop(taken);
     assert_eq!(store.session(&session.id).await.unwrap(), session);
+}
+
+/// Starts a proxy that refuses what a pooler refuses to hear at the beginning of a connection, and returns the URL of a server by
+/// way of it.
+async fn by_way_of_a_pooler(url: &str) -> String {
+    let (before, target) = url.split_once('@').unwrap();
+    let (address, database) = target.split_once('/').unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = address.to_owned();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pooled(client, address.clone()));
+        }
+    });
+    format!("{before}@127.0.0.1:{port}/{database}?sslmode=disable")
+}
+
+async fn pooled(mut client: TcpStream, address: String) {
+    // The first message begins with its length, which counts itself.
+    let length = client.read_u32().await.unwrap();
+    let mut first = vec![0; usize::try_from(length).unwrap() - 4];
+    client.read_exact(&mut first).await.unwrap();
+    let mut words = first.split(|byte| *byte == 0);
+    if words.any(|word| word == b"options" || word == b"extra_float_digits") {
+        return;
+    }
+    let mut server = TcpStream::connect(&address).await.unwrap();
+    server.write_u32(length).await.unwrap();
+    server.write_all(&first).await.unwrap();
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_pooler_that_hears_no_options_leaves_the_tables_where_they_belong() {
+    let of_server = server_config();
+    let pooled = SqlConfig::new(by_way_of_a_pooler(&of_server.url).await);
+    let store = open(&pooled).await;
+    let session = Session::new(id("main"), START);
+    store.create_session(&session).await.unwrap();
+    assert_eq!(store.session(&session.id).await.unwrap(), session);
+    // Those who come without it find the same.
+    let direct = open(&of_server).await;
+    assert_eq!(direct.session(&session.id).await.unwrap(), session);
+}
+
+/// What the server is told once a connection is there holds for it: it gives up by itself what nobody waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn each_connection_of_a_store_has_its_time_limits() {
+    use sqlx::Connection as _;
+
+    let mut config = server_config();
+    config.patience = Duration::from_millis(300);
+    let store = open(&config).await;
+    let session = Session::new(id("main"), START);
+    store.create_session(&session).await.unwrap();
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in ["BEGIN", "LOCK TABLE neuraxis.sessions"] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    assert!(store.session(&session.id).await.is_err());
+    let other = Session::new(id("other"), START);
+    assert!(store.create_session(&other).await.is_err());
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    let started = std::time::Instant::now();
+    while sqlx::query_scalar::<_, i64>(waiting)
+        .fetch_one(&mut raw)
+        .await
+        .unwrap()
+        > 0
+    {
+        assert!(started.elapsed() < Duration::from_secs(10), "it waits on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
