@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -159,16 +159,16 @@ impl Copier {
     }
 
     fn opened(config: LogCopy) -> io::Result<Self> {
-        let mut copier = Self {
+        // Opened again by whoever has something to append: others leave its end as it is.
+        create(&config.folder)?;
+        let claim = claim(&config.folder);
+        Ok(Self {
             config,
             file: None,
             bytes: 0,
             has_failed: false,
-            claim: None,
-        };
-        copier.file()?;
-        copier.claim = claim(&copier.config.folder);
-        Ok(copier)
+            claim,
+        })
     }
 
     /// Appends the records of steps that were committed, in this order. In the task that writes, and without waiting for
@@ -215,6 +215,8 @@ impl Copier {
 
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let more = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        // How long the file is, is known once it is open.
+        self.file()?;
         if self.bytes > 0 && self.bytes.saturating_add(more) > self.config.max_bytes {
             self.rotate()?;
         }
@@ -227,7 +229,8 @@ impl Copier {
         let file = match self.file.take() {
             Some(file) => file,
             None => {
-                let file = create(&self.config.folder)?;
+                let mut file = create(&self.config.folder)?;
+                end_line(&mut file)?;
                 self.bytes = file.metadata()?.len();
                 file
             }
@@ -296,6 +299,20 @@ fn create(folder: &Path) -> io::Result<File> {
     own_file::check_folder(folder).map_err(io::Error::other)?;
     own_file::tighten_folder(folder);
     own_file::append_to(&folder.join(FILE))
+}
+
+/// Ends a line that was cut off, by a full disk or as a process was killed: the next record would be a part of it.
+fn end_line(file: &mut File) -> io::Result<()> {
+    if file.metadata()?.len() == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    match &last {
+        b"\n" => Ok(()),
+        _ => file.write_all(b"\n"),
+    }
 }
 
 /// Adds the records of a step, those that are kept beside as well.

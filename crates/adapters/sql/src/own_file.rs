@@ -68,10 +68,10 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), UnsafeFile> {
     check_path(path, Expected::Folder)
 }
 
-/// Opens a file to append to it, makes it if it is missing, and checks what was opened.
+/// Opens a file to append to it and to look at its end, makes it if it is missing, and checks what was opened.
 pub(crate) fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.append(true).create(true);
+    options.append(true).read(true).create(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;

@@ -7,7 +7,7 @@ use std::path::Path;
 use neuraxis_ports::RunLog as _;
 use neuraxis_sql::{LogCopy, OpenError, SqlConfig, SqlStore};
 
-use crate::support::{Busy, config_in, on_both, open};
+use crate::support::{Busy, config_in, file_config, on_both, open};
 
 on_both! {
     each_record_is_copied_once_in_the_order_of_the_commits
@@ -61,6 +61,30 @@ async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlC
     Busy::new(&store, 3).await;
     store.close().await;
     assert_eq!(copied(&place).len(), 7);
+}
+
+/// The process was killed while it wrote, or the disk was full.
+#[tokio::test]
+async fn a_record_begins_a_line_of_its_own_after_one_that_was_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = file_config();
+    config.log = Some(LogCopy::new(folder.path()));
+    let store = open(&config).await;
+    Busy::new(&store, 1).await;
+    store.close().await;
+    let file = folder.path().join("records.jsonl");
+    let whole = fs::read(&file).unwrap();
+    let cut_off = &whole[..whole.len() - 10];
+    fs::write(&file, cut_off).unwrap();
+
+    let store = open(&config).await;
+    assert_eq!(fs::read(&file).unwrap(), cut_off, "nothing is written yet");
+    let next = Busy::new(&store, 2).await;
+    store.close().await;
+    let lines = copied(folder.path());
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0].as_bytes(), cut_off);
+    assert_eq!(lines[1], next.records[0].to_json());
 }
 
 async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
