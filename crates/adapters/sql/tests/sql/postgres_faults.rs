@@ -143,6 +143,25 @@ async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
 }
 
+/// As many records as take longer to read than an answer may take: here nobody can read them at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_look_at_a_server_reads_through_no_records() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let mut config = SqlConfig::new(server.url());
+    config.patience = Duration::from_millis(500);
+    let store = open(&config).await;
+    Busy::new(&store, 1).await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for sql in ["BEGIN", "LOCK TABLE neuraxis.steps"] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let found = store.check().await.unwrap();
+    assert_eq!((found.sessions, found.runs), (1, 1));
+}
+
 /// Whoever made the tables lets another role use them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
