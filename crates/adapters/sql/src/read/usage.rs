@@ -36,14 +36,17 @@ pub(crate) async fn since(
     let rows = link.rows(AssertSqlSafe(select(whose)), &values).await?;
     let mut used = SessionMetrics::default();
     for row in rows {
-        match row.maybe_int(2)? {
-            // Nothing of it is recorded yet.
-            None => {}
-            Some(started) if started >= since_micros => {
-                let summary: Option<LogSummary> = row.maybe_json(3, "the summary of a run")?;
-                used += summary.unwrap_or_default().metrics();
-            }
-            Some(_) => used += &of_records(link, &row, since).await?,
+        // Nothing of it is recorded yet.
+        let Some(started) = row.maybe_int(2)? else {
+            continue;
+        };
+        let summary: Option<LogSummary> = row.maybe_json(3, "the summary of a run")?;
+        let last_at = summary.as_ref().and_then(|summary| summary.last_at);
+        match last_at {
+            _ if started >= since_micros => used += summary.unwrap_or_default().metrics(),
+            // It has waited ever since, perhaps one of many.
+            Some(last_at) if last_at < since => {}
+            _ => used += &of_records(link, &row, since).await?,
         }
     }
     Ok(used)
@@ -72,4 +75,43 @@ async fn of_records(
     let mut meter = RunMeter::since(since);
     records.iter().for_each(|record| meter.read(record));
     Ok(meter.used().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _};
+    use neuraxis_testkit::{CountingIds, RunLog, START};
+
+    use super::*;
+    use crate::config::SqlConfig;
+    use crate::database::Database;
+    use crate::store::SqlStore;
+
+    #[tokio::test]
+    async fn the_log_of_a_run_that_has_waited_since_before_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.db");
+        let config = SqlConfig::new(format!("sqlite://{}", file.display()));
+        let store = SqlStore::open(&config).await.unwrap();
+        let session = Session::new("main".parse().unwrap(), START);
+        let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+        let records = vec![log.started("Hello?"), log.warned("slow")];
+        let start = RunStart::in_new_session(session, log.run()).with_records(records);
+        store.begin(&start).await.unwrap();
+        let database = Database::connect(&config).unwrap();
+        let mut link = database.writer().await.unwrap();
+        link.run("UPDATE steps SET body = x'00'", &[])
+            .await
+            .unwrap();
+
+        let of = UsageOf::Owner(None);
+        let tomorrow = START + Duration::from_secs(86_400);
+        let used = store.usage_since(&of, tomorrow).await;
+        assert_eq!(used, Ok(SessionMetrics::default()));
+        // The first record is older, the last one is not.
+        let between = log.warned("slower").at - Duration::from_millis(1_500);
+        assert!(store.usage_since(&of, between).await.is_err());
+    }
 }
