@@ -13,8 +13,8 @@ use std::time::Duration;
 use neuraxis::SessionId;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::with_causes;
-use neuraxis::engine::{ExportError, Sessions, SystemClock};
-use neuraxis::ports::{Clock, RunFilter, SessionFilter, StoreError};
+use neuraxis::engine::{ExportError, Sessions, SystemClock, UuidV7};
+use neuraxis::ports::{Clock, Ids, RunFilter, SessionFilter, StoreError};
 use neuraxis_app::StoreConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -214,12 +214,21 @@ async fn archived(
 /// Writes a file whole or not at all.
 fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let part = folder.join(format!(".{name}.{}", std::process::id()));
-    let mut file = File::create(&part)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(part, folder.join(name))?;
+    // Another server may write the same session, and in a container has the same process id.
+    let part = folder.join(format!(".{}.part", UuidV7.new_id()));
+    let written = write_new(&part, text).and_then(|()| fs::rename(&part, folder.join(name)));
+    if written.is_err() {
+        // Whether there is anything of it does not matter.
+        let _ = fs::remove_file(&part);
+    }
+    written?;
     File::open(folder)?.sync_all()
+}
+
+fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    file.write_all(text)?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -268,6 +277,27 @@ mod tests {
         let left = Timestamp::from_second(200).unwrap();
         assert_eq!(sessions.idle(left, 10).await.unwrap().len(), 1);
         assert_eq!(retire(&sessions, left, None).await.unwrap(), 1);
+    }
+
+    /// Both servers run in containers, as process 1.
+    #[test]
+    fn two_servers_that_archive_the_same_session_write_into_no_common_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_other = format!(".old.jsonl.{}", std::process::id());
+        let of_other = folder.path().join(of_other);
+        fs::write(&of_other, "half of").unwrap();
+        write(folder.path(), "old.jsonl", b"whole").unwrap();
+        write(folder.path(), "old.jsonl", b"whole").unwrap();
+        assert_eq!(fs::read(folder.path().join("old.jsonl")).unwrap(), b"whole");
+        assert_eq!(fs::read(&of_other).unwrap(), b"half of");
+    }
+
+    #[test]
+    fn what_cannot_be_archived_leaves_no_part_of_a_file_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("old.jsonl/taken")).unwrap();
+        assert!(write(folder.path(), "old.jsonl", b"whole").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     const DAY: i64 = 86_400;
