@@ -24,6 +24,8 @@ pub(crate) struct Readable {
     pub(crate) title: Option<String>,
     /// Markdown, or the text itself.
     pub(crate) content: String,
+    /// The document goes on, and no more of it is read.
+    pub(crate) is_cut: bool,
 }
 
 /// What is to be read how.
@@ -89,6 +91,7 @@ pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
         Kind::Text => Ok(Readable {
             title: None,
             content: clean(&text::decode(bytes, charset, false)),
+            is_cut: false,
         }),
     }
 }

@@ -150,7 +150,7 @@ impl Fetcher {
             title: readable.title.as_deref().map(short),
             pages: page::pages(&readable.content, self.config.page_chars),
             content: readable.content,
-            is_cut: answer.is_cut,
+            is_cut: answer.is_cut || readable.is_cut,
         })
     }
 

@@ -29,6 +29,7 @@ pub(super) fn read(html: &str, address: &Url) -> Readable {
         return Readable {
             title,
             content: tidy(&document.text()),
+            is_cut: false,
         };
     }
     prepare(&document, address);
@@ -49,6 +50,7 @@ pub(super) fn read(html: &str, address: &Url) -> Readable {
     Readable {
         title,
         content: tidy(&content),
+        is_cut: false,
     }
 }
 

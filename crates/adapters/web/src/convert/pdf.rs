@@ -1,19 +1,23 @@
 //! Makes text of a PDF, page by page.
 //!
 //! The library that reads it panics at much that real files hold; so each page is read on its own, and one that cannot be read
-//! costs nothing but itself.
+//! costs nothing but itself. It is named in its place: what is left out without a word is taken for what does not exist.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pdf_extract::{Document, Object, PlainTextOutput, output_doc_page};
+use pdf_extract::{Dictionary, Document, Object, ObjectId, PlainTextOutput, output_doc_page};
 
 use super::{Readable, clean};
 
 /// The most pages that are read of a document.
-const MAX_PAGES: u32 = 2_000;
+const MAX_PAGES: usize = 2_000;
 
 /// The most bytes of text that are read of a document.
 const MAX_TEXT: usize = 8 << 20;
+
+/// The tree of pages that the library is shown, which has one: it walks the whole of it for each page. No object of a file
+/// has this number.
+const TREE: ObjectId = (0, 0);
 
 /// Reads a document.
 pub(super) fn read(bytes: &[u8]) -> Result<Readable, String> {
@@ -23,40 +27,48 @@ pub(super) fn read(bytes: &[u8]) -> Result<Readable, String> {
         let opened = document.decrypt("");
         opened.map_err(|_| "the PDF is encrypted with a password".to_owned())?;
     }
-    let mut content = String::new();
-    let mut unread = 0_u32;
-    let pages = document.get_pages().len();
-    let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-    for page in 1..=pages.min(MAX_PAGES) {
-        match read_page(&document, page) {
-            Some(text) => {
-                content.push_str(text.trim());
-                content.push_str("\n\n");
-            }
-            None => unread += 1,
-        }
+    let pages: Vec<ObjectId> = document.page_iter().take(MAX_PAGES + 1).collect();
+    if let Ok(catalog) = document.catalog_mut() {
+        catalog.set("Pages", TREE);
+    }
+    let mut is_cut = pages.len() > MAX_PAGES;
+    let (mut content, mut has_text, mut has_unread) = (String::new(), false, false);
+    for (number, page) in (1..=MAX_PAGES).zip(pages) {
         if content.len() > MAX_TEXT {
+            is_cut = true;
             break;
         }
+        if let Some(text) = read_page(&mut document, page) {
+            let text = clean(&text);
+            has_text |= !text.trim().is_empty();
+            content.push_str(text.trim());
+        } else {
+            has_unread = true;
+            content.push_str(&format!("[page {number} could not be read]"));
+        }
+        content.push_str("\n\n");
     }
-    let content = clean(content.trim());
-    if content.trim().is_empty() {
-        return Err(match unread {
-            0 => "the PDF holds no text; it may be one of scanned images".to_owned(),
-            _ => "no page of the PDF can be read".to_owned(),
+    if !has_text {
+        return Err(match has_unread {
+            false => "the PDF holds no text; it may be one of scanned images".to_owned(),
+            true => "no page of the PDF can be read".to_owned(),
         });
     }
     Ok(Readable {
         title: title(&document),
-        content,
+        content: content.trim().to_owned(),
+        is_cut,
     })
 }
 
-fn read_page(document: &Document, page: u32) -> Option<String> {
+fn read_page(document: &mut Document, page: ObjectId) -> Option<String> {
+    let mut tree = Dictionary::new();
+    tree.set("Kids", vec![Object::from(page)]);
+    document.set_object(TREE, tree);
     let read = catch_unwind(AssertUnwindSafe(|| {
         let mut text = String::new();
         let mut output = PlainTextOutput::new(&mut text);
-        output_doc_page(document, &mut output, page).ok()?;
+        output_doc_page(document, &mut output, 1).ok()?;
         Some(text)
     }));
     read.ok().flatten()

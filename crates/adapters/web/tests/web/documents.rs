@@ -1,5 +1,7 @@
 //! What becomes of documents of each kind.
 
+use std::time::Duration;
+
 use neuraxis_core::{JsonText, Source, ToolClass};
 use neuraxis_testkit::{WebAnswer, WebSite, tool_context};
 use serde_json::json;
@@ -10,6 +12,10 @@ const ARTICLE: &str = "<html><head><title>Rivers</title></head><body><nav>Menu</
     <p>Rivers carry sediment, and where they slow down it settles, layer upon layer, for thousands of years.</p>\
     <p>See <a href='lakes.html'>lakes</a>.</p><table><tr><th>River</th><th>km</th></tr><tr><td>Elbe</td><td>1,094</td></tr>\
     </table></article></body></html>";
+
+/// The entries of a page that holds a text.
+const WITH_TEXT: &str =
+    "/MediaBox [0 0 612 792] /Contents 3 0 R /Resources << /Font << /F1 4 0 R >> >>";
 
 /// A PDF of one page that holds a text, with a title.
 fn pdf(text: &str) -> Vec<u8> {
@@ -23,6 +29,33 @@ fn pdf(text: &str) -> Vec<u8> {
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
         "<< /Title (A paper) >>".to_owned(),
     ];
+    pdf_of(&objects)
+}
+
+/// A PDF of pages, each of which has these entries.
+fn pdf_with_pages<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let text = "BT /F1 24 Tf 72 720 Td (Sediment settles.) Tj ET";
+    let entries: Vec<&str> = entries.into_iter().collect();
+    let kids: String = (5..5 + entries.len())
+        .map(|number| format!(" {number} 0 R"))
+        .collect();
+    let mut objects = vec![
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        format!(
+            "<< /Type /Pages /Kids [{kids} ] /Count {} >>",
+            entries.len()
+        ),
+        format!("<< /Length {} >>\nstream\n{text}\nendstream", text.len()),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+            .to_owned(),
+    ];
+    let pages = entries.iter();
+    objects.extend(pages.map(|entries| format!("<< /Type /Page /Parent 2 0 R {entries} >>")));
+    pdf_of(&objects)
+}
+
+/// The file that holds these objects, the first of which is the catalog and the sixth what is said about the document.
+fn pdf_of(objects: &[String]) -> Vec<u8> {
     let mut file = "%PDF-1.4\n".to_owned();
     let mut places = Vec::new();
     for (number, object) in objects.iter().enumerate() {
@@ -34,7 +67,8 @@ fn pdf(text: &str) -> Vec<u8> {
     for place in places {
         file += &format!("{place:010} 00000 n \n");
     }
-    file += "trailer\n<< /Size 7 /Root 1 0 R /Info 6 0 R >>\n";
+    let size = objects.len() + 1;
+    file += &format!("trailer\n<< /Size {size} /Root 1 0 R /Info 6 0 R >>\n");
     file += &format!("startxref\n{table}\n%%EOF\n");
     file.into_bytes()
 }
@@ -104,6 +138,51 @@ async fn a_pdf_is_given_as_text() {
         let page = fetch(&tool, &site.url(path)).await.unwrap();
         assert_eq!(page["content"], "Sediment settles.", "{page}");
         assert_eq!(page["title"], "A paper");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_pdf_that_cannot_be_read_is_named_in_its_place() {
+    let site = WebSite::start(|_| {
+        let body = pdf_with_pages([WITH_TEXT, "/Contents 3 0 R", WITH_TEXT]);
+        WebAnswer::document("application/pdf", body)
+    })
+    .await;
+    let page = fetch(&tool(&allowing([&site])), &site.url("/"))
+        .await
+        .unwrap();
+    assert_eq!(
+        page["content"],
+        "Sediment settles.\n\n[page 2 could not be read]\n\nSediment settles."
+    );
+    assert_eq!(page["summary"], "Page 1 of 1.");
+}
+
+#[tokio::test]
+async fn of_a_pdf_of_more_pages_than_are_read_it_is_said_that_it_goes_on() {
+    let site = WebSite::start(|request| {
+        let empty = match request.path() {
+            "/longer" => 2_000,
+            _ => 1_999,
+        };
+        let empty = (0..empty).map(|_| "/MediaBox [0 0 612 792]");
+        let body = pdf_with_pages([WITH_TEXT].into_iter().chain(empty));
+        WebAnswer::document("application/pdf", body)
+    })
+    .await;
+    let mut config = allowing([&site]);
+    config.convert_timeout = Duration::from_secs(60);
+    let tool = tool(&config);
+    for (path, said) in [
+        ("/long", "Page 1 of 1."),
+        (
+            "/longer",
+            "Page 1 of 1. The document goes on; this is as much as is read of one.",
+        ),
+    ] {
+        let page = fetch(&tool, &site.url(path)).await.unwrap();
+        assert_eq!(page["content"], "Sediment settles.");
+        assert_eq!(page["summary"], said, "{path}");
     }
 }
 
