@@ -8,6 +8,7 @@
 mod volatile;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use neuraxis_core::{
     AssistantMessage, ContentHash, MediaPart, MediaSource, Message, ModelRequest, Part,
@@ -16,6 +17,7 @@ use neuraxis_core::{
 
 use self::volatile::Volatile;
 use crate::config::ToolResults;
+use crate::exchange::contents;
 use crate::recording::StatePolicy;
 use crate::redact::Redactor;
 
@@ -31,11 +33,37 @@ pub(crate) enum Closeness {
 /// How requests are compared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Comparison {
-    pub(crate) redactor: Redactor,
-    pub(crate) tool_results: ToolResults,
+    redactor: Redactor,
+    tool_results: ToolResults,
+    /// The contents of media that are known, with their hashes, by where they are in memory.
+    contents: HashMap<usize, (Arc<str>, ContentHash)>,
 }
 
 impl Comparison {
+    pub(crate) fn new(redactor: Redactor, tool_results: ToolResults) -> Self {
+        Self {
+            redactor,
+            tool_results,
+            contents: HashMap::new(),
+        }
+    }
+
+    /// Keeps the hashes of what media of a request hold. It is shared with others, and hashing it for each of them would take
+    /// as long as if it stood in the file as often.
+    pub(crate) fn remember(&mut self, request: &ModelRequest) {
+        let messages = request.messages.messages().iter();
+        for content in messages.flat_map(|message| contents(message)) {
+            let hashed = || (Arc::clone(content), ContentHash::of(content.as_bytes()));
+            let known = self.contents.entry(content.as_ptr().addr());
+            known.or_insert_with(hashed);
+        }
+    }
+
+    fn content_hash(&self, content: &str) -> ContentHash {
+        let known = self.contents.get(&content.as_ptr().addr());
+        known.map_or_else(|| ContentHash::of(content.as_bytes()), |(_, hash)| *hash)
+    }
+
     /// Returns the hash by which a request's recordings are found.
     pub(crate) fn hash(&self, role: &Role, request: &ModelRequest, how: Closeness) -> ContentHash {
         ContentHash::of(self.lines(role, request, how).join("\n").as_bytes())
@@ -49,7 +77,7 @@ impl Comparison {
             volatile: Volatile::default(),
             calls: HashMap::new(),
             how,
-            tool_results: self.tool_results,
+            comparison: self,
         };
         page.head(role, &request);
         for message in request.messages.messages() {
@@ -60,16 +88,16 @@ impl Comparison {
 }
 
 /// Lines in the making.
-struct LineBuilder {
+struct LineBuilder<'a> {
     lines: Vec<String>,
     volatile: Volatile,
     /// The number of each tool call, by its id.
     calls: HashMap<ToolCallId, usize>,
     how: Closeness,
-    tool_results: ToolResults,
+    comparison: &'a Comparison,
 }
 
-impl LineBuilder {
+impl LineBuilder<'_> {
     fn head(&mut self, role: &Role, request: &ModelRequest) {
         self.line(format!("role {role}"));
         let choice = match &request.tool_choice {
@@ -114,7 +142,7 @@ impl LineBuilder {
                 let number = self.call(&result.tool_call_id);
                 self.line(format!("result of call {number}"));
                 self.text(&result.name);
-                if self.tool_results == ToolResults::Compare {
+                if self.comparison.tool_results == ToolResults::Compare {
                     self.text(result.content.as_str());
                     result.media.iter().for_each(|part| self.media(part));
                 }
@@ -152,7 +180,7 @@ impl LineBuilder {
         match &part.source {
             MediaSource::Url(url) => self.text(url),
             MediaSource::Base64(content) => {
-                self.line(format!("content {}", ContentHash::of(content.as_bytes())));
+                self.line(format!("content {}", self.comparison.content_hash(content)));
             }
         }
     }

@@ -67,10 +67,7 @@ impl Cassette {
     ) -> Result<(Self, Option<CassetteError>), CassetteError> {
         let bytes = read_file(&config.file, config.max_bytes)?;
         let reading = format::read(&config.file, &bytes, config.max_bytes)?;
-        let comparison = Comparison {
-            redactor,
-            tool_results: config.tool_results,
-        };
+        let comparison = Comparison::new(redactor, config.tool_results);
         let cassette = Self {
             name: config.file.clone(),
             header: Arc::new(reading.header),
@@ -98,10 +95,7 @@ impl Cassette {
         redactor: Redactor,
     ) -> Result<Self, CassetteError> {
         let (header, exchanges) = run::exchanges(history, records)?;
-        let comparison = Comparison {
-            redactor,
-            tool_results: ToolResults::default(),
-        };
+        let comparison = Comparison::new(redactor, ToolResults::default());
         let name = records
             .first()
             .map(|record| format!("run {}", record.run_id));

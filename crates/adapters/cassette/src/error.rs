@@ -34,6 +34,12 @@ pub enum CassetteError {
         /// The most bytes it may have.
         limit: u64,
     },
+    /// The requests would be too large to be read again, each being compared with all that it shares.
+    #[error("{} ends here: with more exchanges its requests are too large once what they share is put back, and no replay would read it", file.display())]
+    SharesTooMuch {
+        /// The path of the cassette.
+        file: PathBuf,
+    },
     /// One exchange is too large to be kept in memory until it is written.
     #[error("{}, exchange {exchange}: larger than {limit} bytes, not recorded", file.display())]
     ExchangeTooLarge {

@@ -1,7 +1,12 @@
 //! One recorded call: what was asked, what came back, and when.
 
+use std::sync::Arc;
+
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply, ReplyDelta, Role};
+use neuraxis_core::{
+    LlmError, MediaPart, MediaSource, Message, ModelRef, ModelRequest, Part, Reply, ReplyDelta,
+    Role,
+};
 use serde::{Deserialize, Serialize};
 
 /// What a cassette says of itself in its first line.
@@ -65,4 +70,22 @@ pub(crate) enum Ended {
     Ended,
     /// Its caller gave up before that.
     Abandoned,
+}
+
+/// Returns the contents of the media that a message holds itself, in base64.
+pub(crate) fn contents(message: &Message) -> impl Iterator<Item = &Arc<str>> {
+    let (parts, media): (&[Part], &[MediaPart]) = match message {
+        Message::System { .. } => (&[], &[]),
+        Message::User { parts } => (parts.as_slice(), &[]),
+        Message::Assistant(message) => (message.parts.as_slice(), &[]),
+        Message::Tool(result) => (&[], result.media.as_slice()),
+    };
+    let parts = parts.iter().filter_map(|part| match part {
+        Part::Media(media) => Some(media),
+        _ => None,
+    });
+    parts.chain(media).filter_map(|media| match &media.source {
+        MediaSource::Base64(content) => Some(content),
+        MediaSource::Url(_) => None,
+    })
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::config::DEFAULT_MAX_BYTES;
 use crate::error::CassetteError;
 use crate::exchange::{Exchange, Header};
-use crate::format::Writer;
+use crate::format::{Writer, most_shared};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 
@@ -240,6 +240,11 @@ impl Recording {
             return Err(CassetteError::TooLarge {
                 file: self.path.clone(),
                 limit: self.max_bytes,
+            });
+        }
+        if state.writer.shared_bytes() > most_shared(self.max_bytes) {
+            return Err(CassetteError::SharesTooMuch {
+                file: self.path.clone(),
             });
         }
         let written = state.file.write_all(lines.as_bytes());

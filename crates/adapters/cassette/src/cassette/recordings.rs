@@ -32,7 +32,14 @@ pub(super) enum Missing {
 }
 
 impl Recordings {
-    pub(super) fn new(exchanges: Vec<Exchange>, comparison: Comparison, is_strict: bool) -> Self {
+    pub(super) fn new(
+        exchanges: Vec<Exchange>,
+        mut comparison: Comparison,
+        is_strict: bool,
+    ) -> Self {
+        for exchange in &exchanges {
+            comparison.remember(&exchange.request);
+        }
         let index = |how| {
             let mut index = Index::new();
             for (number, exchange) in exchanges.iter().enumerate() {

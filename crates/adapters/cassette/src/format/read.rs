@@ -10,14 +10,11 @@ use neuraxis_core::{Message, ToolSpec};
 use serde::Deserialize;
 
 use self::block::Block;
-use super::VERSION;
 use super::line::{CassetteLine, ExchangeLine, Line};
+use super::{VERSION, most_shared};
 use crate::error::CassetteError;
 use crate::exchange::{Exchange, Header};
 use crate::redact::Redactor;
-
-/// How many times the bytes of its file all requests together may have once what they share is put back.
-const MAX_GROWTH: usize = 8;
 
 /// The most characters of a parser's complaint that an error repeats.
 const MAX_REASON_CHARS: usize = 200;
@@ -38,7 +35,6 @@ pub(crate) struct Reading {
 ///
 /// When not even the first line can be understood.
 pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading, CassetteError> {
-    let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let mut reader = Reader {
         file: file.to_owned(),
         line: 0,
@@ -46,7 +42,7 @@ pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading,
         exchanges: Vec::new(),
         numbers: BTreeSet::new(),
         requests: BTreeMap::new(),
-        left: limit.saturating_mul(MAX_GROWTH),
+        left: most_shared(max_bytes),
     };
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let header = reader.header(lines.next().unwrap_or_default())?;
@@ -77,7 +73,7 @@ struct ReadRequest {
     tools: Arc<[ToolSpec]>,
 }
 
-/// A message and how many bytes of the file it takes.
+/// A message and how many bytes it counts each time that it is shared.
 #[derive(Clone)]
 struct Weighed {
     message: Arc<Message>,
@@ -91,7 +87,7 @@ struct Reader {
     exchanges: Vec<Exchange>,
     numbers: BTreeSet<u32>,
     requests: BTreeMap<u32, ReadRequest>,
-    /// How many more bytes of requests may be put together.
+    /// How many more bytes may be shared.
     left: usize,
 }
 
@@ -182,9 +178,7 @@ impl Reader {
                     self.malformed(&format!("no {count} messages of exchange {from} above"))
                 );
             };
-            // What is shared counts as if it stood here: it is compared as often as it is used.
-            let bytes = messages.iter().map(|weighed| weighed.bytes).sum::<usize>();
-            let bytes = bytes.saturating_add(size_of::<Weighed>().saturating_mul(messages.len()));
+            let bytes = messages.iter().map(|weighed| weighed.bytes).sum();
             let Some(left) = self.left.checked_sub(bytes) else {
                 return Err(self.malformed(
                     "the requests up to here are too large once what they share is put back",

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use neuraxis_core::{Message, ModelRequest, ToolSpec, Transcript};
 
 use self::lines::Lines;
-use super::VERSION;
 use super::line::{CassetteLine, DoneLine, ExchangeLine, Line, SharedMessages};
+use super::{VERSION, shared_bytes};
 use crate::exchange::{Exchange, Header};
 use crate::recording::StatePolicy;
 use crate::redact::Redactor;
@@ -22,7 +22,18 @@ const REMEMBERED: usize = 16;
 pub(crate) struct Writer {
     redactor: Redactor,
     state: StatePolicy,
-    written: VecDeque<(u32, ModelRequest)>,
+    written: VecDeque<Written>,
+    /// How many bytes the requests share so far.
+    shared_bytes: usize,
+}
+
+/// A request that was written, for those that share parts of it.
+#[derive(Debug)]
+struct Written {
+    exchange: u32,
+    request: ModelRequest,
+    /// How much each of its messages counts where it is shared.
+    bytes: Vec<usize>,
 }
 
 impl Writer {
@@ -31,6 +42,7 @@ impl Writer {
             redactor,
             state,
             written: VecDeque::new(),
+            shared_bytes: 0,
         }
     }
 
@@ -46,11 +58,21 @@ impl Writer {
         lines.text
     }
 
+    /// Returns how many bytes the requests share that were written: [`most_shared`](super::most_shared) are read.
+    pub(crate) const fn shared_bytes(&self) -> usize {
+        self.shared_bytes
+    }
+
     /// Returns the lines of an exchange.
     pub(crate) fn exchange(&mut self, exchange: &Exchange) -> String {
         let mut lines = Lines::new(&self.redactor);
         let shared = self.shared_messages(&exchange.request);
-        let count = shared.as_ref().map_or(0, |shared| shared.count);
+        let mut bytes = shared
+            .as_ref()
+            .map_or_else(Vec::new, |it| self.bytes_of(it));
+        let count = bytes.len();
+        let sum = bytes.iter().sum();
+        self.shared_bytes = self.shared_bytes.saturating_add(sum);
         let tools_from = self.shared_tools(&exchange.request.tools);
         lines.add(&Line::Exchange(ExchangeLine {
             number: exchange.number,
@@ -68,7 +90,9 @@ impl Writer {
             }
         }
         for message in exchange.request.messages.since(count) {
+            let begin = lines.text.len();
             lines.message(&self.redactor.message(message, self.state));
+            bytes.push(shared_bytes(message, lines.text.len() - begin));
         }
         let settings = ModelRequest {
             messages: Transcript::default(),
@@ -86,17 +110,17 @@ impl Writer {
             how: exchange.ended,
         }));
         let text = lines.text;
-        self.remember(exchange);
+        self.remember(exchange, bytes);
         text
     }
 
     fn shared_messages(&self, request: &ModelRequest) -> Option<SharedMessages> {
         let ours = request.messages.messages();
-        let shared = self.written.iter().map(|(exchange, earlier)| {
-            let pairs = ours.iter().zip(earlier.messages.messages());
+        let shared = self.written.iter().map(|earlier| {
+            let pairs = ours.iter().zip(earlier.request.messages.messages());
             let same = |(a, b): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(a, b) || a == b;
             SharedMessages {
-                exchange: *exchange,
+                exchange: earlier.exchange,
                 count: pairs.take_while(same).count(),
             }
         });
@@ -104,19 +128,31 @@ impl Writer {
         most.filter(|shared| shared.count > 0)
     }
 
-    fn shared_tools(&self, tools: &Arc<[ToolSpec]>) -> Option<u32> {
+    fn bytes_of(&self, shared: &SharedMessages) -> Vec<usize> {
         let mut earlier = self.written.iter();
-        let same = earlier
-            .find(|(_, earlier)| Arc::ptr_eq(&earlier.tools, tools) || earlier.tools == *tools);
-        same.filter(|_| !tools.is_empty())
-            .map(|(exchange, _)| *exchange)
+        let earlier = earlier.find(|earlier| earlier.exchange == shared.exchange);
+        let bytes = earlier.and_then(|earlier| earlier.bytes.get(..shared.count));
+        bytes.unwrap_or_default().to_vec()
     }
 
-    fn remember(&mut self, exchange: &Exchange) {
+    fn shared_tools(&self, tools: &Arc<[ToolSpec]>) -> Option<u32> {
+        let mut earlier = self.written.iter();
+        let same = earlier.find(|earlier| {
+            let theirs = &earlier.request.tools;
+            Arc::ptr_eq(theirs, tools) || theirs == tools
+        });
+        same.filter(|_| !tools.is_empty())
+            .map(|earlier| earlier.exchange)
+    }
+
+    fn remember(&mut self, exchange: &Exchange, bytes: Vec<usize>) {
         if self.written.len() == REMEMBERED {
             self.written.pop_front();
         }
-        self.written
-            .push_back((exchange.number, exchange.request.clone()));
+        self.written.push_back(Written {
+            exchange: exchange.number,
+            request: exchange.request.clone(),
+            bytes,
+        });
     }
 }

@@ -1,11 +1,11 @@
 //! A recording that cannot go on leaves its calls alone, and says so in the end.
 
 use neuraxis_cassette::{CassetteError, ExistingFile, Recording};
-use neuraxis_core::Role;
+use neuraxis_core::{MediaPart, Message, Part, Role};
 use neuraxis_ports::LlmClient;
-use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
+use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request, request_of};
 
-use crate::support::{Tape, options, stream, write};
+use crate::support::{Tape, open, options, stream, write};
 
 #[tokio::test]
 async fn a_file_that_would_become_too_large_ends_whole() {
@@ -27,6 +27,50 @@ async fn a_file_that_would_become_too_large_ends_whole() {
     );
     assert!(tape.text().len() <= 2_000);
     assert!(!tape.open().is_empty());
+}
+
+#[tokio::test]
+async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_recorded() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(reply::text("a cat")));
+    let asked = |number: u32| {
+        let image = MediaPart::embedded("image/png", "iVBORw0K".repeat(10_000));
+        let parts = vec![Part::Media(image)];
+        request_of([Message::User { parts }, Message::user(number.to_string())])
+    };
+    for number in 0..30 {
+        let reply = client.respond(&asked(number), &call_context()).await;
+        assert!(reply.is_ok());
+    }
+    let mut config = tape.config();
+    config.max_bytes = recording.finish().unwrap().bytes;
+    let player = open(&config).client(Role::REASONING);
+    for number in 0..30 {
+        let reply = player.respond(&asked(number), &call_context()).await;
+        assert_eq!(reply.unwrap().text(), "a cat");
+    }
+}
+
+#[tokio::test]
+async fn a_recording_whose_requests_would_share_more_than_is_read_ends_whole() {
+    let tape = Tape::new();
+    let mut options = options();
+    options.max_bytes = 60_000;
+    let (recording, client) = tape.record_with(ScriptedModel::always(reply::text("ok")), options);
+    for number in 0..30 {
+        let long = Message::user("x".repeat(20_000));
+        let request = request_of([long, Message::user(number.to_string())]);
+        let reply = client.respond(&request, &call_context()).await;
+        assert!(reply.is_ok(), "the call does not notice");
+    }
+    let error = recording.finish().unwrap_err();
+    assert!(
+        matches!(error, CassetteError::SharesTooMuch { .. }),
+        "{error}"
+    );
+    let mut config = tape.config();
+    config.max_bytes = 60_000;
+    assert_eq!(open(&config).len(), 24);
 }
 
 #[tokio::test]

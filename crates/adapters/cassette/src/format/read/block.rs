@@ -14,6 +14,7 @@ use super::Weighed;
 use crate::exchange::{Event, Exchange};
 use crate::format::line::from_fields;
 use crate::format::line::{DoneLine, EndLine, ExchangeLine, Line, SettingsLine};
+use crate::format::shared_bytes;
 
 /// What is wrong with a line.
 type Reason = &'static str;
@@ -221,6 +222,7 @@ impl Block {
     }
 
     fn push(&mut self, message: Message, bytes: usize) {
+        let bytes = shared_bytes(&message, bytes);
         let message = Arc::new(message);
         self.messages.push(Weighed { message, bytes });
     }
