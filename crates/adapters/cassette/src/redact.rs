@@ -121,6 +121,29 @@ impl Redactor {
         Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
+    /// Returns JSON without the secrets that its strings hold, each searched alone. Its keys and numbers stay, and so does what
+    /// stands behind a key that is said to hold a word of the format: a secret may be one, too.
+    pub(crate) fn values<'a>(&self, json: &'a str, is_word: impl Fn(&str) -> bool) -> Cow<'a, str> {
+        let mut edits: Vec<Edit> = Vec::new();
+        let mut key = "";
+        for range in literals(json) {
+            let literal = json.get(range.clone()).unwrap_or_default();
+            let rest = json.get(range.end..).unwrap_or_default();
+            if rest.trim_start().starts_with(':') {
+                key = literal.trim_matches('"');
+            } else if !is_word(key)
+                && let Ok(value) = serde_json::from_str::<String>(literal)
+                && let Cow::Owned(clean) = self.text(&value)
+            {
+                edits.push((range, serde_json::to_string(&clean).unwrap_or_default()));
+            }
+        }
+        match edits.is_empty() {
+            true => Cow::Borrowed(json),
+            false => Cow::Owned(edited(json, &edits)),
+        }
+    }
+
     /// Takes secrets out of a text that came in pieces; as many pieces stay.
     pub(crate) fn pieces(&self, pieces: &mut [&mut String]) {
         let whole = |pieces: &[&mut String]| -> String {

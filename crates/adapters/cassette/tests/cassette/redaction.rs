@@ -135,6 +135,44 @@ async fn a_request_with_its_secret_finds_its_recording() {
 }
 
 #[tokio::test]
+async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
+    let year = START.to_string()[..4].to_owned();
+    let words = [
+        "text",
+        "none",
+        "auto",
+        "null",
+        "user",
+        "exchange",
+        "mode",
+        "whole",
+        "streamed",
+        "ended",
+        "stop",
+        "usage",
+        "reasoning",
+        "unknown",
+        year.as_str(),
+    ];
+    for word in words {
+        let tape = Tape::new();
+        let options = RecordingOptions::new(START).redactor(Redactor::new([word]));
+        let (recording, client) =
+            tape.record_with(ScriptedModel::always(reply::text("yes")), options);
+        let request = request_of([Message::user(format!("say {word}, hm"))]);
+        client.respond(&request, &call_context()).await.unwrap();
+        stream(&client, &request).await.unwrap();
+        recording.finish().unwrap();
+        assert!(!tape.text().contains(&format!("{word}, hm")), "{word}");
+
+        let cassette = Cassette::open(&tape.config(), Redactor::new([word])).unwrap();
+        let player = cassette.client(Role::REASONING);
+        let replayed = player.respond(&request, &call_context()).await.unwrap();
+        assert_eq!(replayed.text(), "yes", "{word}");
+    }
+}
+
+#[tokio::test]
 async fn a_comparison_shows_no_secret() {
     let tape = Tape::new();
     let (recording, client) =

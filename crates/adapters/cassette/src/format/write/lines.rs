@@ -32,7 +32,7 @@ impl<'a> Lines<'a> {
         // Lines are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
         let line = serde_json::to_string(line).unwrap_or_default();
         // What is in a line was cleaned part by part; this finds what no part is known to hold, such as a name.
-        self.text.push_str(&self.redactor.text(&line));
+        self.text.push_str(&self.redactor.values(&line, holds_word));
         self.text.push('\n');
     }
 
@@ -194,6 +194,23 @@ impl<'a> Lines<'a> {
             }
         }
     }
+}
+
+/// Tells whether a word of the format stands behind a key, or what has to be found again: a time, or the role that a recording
+/// answers for.
+fn holds_word(key: &str) -> bool {
+    // How a count of tokens came about.
+    let is_count = key.ends_with("_tokens");
+    let words = [
+        "finish",
+        "how",
+        "kind",
+        "mode",
+        "recorded_at",
+        "role",
+        "tool_choice",
+    ];
+    is_count || words.contains(&key)
 }
 
 fn call_line(call: &RequestedCall) -> CallLine {
