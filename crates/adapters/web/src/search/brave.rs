@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 use reqwest::Method;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::exchange::{Exchange, Found, hits};
+use super::exchange::{Exchange, hits};
 
 /// The most hits that the service gives at once.
 const MAX_COUNT: u32 = 20;
@@ -29,7 +30,7 @@ struct Answer {
 #[derive(Debug, Default, Deserialize)]
 struct Web {
     #[serde(default)]
-    results: Vec<Found>,
+    results: Vec<Value>,
 }
 
 #[async_trait]
@@ -55,6 +56,6 @@ impl WebSearch for Brave {
             request = request.header("x-subscription-token", key);
         }
         let answer: Answer = self.0.send(request).await?;
-        Ok(hits(answer.web.results, most))
+        Ok(hits(&answer.web.results, most))
     }
 }

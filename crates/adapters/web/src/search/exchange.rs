@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::header::{self, HeaderValue};
 use neuraxis_ports::{SearchHit, Secret, WebSearchError};
 use reqwest::{Client, Method, RequestBuilder, Response, redirect, retry};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 use url::Url;
 
@@ -170,32 +170,27 @@ fn failure(error: &reqwest::Error) -> WebSearchError {
     WebSearchError::Unreachable
 }
 
-/// A page as the services describe it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Found {
-    title: Option<String>,
-    url: String,
-    /// An excerpt. Brave calls it description.
-    content: Option<String>,
-    description: Option<String>,
+/// Returns the hits that lead to the web, at most so many, as plain text. One that is none says nothing of the others.
+pub(super) fn hits(found: &[Value], most: NonZeroU32) -> Vec<SearchHit> {
+    let hits = found.iter().filter_map(hit);
+    hits.take(most.get() as usize).collect()
 }
 
-/// Returns the hits that lead to the web, at most so many, as plain text.
-pub(super) fn hits(found: Vec<Found>, most: NonZeroU32) -> Vec<SearchHit> {
-    let to_the_web = found.into_iter().filter_map(|found| {
-        let url = Url::parse(&found.url).ok()?;
-        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        is_web.then(|| {
-            let snippet = found.content.or(found.description).unwrap_or_default();
-            SearchHit::new(
-                plain(&found.title.unwrap_or_default(), MAX_TITLE),
-                found.url,
-                plain(&snippet, MAX_SNIPPET),
-            )
-        })
-    });
-    to_the_web.take(most.get() as usize).collect()
+/// Reads a page as the services describe it. What of it is no text is left out, and so is a page without an address.
+fn hit(found: &Value) -> Option<SearchHit> {
+    let text = |name: &str| found.get(name).and_then(Value::as_str);
+    let address = text("url")?;
+    let url = Url::parse(address).ok()?;
+    let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    is_web.then(|| {
+        // An excerpt. Brave calls it description.
+        let snippet = text("content").or_else(|| text("description"));
+        SearchHit::new(
+            plain(text("title").unwrap_or_default(), MAX_TITLE),
+            address,
+            plain(snippet.unwrap_or_default(), MAX_SNIPPET),
+        )
+    })
 }
 
 /// Takes the tags and entities out by which services mark what fits.
@@ -230,17 +225,14 @@ fn one_line(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn hits_are_plain_text_and_lead_to_the_web_alone() {
-        let found = |title: &str, url: &str, content: &str| Found {
-            title: Some(title.to_owned()),
-            url: url.to_owned(),
-            content: Some(content.to_owned()),
-            description: None,
-        };
-        let all = vec![
+        let found = |title: &str, url: &str, content: &str| json!({"title": title, "url": url, "content": content});
+        let all = [
             found(
                 "<strong>Rust</strong> &amp; more",
                 "https://example.org/",
@@ -252,7 +244,7 @@ mod tests {
             found("third", "http://example.org/3", ""),
         ];
         let two = NonZeroU32::new(2).unwrap();
-        let hits = hits(all, two);
+        let hits = hits(&all, two);
         let expected = SearchHit::new("Rust & more", "https://example.org/", "a b c <T>");
         assert_eq!(hits[0], expected);
         assert_eq!((hits.len(), hits[1].title.len()), (2, MAX_TITLE));

@@ -7,7 +7,7 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::exchange::{Exchange, Found, hits};
+use super::exchange::{Exchange, hits};
 
 /// How many engines that did not answer are named.
 const MAX_NAMED: usize = 5;
@@ -22,7 +22,7 @@ pub(super) struct Searxng(pub(super) Exchange);
 
 #[derive(Debug, Deserialize)]
 struct Answer {
-    results: Vec<Found>,
+    results: Vec<Value>,
     /// The engines behind it that did not answer, each with the reason.
     #[serde(default)]
     unresponsive_engines: Vec<Value>,
@@ -48,7 +48,7 @@ impl WebSearch for Searxng {
             let why = engines.join(", ").chars().take(MAX_WHY_CHARS).collect();
             return Err(WebSearchError::NobodyLooked { why });
         }
-        Ok(hits(answer.results, most))
+        Ok(hits(&answer.results, most))
     }
 }
 

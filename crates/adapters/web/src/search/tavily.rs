@@ -8,9 +8,9 @@ use std::num::NonZeroU32;
 use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 use reqwest::{Method, header};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::exchange::{Exchange, Found, hits};
+use super::exchange::{Exchange, hits};
 
 /// The most hits that the service gives at once.
 const MAX_RESULTS: u32 = 20;
@@ -21,7 +21,7 @@ pub(super) struct Tavily(pub(super) Exchange);
 
 #[derive(Debug, Deserialize)]
 struct Answer {
-    results: Vec<Found>,
+    results: Vec<Value>,
 }
 
 #[async_trait]
@@ -40,6 +40,6 @@ impl WebSearch for Tavily {
             .header(header::CONTENT_TYPE, "application/json")
             .body(asked.to_string());
         let answer: Answer = self.0.send(request).await?;
-        Ok(hits(answer.results, most))
+        Ok(hits(&answer.results, most))
     }
 }

@@ -134,6 +134,33 @@ async fn a_searxng_whose_engines_are_all_silent_found_nothing_because_nobody_loo
 }
 
 #[tokio::test]
+async fn a_hit_that_is_none_leaves_the_others() {
+    let results = json!([
+        {"title": "an answer of its own", "url": null, "content": "no page"},
+        {"title": 7, "url": "https://example.org/1", "content": 1.5},
+        "nothing",
+        {"title": "two", "url": "https://example.org/2", "content": "found"},
+    ]);
+    let found = [
+        SearchHit::new("", "https://example.org/1", ""),
+        SearchHit::new("two", "https://example.org/2", "found"),
+    ];
+    for provider in [
+        SearchProvider::Searxng,
+        SearchProvider::Brave,
+        SearchProvider::Tavily,
+    ] {
+        let answer = json!({"results": results, "web": {"results": results}});
+        let site = WebSite::start(move |_| WebAnswer::json(answer.clone())).await;
+        let mut config = SearchConfig::new(provider);
+        config.base_url = Some(site.url(""));
+        let search = config.connect(Some(Secret::new(SEARCH_KEY))).unwrap();
+        let eight = std::num::NonZeroU32::new(8).unwrap();
+        assert_eq!(search.search("x", eight).await.unwrap(), found);
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_not_carried_along_by_a_redirect() {
     let other = WebSite::start(|_| WebAnswer::json("{}")).await;
     let to = other.url("/");
