@@ -25,8 +25,9 @@ pub struct WebConfig {
     /// The most bytes that are read of a document; of a longer page the beginning is given, a longer PDF is refused.
     /// 10,485,760: nearly all papers and handbooks.
     pub max_bytes: u64,
-    /// How long fetching a document may take, its redirects and `robots.txt` included. 20 s: a site that is slower than that
-    /// is rarely worth the wait.
+    /// How long fetching a document may take, its redirects and `robots.txt` included. Five times as long a call waits
+    /// besides while other requests to the same host are under way. 20 s: a site that is slower than that is rarely worth the
+    /// wait.
     #[serde(with = "duration_text")]
     pub timeout: Duration,
     /// The most redirects within one host that are followed; one to another host is the model's to follow. 5.

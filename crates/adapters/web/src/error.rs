@@ -91,6 +91,14 @@ pub enum FetchError {
         /// How long it was waited for.
         within: Duration,
     },
+    /// Others ask the same site, and it was not the call's turn in time.
+    #[error(
+        "busy: other requests to {host} are under way, and sites are asked for one thing at a time; try again once their results are there"
+    )]
+    Busy {
+        /// The host.
+        host: String,
+    },
     /// The site cannot be reached.
     #[error("unreachable: {host}: {why}")]
     Connection {
@@ -128,7 +136,10 @@ impl FetchError {
     /// Tells whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::Connection { .. } | Self::RobotsUnknown { .. } => true,
+            Self::Timeout { .. }
+            | Self::Busy { .. }
+            | Self::Connection { .. }
+            | Self::RobotsUnknown { .. } => true,
             Self::Status { status, .. } => *status == 408 || *status == 429 || *status >= 500,
             _ => false,
         }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{self, HeaderMap};
 use neuraxis_core::RunId;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use crate::config::WebConfig;
@@ -29,6 +30,17 @@ const MAX_URL_BYTES: usize = 2_048;
 
 /// The most characters of a title. Without an end, the first heading of a page is all of it.
 const MAX_TITLE_CHARS: usize = 300;
+
+/// How long a call waits in all for its turn: so many times what fetching a document may take.
+const MAX_WAITS: u32 = 5;
+
+/// The time that a call has left.
+struct Left {
+    /// For what it asks of the site. This time does not run while other requests to the same host are under way.
+    requests: Duration,
+    /// For waiting until it is its turn.
+    waiting: Duration,
+}
 
 /// Fetches documents, within the bounds of its configuration.
 #[derive(Debug)]
@@ -88,11 +100,14 @@ impl Fetcher {
 
     /// Returns how long a call may take, with what it may have to wait for others.
     pub(crate) fn patience(&self) -> Duration {
-        let once = self
-            .config
-            .timeout
-            .saturating_add(self.config.convert_timeout);
-        once.saturating_mul(2)
+        let fetching = self.config.timeout.saturating_add(self.waiting());
+        // What makes text of it may have others before it, too.
+        let converting = self.config.convert_timeout.saturating_mul(2);
+        fetching.saturating_add(converting)
+    }
+
+    fn waiting(&self) -> Duration {
+        self.config.timeout.saturating_mul(MAX_WAITS)
     }
 
     /// Fetches a document, or takes it from what this run fetched before.
@@ -107,19 +122,29 @@ impl Fetcher {
         if let Some(document) = self.documents.get(&key) {
             return Ok(document);
         }
+        let mut left = Left {
+            requests: self.config.timeout,
+            waiting: self.waiting(),
+        };
         // Whoever wants the same document at the same time waits for it.
-        let _ours = self.fetching.take(&format!("{run} {url}")).await;
+        let name = format!("{run} {url}");
+        let _ours = turn(&self.fetching, &name, &url, &mut left).await?;
         if let Some(document) = self.documents.get(&key) {
             return Ok(document);
         }
-        let document = Arc::new(self.fetch_anew(url, run).await?);
+        let document = Arc::new(self.fetch_anew(url, run, &mut left).await?);
         let bytes = document.content.len();
         self.documents.put(key, bytes, Arc::clone(&document));
         Ok(document)
     }
 
-    async fn fetch_anew(&self, url: Url, run: RunId) -> Result<Document, FetchError> {
-        let (url, answer) = self.follow(url, run).await?;
+    async fn fetch_anew(
+        &self,
+        url: Url,
+        run: RunId,
+        left: &mut Left,
+    ) -> Result<Document, FetchError> {
+        let (url, answer) = self.follow(url, run, left).await?;
         let host = url.host_str().unwrap_or_default();
         if !answer.status.is_success() {
             return Err(FetchError::Status {
@@ -155,12 +180,15 @@ impl Fetcher {
     }
 
     /// Sends the request, and those that redirects within the same host ask for.
-    async fn follow(&self, mut url: Url, run: RunId) -> Result<(Url, Answer), FetchError> {
-        // The time does not run while other requests to the same host are under way.
-        let mut left = self.config.timeout;
+    async fn follow(
+        &self,
+        mut url: Url,
+        run: RunId,
+        left: &mut Left,
+    ) -> Result<(Url, Answer), FetchError> {
         for _ in 0..=self.config.max_redirects {
-            self.ask_robots(&url, run, &mut left).await?;
-            let answer = self.send(&url, self.config.max_bytes, &mut left).await?;
+            self.ask_robots(&url, run, left).await?;
+            let answer = self.send(&url, self.config.max_bytes, left).await?;
             let Some(target) = redirect(&answer) else {
                 return Ok((url, answer));
             };
@@ -186,12 +214,7 @@ impl Fetcher {
     }
 
     /// Asks a site once in a run what it wants not to be fetched.
-    async fn ask_robots(
-        &self,
-        url: &Url,
-        run: RunId,
-        left: &mut Duration,
-    ) -> Result<(), FetchError> {
+    async fn ask_robots(&self, url: &Url, run: RunId, left: &mut Left) -> Result<(), FetchError> {
         if !self.config.robots {
             return Ok(());
         }
@@ -246,16 +269,33 @@ impl Fetcher {
     }
 
     /// Sends one request when it is its turn, and reads the answer.
-    async fn send(&self, url: &Url, most: u64, left: &mut Duration) -> Result<Answer, FetchError> {
+    async fn send(&self, url: &Url, most: u64, left: &mut Left) -> Result<Answer, FetchError> {
         let reach = self.guard.check(url)?;
-        let _turn = self.hosts.take(url.host_str().unwrap_or_default()).await;
+        let host = url.host_str().unwrap_or_default();
+        let _turn = turn(&self.hosts, host, url, left).await?;
         let begun = Instant::now();
-        let answer = timeout_at(begun + *left, self.clients.get(reach, url, most)).await;
-        *left = left.saturating_sub(begun.elapsed());
+        let request = self.clients.get(reach, url, most);
+        let answer = timeout_at(begun + left.requests, request).await;
+        left.requests = left.requests.saturating_sub(begun.elapsed());
         answer.unwrap_or(Err(FetchError::Timeout {
             within: self.config.timeout,
         }))
     }
+}
+
+/// Waits for the turn of a call, no longer than it may.
+async fn turn(
+    turns: &Turns,
+    name: &str,
+    url: &Url,
+    left: &mut Left,
+) -> Result<OwnedMutexGuard<()>, FetchError> {
+    let begun = Instant::now();
+    let turn = timeout(left.waiting, turns.take(name)).await;
+    left.waiting = left.waiting.saturating_sub(begun.elapsed());
+    turn.map_err(|_| FetchError::Busy {
+        host: url.host_str().unwrap_or_default().to_owned(),
+    })
 }
 
 /// Cuts a title to what a title is: each page of the document is told with it.

@@ -1,7 +1,10 @@
 //! What a site may expect: its wishes kept to, one request at a time, nothing asked for twice.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use neuraxis_core::JsonText;
+use neuraxis_ports::{Persistence, ToolError};
 use neuraxis_testkit::{CountingIds, WebAnswer, WebSite, tool_context};
 use serde_json::json;
 
@@ -75,6 +78,24 @@ async fn a_host_is_asked_for_one_thing_at_a_time_and_two_hosts_at_once() {
         assert!(page.is_ok());
     }
     assert_eq!((one.requests().len(), one.most_at_once()), (8, 1));
+}
+
+#[tokio::test]
+async fn a_call_waits_for_others_to_the_same_host_no_longer_than_it_says() {
+    let site = WebSite::start(|_| WebAnswer::stalling()).await;
+    let mut config = allowing([&site]);
+    config.timeout = Duration::from_millis(200);
+    let tool = tool(&config);
+    let urls: Vec<String> = (0..12).map(|n| site.url(&format!("/{n}"))).collect();
+    let calls = join_all(urls.iter().map(|url| fetch(&tool, url))).await;
+    let errors: Vec<ToolError> = calls.into_iter().map(Result::unwrap_err).collect();
+    let (first, last) = (&errors[0], &errors[11]);
+    assert!(first.message.starts_with("timeout: "), "{}", first.message);
+    let busy = "busy: other requests to 127.0.0.1 are under way";
+    assert!(last.message.starts_with(busy), "{}", last.message);
+    assert_eq!(last.persistence, Persistence::Temporary);
+    let waits = config.timeout * 5;
+    assert!(tool.spec().timeout > Some(waits + config.timeout + config.convert_timeout));
 }
 
 #[tokio::test]
