@@ -97,13 +97,18 @@ pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
 }
 
 /// Takes out what no reader sees and a model reads all the same: control characters, and the letters that Unicode has for
-/// tags and variants, by which texts are hidden in texts.
+/// tags and variants, by which texts are hidden in texts. What ends a line otherwise than by a line feed ends it by one.
 fn clean(text: &str) -> String {
     let is_visible = |letter: &char| {
         let is_hidden = matches!(letter, '\u{e0000}'..='\u{e0fff}' | '\u{feff}');
         matches!(letter, '\n' | '\t') || !(letter.is_control() || is_hidden)
     };
-    text.chars().filter(is_visible).collect()
+    let text = text.replace("\r\n", "\n");
+    let letters = text.chars().map(|letter| match letter {
+        '\r' | '\u{b}' | '\u{c}' | '\u{85}' => '\n',
+        letter => letter,
+    });
+    letters.filter(is_visible).collect()
 }
 
 #[cfg(test)]
@@ -114,5 +119,11 @@ mod tests {
     fn letters_that_nobody_sees_are_taken_out() {
         let hidden = "a\u{1b}[31m\u{e0041}\u{e0042}\r\n\tb\u{feff}\u{0}é";
         assert_eq!(clean(hidden), "a[31m\n\tbé");
+    }
+
+    #[test]
+    fn every_end_of_a_line_stays_one() {
+        let lines = "a\rb\r\nc\u{b}d\u{c}e\u{85}f\r\r\ng\r";
+        assert_eq!(clean(lines), "a\nb\nc\nd\ne\nf\n\ng\n");
     }
 }

@@ -86,6 +86,7 @@ fn title(document: &Document) -> Option<String> {
         },
         _ => return None,
     };
-    let title = clean(title.trim());
+    let words: Vec<&str> = title.split_whitespace().collect();
+    let title = clean(&words.join(" "));
     (!title.is_empty()).then_some(title)
 }
