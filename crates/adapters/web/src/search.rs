@@ -1,7 +1,8 @@
 //! `[web.search]` and the services that can be asked where something stands: SearXNG, Brave and Tavily.
 //!
 //! The operator names the service, so that its address is not looked at by the guard: a SearXNG of one's own is often on the
-//! same machine. No redirect is followed, since it would carry the key along.
+//! same machine. For the same reason it may be reached through a proxy of the environment, other than pages. No redirect is
+//! followed, since it would carry the key along.
 
 mod brave;
 mod exchange;

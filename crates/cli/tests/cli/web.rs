@@ -3,7 +3,7 @@
 use neuraxis_testkit::{WebAnswer, WebSite};
 use serde_json::{Value, json};
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
 
 /// Allows a site, and asks it for no `robots.txt`.
 fn allowing(site: &WebSite) -> Machine {
@@ -96,6 +96,29 @@ async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_i
         quiet.stdout
     );
     assert_eq!(site.requests().len(), asked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_service_is_asked_through_the_proxy_of_the_environment_unless_it_is_here() {
+    let found = || WebAnswer::json(json!({"results": []}));
+    let (proxy, local) = (
+        WebSite::start(move |_| found()).await,
+        WebSite::start(move |_| found()).await,
+    );
+    for url in ["http://search.example".to_owned(), local.url("")] {
+        let text = format!("[web.search]\nprovider = 'searxng'\nbase_url = '{url}'\n");
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let mut command =
+            machine.command(["tools", "call", "web_search", r#"{"query": "rivers"}"#]);
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            command.env(name, proxy.url(""));
+        }
+        command.env_remove("NO_PROXY").env_remove("no_proxy");
+        Done::from(command.output().unwrap()).stdout_of(0);
+    }
+    let (through, here) = (proxy.targets(), local.targets());
+    assert_eq!((through.len(), here.len()), (1, 1), "{through:?} {here:?}");
+    assert!(through[0].starts_with("http://search.example/search?"));
 }
 
 #[test]

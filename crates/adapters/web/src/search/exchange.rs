@@ -10,7 +10,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, redirect, retry};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
-use url::Url;
+use url::{Host, Url};
 
 /// The most bytes of an answer.
 const MAX_ANSWER: usize = 4 << 20;
@@ -63,7 +63,7 @@ impl Exchange {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<RequestBuilder, WebSearchError> {
-        let client = self.client.get_or_init(|| client().ok()).as_ref();
+        let client = self.client.get_or_init(|| client(&self.base).ok()).as_ref();
         let client = client.ok_or(WebSearchError::Unreachable)?;
         let mut url = self.base.clone();
         let beneath = url.path().trim_end_matches('/').to_owned();
@@ -139,14 +139,26 @@ impl Exchange {
     }
 }
 
-fn client() -> reqwest::Result<Client> {
-    Client::builder()
+fn client(base: &Url) -> reqwest::Result<Client> {
+    let client = Client::builder()
         .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
         .retry(retry::never().max_retries_per_request(0))
-        .referer(false)
-        .no_proxy()
-        .build()
+        .referer(false);
+    // A proxy reaches its own machine by these addresses, and not this one.
+    if is_loopback(base) {
+        return client.no_proxy().build();
+    }
+    client.build()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 async fn read(mut response: Response) -> Result<Vec<u8>, WebSearchError> {
