@@ -52,11 +52,12 @@ pub(crate) struct SpanSender {
     max_waiting: u64,
 }
 
+/// How many spans or batches of metrics there were, and what became of them.
 #[derive(Debug, Default)]
-struct Tally {
-    /// Spans that were handed to the SDK.
+pub(crate) struct Tally {
+    /// Those that were handed to the SDK.
     handed: AtomicU64,
-    /// Those of them that it has begun to send.
+    /// Those of them that it has sent, or failed to.
     taken: AtomicU64,
     /// Those that were not delivered.
     failed: AtomicU64,
@@ -68,15 +69,40 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&self, error: String) {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    /// Notes what became of so many, and returns what went wrong, without secrets.
+    fn sent(&self, count: u64, sent: &OTelSdkResult, redact: &Redact) -> Option<String> {
+        let error = sent.as_ref().err();
+        let error = error.map(|error| redact.text(&error.to_string()).into_owned());
+        if error.is_some() {
+            self.failed.fetch_add(count, Ordering::Relaxed);
+            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error.clone();
+        }
+        self.taken.fetch_add(count, Ordering::Relaxed);
+        error
     }
 
-    fn error(&self) -> Option<String> {
-        self.error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Returns how many were delivered so far and how many were not.
+    pub(crate) fn delivery(&self) -> Delivery {
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let failed = count(&self.failed);
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        Delivery {
+            delivered: count(&self.taken).saturating_sub(failed),
+            dropped: failed.saturating_add(count(&self.full)),
+            error: error.clone(),
+        }
+    }
+
+    /// Returns the same at the end: what is still on its way then does not arrive.
+    pub(crate) fn last(&self) -> Delivery {
+        let left = self.handed.load(Ordering::Relaxed);
+        let left = left.saturating_sub(self.taken.load(Ordering::Relaxed));
+        let mut delivery = self.delivery();
+        delivery.dropped = delivery.dropped.saturating_add(left);
+        if left > 0 && delivery.error.is_none() {
+            delivery.error = Some(NO_ANSWER.to_owned());
+        }
+        delivery
     }
 }
 
@@ -117,14 +143,7 @@ impl SpanSender {
     }
 
     pub(crate) fn delivery(&self) -> Delivery {
-        let tally = &self.tally;
-        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let failed = count(&tally.failed);
-        Delivery {
-            delivered: count(&tally.taken).saturating_sub(failed),
-            dropped: failed.saturating_add(count(&tally.full)),
-            error: tally.error(),
-        }
+        self.tally.delivery()
     }
 
     /// Sends what waits, within a time, and nothing after that. What is left then counts as dropped. Blocks its thread.
@@ -134,15 +153,7 @@ impl SpanSender {
         in_time(within, move || {
             let _ = processor.shutdown_with_timeout(within);
         });
-        let tally = &self.tally;
-        let left = tally.handed.load(Ordering::Relaxed);
-        let left = left.saturating_sub(tally.taken.load(Ordering::Relaxed));
-        let mut delivery = self.delivery();
-        delivery.dropped = delivery.dropped.saturating_add(left);
-        if left > 0 && delivery.error.is_none() {
-            delivery.error = Some(NO_ANSWER.to_owned());
-        }
-        delivery
+        self.tally.last()
     }
 }
 
@@ -158,13 +169,9 @@ impl Counted {
     async fn send(&self, spans: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
         let sent = sdk::SpanExporter::export(&self.inner, spans).await;
-        if let Err(error) = &sent {
-            let error = self.redact.text(&error.to_string()).into_owned();
+        if let Some(error) = self.tally.sent(count, &sent, &self.redact) {
             tracing::warn!(spans = count, error, "spans were not delivered");
-            self.tally.failed.fetch_add(count, Ordering::Relaxed);
-            self.tally.note(error);
         }
-        self.tally.taken.fetch_add(count, Ordering::Relaxed);
         sent
     }
 }
@@ -217,20 +224,16 @@ pub(crate) struct CountedMetrics {
     redact: Redact,
 }
 
-/// What became of the batches of metrics.
-#[derive(Debug, Clone)]
-pub(crate) struct MetricTally(Arc<Tally>);
-
 impl CountedMetrics {
     /// Makes an exporter, and what tells of its batches.
-    pub(crate) fn new(config: &OtlpConfig) -> Result<(Self, MetricTally), StartError> {
+    pub(crate) fn new(config: &OtlpConfig) -> Result<(Self, Arc<Tally>), StartError> {
         let tally = Arc::new(Tally::default());
         let exporter = Self {
             inner: metric_exporter(config)?,
             tally: Arc::clone(&tally),
             redact: config.redact.clone(),
         };
-        Ok((exporter, MetricTally(tally)))
+        Ok((exporter, tally))
     }
 }
 
@@ -238,13 +241,9 @@ impl PushMetricExporter for CountedMetrics {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         self.tally.handed.fetch_add(1, Ordering::Relaxed);
         let sent = self.inner.export(metrics).await;
-        if let Err(error) = &sent {
-            let error = self.redact.text(&error.to_string()).into_owned();
+        if let Some(error) = self.tally.sent(1, &sent, &self.redact) {
             tracing::warn!(error, "metrics were not delivered");
-            self.tally.failed.fetch_add(1, Ordering::Relaxed);
-            self.tally.note(error);
         }
-        self.tally.taken.fetch_add(1, Ordering::Relaxed);
         sent
     }
 
@@ -258,32 +257,6 @@ impl PushMetricExporter for CountedMetrics {
 
     fn temporality(&self) -> Temporality {
         self.inner.temporality()
-    }
-}
-
-impl MetricTally {
-    /// Returns how many batches were delivered and how many were not. What a batch says is said again by the next one, so that
-    /// of a process that goes on none is lost for good.
-    pub(crate) fn delivery(&self) -> Delivery {
-        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let failed = count(&self.0.failed);
-        Delivery {
-            delivered: count(&self.0.taken).saturating_sub(failed),
-            dropped: failed,
-            error: self.0.error(),
-        }
-    }
-
-    /// Returns the same at the end: a batch that is still on its way then does not arrive.
-    pub(crate) fn last(&self) -> Delivery {
-        let mut delivery = self.delivery();
-        let handed = self.0.handed.load(Ordering::Relaxed);
-        let left = handed.saturating_sub(self.0.taken.load(Ordering::Relaxed));
-        delivery.dropped = delivery.dropped.saturating_add(left);
-        if left > 0 && delivery.error.is_none() {
-            delivery.error = Some(NO_ANSWER.to_owned());
-        }
-        delivery
     }
 }
 

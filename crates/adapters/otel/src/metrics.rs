@@ -14,7 +14,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::config::{OtlpConfig, StartError};
 use crate::endpoints::Endpoints;
-use crate::export::{CountedMetrics, Delivery, MetricTally, in_time};
+use crate::export::{CountedMetrics, Delivery, Tally, in_time};
 use crate::names::{self, Metric};
 use crate::spans::{provider, word};
 
@@ -45,7 +45,7 @@ const TOKENS: [f64; 14] = [
 #[derive(Debug)]
 pub(crate) struct Metrics {
     provider: Arc<SdkMeterProvider>,
-    tally: MetricTally,
+    tally: Arc<Tally>,
     token_usage: Histogram<u64>,
     operation: Histogram<f64>,
     first_chunk: Histogram<f64>,
@@ -191,7 +191,8 @@ impl Metrics {
         self.tool.record(took.as_secs_f64(), &labels);
     }
 
-    /// Returns what became of the batches so far.
+    /// Returns what became of the batches so far. What a batch says is said again by the next one, so that of a process that
+    /// goes on none is lost for good.
     pub(crate) fn delivery(&self) -> Delivery {
         self.tally.delivery()
     }
