@@ -68,11 +68,18 @@ impl Endpoints {
         self
     }
 
-    /// Returns the model that a role asks, as far as it may be the one that answered.
-    pub(crate) fn asked(&self, role: &Role, answered: Option<&ModelRef>) -> Option<&ModelRef> {
-        let (model, _) = self.models.get(role)?;
-        let is_other = answered.is_some_and(|answered| answered.provider != model.provider);
-        (!is_other).then_some(model)
+    /// Returns the model that a role asked: the one of an attempt that failed, the one that serves the role, as far as it may be
+    /// the one that answered, or the one that answered.
+    pub(crate) fn asked<'a>(
+        &'a self,
+        role: &Role,
+        failed: Option<&'a ModelRef>,
+        answered: Option<&'a ModelRef>,
+    ) -> Option<&'a ModelRef> {
+        let configured = self.models.get(role).map(|(model, _)| model);
+        let configured = configured
+            .filter(|model| answered.is_none_or(|answered| answered.provider == model.provider));
+        failed.or(configured).or(answered)
     }
 
     /// Describes the server of the model that a role asks.
@@ -127,17 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn the_model_that_is_asked_is_the_configured_one_unless_another_provider_answered() {
+    fn the_model_that_is_asked_is_the_configured_one_unless_another_failed_or_answered() {
         let asked = ModelRef::new("openai", "gpt-5");
         let endpoints = Endpoints::default().model(Role::REASONING, asked.clone(), None);
         let dated = ModelRef::new("openai", "gpt-5-2025-08-07");
-        assert_eq!(
-            endpoints.asked(&Role::REASONING, Some(&dated)),
-            Some(&asked)
-        );
-        assert_eq!(endpoints.asked(&Role::REASONING, None), Some(&asked));
+        let named = |failed, answered| endpoints.asked(&Role::REASONING, failed, answered);
+        assert_eq!(named(None, Some(&dated)), Some(&asked));
+        assert_eq!(named(None, None), Some(&asked));
         let other = ModelRef::new("anthropic", "claude");
-        assert_eq!(endpoints.asked(&Role::REASONING, Some(&other)), None);
-        assert_eq!(endpoints.asked(&Role::ROUTER, None), None);
+        assert_eq!(named(None, Some(&other)), Some(&other));
+        assert_eq!(named(Some(&other), None), Some(&other));
+        assert_eq!(endpoints.asked(&Role::ROUTER, None, None), None);
     }
 }

@@ -222,7 +222,7 @@ impl RunSpans {
         attributes.push(finish_reasons(finish));
         if let Some(role) = &agent.role {
             attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
-            let asked = self.endpoints.asked(role, None);
+            let asked = self.endpoints.asked(role, None, None);
             let asked = asked.map(|it| KeyValue::new(names::REQUEST_MODEL, it.model.to_string()));
             attributes.extend(asked);
         }

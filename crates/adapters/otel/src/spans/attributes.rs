@@ -1,6 +1,6 @@
 //! Attributes that several kinds of spans have.
 
-use neuraxis_core::{AgentId, CountLabel, LlmCall, MicroUsd, TokenCount, Usage};
+use neuraxis_core::{AgentId, Cost, CountLabel, LlmCall, TokenCount, Usage};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use serde::Serialize;
 
@@ -58,34 +58,23 @@ pub(super) fn of_usage(usage: &Usage, attributes: &mut Vec<KeyValue>) {
 }
 
 /// Says what all attempts of a call cost, as far as that is known, and how.
-pub(super) fn of_cost((cost, label): Cost, attributes: &mut Vec<KeyValue>) {
-    let label = match cost {
-        Some(MicroUsd(cost)) => {
-            let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-            attributes.push(KeyValue::new(names::COST, cost));
-            label
-        }
-        None => CountLabel::Unknown,
-    };
+pub(super) fn of_cost(cost: Option<Cost>, attributes: &mut Vec<KeyValue>) {
+    if let Some(cost) = cost {
+        let amount = i64::try_from(cost.amount.0).unwrap_or(i64::MAX);
+        attributes.push(KeyValue::new(names::COST, amount));
+    }
+    let label = cost.map_or(CountLabel::Unknown, |cost| cost.label);
     attributes.push(KeyValue::new(names::COST_LABEL, word(&label)));
 }
 
-/// What something cost, where that is known, and how it is.
-pub(super) type Cost = (Option<MicroUsd>, CountLabel);
-
 /// Adds up what two attempts cost. One that failed and of which nothing is known adds nothing, as with most providers.
-pub(super) fn sum((one, label): Cost, (other, of_other): Cost) -> Cost {
+pub(super) fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
     match (one, other) {
-        (Some(MicroUsd(one)), Some(MicroUsd(other))) => {
-            let label = match (label, of_other) {
-                (CountLabel::Measured, CountLabel::Measured) => CountLabel::Measured,
-                (CountLabel::Unknown, _) | (_, CountLabel::Unknown) => CountLabel::Unknown,
-                _ => CountLabel::Estimated,
-            };
-            (Some(MicroUsd(one.saturating_add(other))), label)
+        (Some(mut sum), Some(other)) => {
+            sum += other;
+            Some(sum)
         }
-        (Some(_), None) => (one, label),
-        (None, _) => (other, of_other),
+        (one, other) => one.or(other),
     }
 }
 

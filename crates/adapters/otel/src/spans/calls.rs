@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, CountLabel, LlmCall,
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, Cost, LlmCall,
     LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed,
     ToolCallStarted, ToolResult,
 };
@@ -12,7 +12,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::{Event, SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 
-use super::attributes::{Cost, identity, of_cost, of_reply, of_usage, provider, sum, word};
+use super::attributes::{identity, of_cost, of_reply, of_usage, provider, sum, word};
 use super::{MAX_EVENTS, OpenAgent, RunSpans, events, time};
 use crate::content;
 use crate::names;
@@ -22,21 +22,9 @@ use crate::names;
 pub(super) struct OpenModelCall {
     began: Timestamp,
     /// What the attempts that failed cost.
-    cost: Cost,
+    cost: Option<Cost>,
     failures: Vec<Event>,
 }
-
-/// A model that was asked.
-struct Asked<'a> {
-    role: &'a Role,
-    purpose: Purpose,
-    /// The model of an attempt that failed.
-    failed: Option<&'a ModelRef>,
-    answered: Option<&'a ModelRef>,
-}
-
-/// What no attempt cost.
-const NO_COST: Cost = (None, CountLabel::Measured);
 
 /// A tool call that began.
 #[derive(Debug)]
@@ -67,18 +55,16 @@ impl RunSpans {
         let open = self.models.remove(&call.effect_id);
         let (began, failures, cost) = match open {
             Some(open) => (open.began, open.failures, open.cost),
-            None => (before(record.at, call.duration), Vec::new(), NO_COST),
+            None => (before(record.at, call.duration), Vec::new(), None),
         };
         let mut attributes = self.of_model_call(record, call.attempt);
-        let asked = Asked {
-            role: &call.served_by,
-            purpose: call.purpose,
-            failed: None,
-            answered: Some(&call.reply.model),
-        };
-        let name = self.of_asked(&asked, &mut attributes);
+        let role = &call.served_by;
+        let model = self.endpoints.asked(role, None, Some(&call.reply.model));
+        let name = self.of_asked(role, call.purpose, model, &mut attributes);
         of_reply(call, &mut attributes);
-        of_cost(sum((call.cost, call.cost_label), cost), &mut attributes);
+        let label = call.cost_label;
+        let paid = call.cost.map(|amount| Cost { amount, label });
+        of_cost(sum(paid, cost), &mut attributes);
         if let Some(sent) = sent {
             let (system, said) = content::input(sent);
             if let Some(agent) = self.agents.get_mut(&record.agent)
@@ -107,10 +93,12 @@ impl RunSpans {
         let open = self.models.entry(failed.effect_id);
         let open = open.or_insert_with(|| OpenModelCall {
             began: before(record.at, failed.duration),
-            cost: NO_COST,
+            cost: None,
             failures: Vec::new(),
         });
-        open.cost = sum(open.cost, (failed.cost, failed.cost_label));
+        let label = failed.cost_label;
+        let paid = failed.cost.map(|amount| Cost { amount, label });
+        open.cost = sum(open.cost, paid);
         if open.failures.len() < MAX_EVENTS {
             let event = failure(record, &reason, failed.attempt);
             open.failures.push(event);
@@ -120,13 +108,9 @@ impl RunSpans {
         }
         let open = self.models.remove(&failed.effect_id)?;
         let mut attributes = self.of_model_call(record, failed.attempt);
-        let asked = Asked {
-            role: &failed.served_by,
-            purpose: failed.purpose,
-            failed: failed.model.as_deref(),
-            answered: None,
-        };
-        let name = self.of_asked(&asked, &mut attributes);
+        let role = &failed.served_by;
+        let model = self.endpoints.asked(role, failed.model.as_deref(), None);
+        let name = self.of_asked(role, failed.purpose, model, &mut attributes);
         if let Some(usage) = &failed.error.usage {
             of_usage(usage, &mut attributes);
         }
@@ -169,13 +153,17 @@ impl RunSpans {
     }
 
     /// Says which model was asked for what, and returns the name of the span.
-    fn of_asked(&self, asked: &Asked<'_>, attributes: &mut Vec<KeyValue>) -> String {
-        let role = asked.role.as_str().to_owned();
-        attributes.push(KeyValue::new(names::ROLE, role));
-        attributes.push(KeyValue::new(names::PURPOSE, word(&asked.purpose)));
-        attributes.extend(self.endpoints.server_of(asked.role));
-        let configured = self.endpoints.asked(asked.role, asked.answered);
-        let Some(model) = asked.failed.or(configured).or(asked.answered) else {
+    fn of_asked(
+        &self,
+        role: &Role,
+        purpose: Purpose,
+        model: Option<&ModelRef>,
+        attributes: &mut Vec<KeyValue>,
+    ) -> String {
+        attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
+        attributes.push(KeyValue::new(names::PURPOSE, word(&purpose)));
+        attributes.extend(self.endpoints.server_of(role));
+        let Some(model) = model else {
             return "chat".to_owned();
         };
         attributes.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
@@ -226,7 +214,7 @@ impl RunSpans {
         // A call that was refused never began.
         let open = self.tools.remove(&result.tool_call_id);
         let open = open.unwrap_or_else(|| OpenTool {
-            span: u64::from_be_bytes(digest(result.tool_call_id.as_str())),
+            span: digest(result.tool_call_id.as_str()),
             began: record.at,
             attempt: result.attempt.unwrap_or(Attempt(0)),
             arguments: None,
@@ -318,11 +306,11 @@ fn before(at: Timestamp, took: std::time::Duration) -> Timestamp {
     at.checked_sub(took).unwrap_or(at)
 }
 
-/// Returns eight bytes that follow from a text.
-fn digest(text: &str) -> [u8; 8] {
+/// Returns a number that follows from a text.
+fn digest(text: &str) -> u64 {
     let hash = neuraxis_core::ContentHash::of(text.as_bytes()).to_string();
     let digits = hash.get(..16).unwrap_or_default();
-    u64::from_str_radix(digits, 16).unwrap_or(1).to_be_bytes()
+    u64::from_str_radix(digits, 16).unwrap_or(1)
 }
 
 /// Returns the number that was written, 0.7, and not the nearest that `f32` has to it, 0.699999988….
