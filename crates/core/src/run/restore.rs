@@ -25,9 +25,26 @@ impl RunTree {
         history: Transcript,
         records: &[Arc<Record>],
     ) -> Result<(Self, Vec<Effect>), RestoreError> {
+        Self::restore_seeing(history, records, |_, _| {})
+    }
+
+    /// Rebuilds a run as [`restore`](Self::restore) does, and shows each record that caused a step, the first one included,
+    /// with the effects that were then asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](Self::restore). What was shown before belongs to no run that can be rebuilt.
+    pub fn restore_seeing(
+        history: Transcript,
+        records: &[Arc<Record>],
+        mut seen: impl FnMut(&Record, &[Effect]),
+    ) -> Result<(Self, Vec<Effect>), RestoreError> {
         let (spec, stamp) = start_of(&history, records)?;
         let (mut run, step) = Self::start(spec, history, stamp);
         let mut rest = matching(records, &step)?;
+        if let Some(first) = records.first() {
+            seen(first, &step.effects);
+        }
         let mut effects = step.effects;
         while let Some(record) = rest.first() {
             let cause = record.cause().ok_or(RestoreError::NoCause(record.seq))?;
@@ -45,6 +62,7 @@ impl RunTree {
                 effects.clear();
             }
             rest = matching(rest, &step)?;
+            seen(record, &step.effects);
             effects.extend(step.effects);
         }
         effects.retain_mut(|effect| run.is_unanswered(effect));

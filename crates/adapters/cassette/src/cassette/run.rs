@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    CallModel, Compaction, Effect, EffectId, Input, ModelRef, Record, RecordBody, RestoreError,
-    Role, RunSpec, RunTree, Stamp, Transcript,
+    CallModel, Compaction, Effect, EffectId, Input, ModelRef, Record, RecordBody, Role, RunTree,
+    Transcript,
 };
 
 use crate::error::CassetteError;
@@ -27,56 +27,28 @@ pub(super) fn exchanges(
     history: Transcript,
     records: &[Arc<Record>],
 ) -> Result<(Header, Vec<Exchange>), CassetteError> {
-    // First the check that these records follow from each other, then the same way again with open eyes.
-    let checked = RunTree::restore(history.clone(), records);
-    checked.map_err(|source| CassetteError::Run { source })?;
-    let exchanges = follow(history, records).map_err(|source| CassetteError::Run { source })?;
-    let began = records.first();
+    let mut asked = Asked {
+        open: BTreeMap::new(),
+        began: records
+            .first()
+            .map_or(Timestamp::UNIX_EPOCH, |record| record.at),
+        models: models(records),
+        contexts: contexts(records),
+        exchanges: Vec::new(),
+    };
+    let followed = RunTree::restore_seeing(history, records, |record, effects| {
+        asked.answered(record);
+        asked.note(effects);
+    });
+    followed.map_err(|source| CassetteError::Run { source })?;
     let header = Header {
-        recorded_at: began.map_or(Timestamp::UNIX_EPOCH, |record| record.at),
-        recorded_by: began.map_or_else(String::new, |record| {
+        recorded_at: asked.began,
+        recorded_by: records.first().map_or_else(String::new, |record| {
             format!("the records of run {}", record.run_id)
         }),
         not_captured: NOT_CAPTURED.map(str::to_owned).into(),
     };
-    Ok((header, exchanges))
-}
-
-fn follow(history: Transcript, records: &[Arc<Record>]) -> Result<Vec<Exchange>, RestoreError> {
-    let first = records.first();
-    let Some((first, started)) = first.and_then(|first| Some((first, first.run_started()?))) else {
-        return Err(RestoreError::NoStart);
-    };
-    let mut spec = (*started.spec).clone();
-    if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
-        spec.decision = Some(Arc::clone(decision));
-    }
-    let contexts = contexts(&spec);
-    let (mut run, step) = RunTree::start(spec, history, stamp(first));
-    let mut asked = Asked {
-        open: BTreeMap::new(),
-        began: first.at,
-        models: models(records),
-        contexts,
-        exchanges: Vec::new(),
-    };
-    asked.note(step.effects);
-    for record in records.iter().skip(1) {
-        let Some(cause) = record.cause() else {
-            continue;
-        };
-        asked.answered(record, &cause);
-        let seq = record.seq;
-        let step = run.advance(stamp(record), cause);
-        let step = step.map_err(|source| RestoreError::Refused { seq, source })?;
-        asked.note(step.effects);
-    }
-    Ok(asked.exchanges)
-}
-
-fn stamp(record: &Record) -> Stamp {
-    let active = Duration::from_millis(record.active_ms.unwrap_or_default());
-    Stamp::new(record.at, active)
+    Ok((header, asked.exchanges))
 }
 
 /// Returns the model that answered for each role, as far as one did.
@@ -90,8 +62,15 @@ fn models(records: &[Arc<Record>]) -> BTreeMap<Role, ModelRef> {
 
 /// Returns how much context the model of each role has, as far as the agents of a run say: what each was given is the least of
 /// the models that may serve it.
-fn contexts(spec: &RunSpec) -> BTreeMap<Role, u64> {
-    let decision = spec.decision.as_deref();
+fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
+    let Some(started) = records.first().and_then(|first| first.run_started()) else {
+        return BTreeMap::new();
+    };
+    let spec = &started.spec;
+    let decision = match records.get(1).map(|record| &record.body) {
+        Some(RecordBody::Decision(decision)) => Some(decision),
+        _ => spec.decision.as_ref(),
+    };
     let routed = decision.and_then(|decision| decision.routing.as_ref());
     let larger = decision.and_then(|decision| decision.escalation.as_ref());
     let routed = routed.into_iter().flat_map(|routing| &routing.choices);
@@ -127,23 +106,24 @@ struct Asked {
 }
 
 impl Asked {
-    fn note(&mut self, effects: Vec<Effect>) {
+    fn note(&mut self, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CallModel(call) = effect {
-                self.open.insert(call.effect_id, call);
+                self.open.insert(call.effect_id, call.clone());
             }
         }
     }
 
-    fn answered(&mut self, record: &Record, cause: &Input) {
-        let (effect, role, took, event) = match cause {
-            Input::ModelReplied(replied) => (
+    fn answered(&mut self, record: &Record) {
+        let cause = record.cause();
+        let (effect, role, took, event) = match &cause {
+            Some(Input::ModelReplied(replied)) => (
                 replied.effect_id,
                 &replied.served_by,
                 replied.duration,
                 Event::Reply((*replied.reply).clone()),
             ),
-            Input::ModelFailed(failed) => (
+            Some(Input::ModelFailed(failed)) => (
                 failed.effect_id,
                 &failed.served_by,
                 failed.duration,
