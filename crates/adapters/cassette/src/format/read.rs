@@ -10,11 +10,14 @@ use neuraxis_core::{Message, ToolSpec};
 use serde::Deserialize;
 
 use self::block::Block;
-use super::line::{CassetteLine, ExchangeLine, Line};
+use super::line::{CassetteLine, DoneLine, ExchangeLine, Line};
 use super::{VERSION, most_shared};
 use crate::error::CassetteError;
 use crate::exchange::{Exchange, Header};
 use crate::redact::Redactor;
+
+/// What is wrong with a line that belongs to an exchange where there is none.
+const NO_EXCHANGE: &str = "an exchange must begin before this";
 
 /// The most characters of a parser's complaint that an error repeats.
 const MAX_REASON_CHARS: usize = 200;
@@ -146,16 +149,13 @@ impl Reader {
         match line {
             Line::Cassette(_) => Err(self.malformed("a second first line")),
             Line::Exchange(head) => self.begin(head),
+            Line::Done(done) => self.end(&done),
             line => {
-                let Some(mut block) = self.block.take() else {
-                    return Err(self.malformed("an exchange must begin before this"));
+                let Some(block) = &mut self.block else {
+                    return Err(self.malformed(NO_EXCHANGE));
                 };
                 let taken = block.take(line, bytes);
-                let is_done = block.is_done();
-                let number = block.number();
-                self.block = Some(block);
-                taken.map_err(|reason| self.malformed(reason))?;
-                if is_done { self.end(number) } else { Ok(()) }
+                taken.map_err(|reason| self.malformed(reason))
             }
         }
     }
@@ -168,46 +168,44 @@ impl Reader {
         if !self.numbers.insert(head.number) {
             return Err(self.malformed(&format!("there are two exchanges {}", head.number)));
         }
-        let mut block = Block::new(self.line);
+        let mut messages = Vec::new();
         if let Some(shared) = &head.messages_from {
             let known = self.requests.get(&shared.exchange);
             let known = known.and_then(|known| known.messages.get(..shared.count));
-            let Some(messages) = known else {
+            let Some(known) = known else {
                 let (from, count) = (shared.exchange, shared.count);
                 return Err(
                     self.malformed(&format!("no {count} messages of exchange {from} above"))
                 );
             };
-            let bytes = messages.iter().map(|weighed| weighed.bytes).sum();
+            let bytes = known.iter().map(|weighed| weighed.bytes).sum();
             let Some(left) = self.left.checked_sub(bytes) else {
                 return Err(self.malformed(
                     "the requests up to here are too large once what they share is put back",
                 ));
             };
-            block.share_messages(messages);
+            messages = known.to_vec();
             self.left = left;
         }
+        let mut tools = None;
         if let Some(from) = head.tools_from {
             let Some(known) = self.requests.get(&from) else {
                 return Err(self.malformed(&format!("no tools of exchange {from} above")));
             };
-            block.share_tools(&known.tools);
+            tools = Some(Arc::clone(&known.tools));
         }
-        block.head(head);
-        self.block = Some(block);
+        self.block = Some(Block::new(self.line, head, messages, tools));
         Ok(())
     }
 
-    fn end(&mut self, number: u32) -> Result<(), CassetteError> {
+    fn end(&mut self, done: &DoneLine) -> Result<(), CassetteError> {
         let Some(block) = self.block.take() else {
-            return Ok(());
+            return Err(self.malformed(NO_EXCHANGE));
         };
-        let (exchange, messages) = match block.into_exchange() {
-            Ok(finished) => finished,
-            Err(reason) => {
-                return Err(self.malformed_in(Some(number), reason));
-            }
-        };
+        let number = block.number();
+        let finished = block.into_exchange(done);
+        let (exchange, messages) =
+            finished.map_err(|reason| self.malformed_in(Some(number), reason))?;
         let tools = Arc::clone(&exchange.request.tools);
         self.requests
             .insert(number, ReadRequest { messages, tools });

@@ -19,17 +19,19 @@ use crate::format::shared_bytes;
 /// What is wrong with a line.
 type Reason = &'static str;
 
+/// What is wrong with a line that stands where the settings have to.
+const NO_SETTINGS: Reason = "something came back before the request's settings";
+
 /// An exchange of which lines were read.
 pub(super) struct Block {
     line: usize,
-    head: Option<ExchangeLine>,
+    head: ExchangeLine,
     tools: Option<Arc<[ToolSpec]>>,
     own_tools: Vec<ToolSpec>,
     messages: Vec<Weighed>,
     open: Option<Open>,
     settings: Option<SettingsLine>,
     events: Vec<(u64, Event)>,
-    done: Option<DoneLine>,
 }
 
 /// A message or reply whose parts may still follow.
@@ -41,38 +43,27 @@ enum Open {
 }
 
 impl Block {
-    pub(super) const fn new(line: usize) -> Self {
+    /// Begins an exchange with what it shares of others.
+    pub(super) const fn new(
+        line: usize,
+        head: ExchangeLine,
+        messages: Vec<Weighed>,
+        tools: Option<Arc<[ToolSpec]>>,
+    ) -> Self {
         Self {
             line,
-            head: None,
-            tools: None,
+            head,
+            tools,
             own_tools: Vec::new(),
-            messages: Vec::new(),
+            messages,
             open: None,
             settings: None,
             events: Vec::new(),
-            done: None,
         }
     }
 
-    pub(super) fn head(&mut self, head: ExchangeLine) {
-        self.head = Some(head);
-    }
-
-    pub(super) fn share_messages(&mut self, messages: &[Weighed]) {
-        self.messages = messages.to_vec();
-    }
-
-    pub(super) fn share_tools(&mut self, tools: &Arc<[ToolSpec]>) {
-        self.tools = Some(Arc::clone(tools));
-    }
-
-    pub(super) fn number(&self) -> u32 {
-        self.head.as_ref().map_or(0, |head| head.number)
-    }
-
-    pub(super) const fn is_done(&self) -> bool {
-        self.done.is_some()
+    pub(super) const fn number(&self) -> u32 {
+        self.head.number
     }
 
     /// Takes the next line.
@@ -97,7 +88,7 @@ impl Block {
             line => {
                 self.close();
                 if self.settings.is_none() {
-                    return Err("something came back before the request's settings");
+                    return Err(NO_SETTINGS);
                 }
                 self.event(line)
             }
@@ -152,10 +143,6 @@ impl Block {
             Line::Error(line) => (line.ms, Event::Error(line.error)),
             Line::Reply(head) => {
                 self.open = Some(Open::Reply(head, Vec::new()));
-                return Ok(());
-            }
-            Line::Done(done) => {
-                self.done = Some(done);
                 return Ok(());
             }
             _ => return Err("nothing that can come back"),
@@ -227,12 +214,15 @@ impl Block {
         self.messages.push(Weighed { message, bytes });
     }
 
-    /// Returns the exchange once it is done, and its messages with their sizes.
-    pub(super) fn into_exchange(self) -> Result<(Exchange, Vec<Weighed>), Reason> {
-        let head = self.head.ok_or("no head")?;
-        let DoneLine { ms, how } = self.done.ok_or("not done")?;
-        let settings = self.settings.ok_or("no settings")?;
-        check(head.mode, &self.events, how)?;
+    /// Returns the exchange that is done, and its messages with their sizes.
+    pub(super) fn into_exchange(
+        mut self,
+        done: &DoneLine,
+    ) -> Result<(Exchange, Vec<Weighed>), Reason> {
+        self.close();
+        let settings = self.settings.ok_or(NO_SETTINGS)?;
+        let head = self.head;
+        check(head.mode, &self.events, done.how)?;
         let messages: Transcript = self
             .messages
             .iter()
@@ -249,8 +239,8 @@ impl Block {
             started_ms: head.started_ms,
             request: request(messages, tools, settings)?,
             events: self.events,
-            ended_ms: ms,
-            ended: how,
+            ended_ms: done.ms,
+            ended: done.how,
         };
         Ok((exchange, self.messages))
     }
