@@ -34,7 +34,7 @@ async fn what_cannot_be_read_is_an_invalid_response() {
         calls(&[call(0, "a", "look"), call(1, "a", "look")]),
         calls(&[call(0, "a", "look"), call(0, "a", "wait")]),
         calls(&[call(0, "a", "")]),
-        text.replace("\"stop\"", "\"eos\""),
+        text.replace("\"stop\"", "\"over\""),
         text.replace("\"stop\"", "\"tool_calls\""),
         text.replace(
             "data: [DONE]",
