@@ -100,6 +100,9 @@ pub struct HttpConfig {
     pub token: Option<Secret>,
     /// More headers that are sent with each request.
     pub headers: BTreeMap<String, Secret>,
+    /// The names of those whose values are no secrets, in any case of letters. The values of the others are taken out of
+    /// whatever the service says. By default those that never hold one, such as `Accept`.
+    pub plain: BTreeSet<String>,
 }
 
 /// What is wrong with a [`McpServerConfig`].
@@ -193,7 +196,7 @@ impl McpServerConfig {
     }
 
     /// Returns what must never be shown, whatever the server says: the variables that are not
-    /// [plain](StdioConfig::plain), the token, and the headers but for those that never hold a secret.
+    /// [plain](StdioConfig::plain), the token, and the headers that are not [plain](HttpConfig::plain).
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         match &self.reach {
@@ -206,7 +209,7 @@ impl McpServerConfig {
             }
             Reach::Http(http) => {
                 let is_plain =
-                    |name: &str| PLAIN_HEADERS.iter().any(|it| it.eq_ignore_ascii_case(name));
+                    |name: &str| http.plain.iter().any(|it| it.eq_ignore_ascii_case(name));
                 let headers = http.headers.iter().filter(|(name, _)| !is_plain(name));
                 let headers = headers.flat_map(|(_, value)| {
                     // `Bearer TOKEN` is not all that a server may repeat.
@@ -243,6 +246,7 @@ impl HttpConfig {
             url: url.into(),
             token: None,
             headers: BTreeMap::new(),
+            plain: PLAIN_HEADERS.map(str::to_owned).into(),
         }
     }
 
@@ -359,9 +363,11 @@ mod tests {
         for (name, value) in [
             ("Accept", "text/plain"),
             ("Authorization", "Basic h-canary"),
+            ("X-MCP-Toolsets", "issues"),
         ] {
             http.headers.insert(name.to_owned(), Secret::new(value));
         }
+        http.plain.insert("x-mcp-toolsets".to_owned());
         assert_eq!(
             exposed(Reach::Http(http)),
             ["t-canary", "Basic h-canary", "h-canary"]

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
-use super::secret::{may_be_secret, shown_variable, sounds_secret};
+use super::secret::{may_be_key, may_be_secret, shown_variable, sounds_secret};
 use super::{Layers, Origin};
 use crate::discover::key_from_file;
 use crate::environment::Environment;
@@ -38,7 +38,7 @@ const SYSTEM: [&str; 7] = [
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
 
-/// The fewest bytes of a variable's value that is taken for a secret whatever the variable is called.
+/// The fewest bytes of a variable's value that is taken for a secret whatever the variable, or the header, is called.
 const SHORTEST_SECRET: usize = 8;
 
 /// The keys that say where a server is, and those that say what is told to it.
@@ -225,10 +225,18 @@ impl McpServerSection {
         };
         for (name, value) in &self.headers {
             address.headers.insert(name.clone(), Secret::new(value));
+            // A word such as `issues` is none, and would be taken out of the names of tools, too.
+            if !sounds_secret(name) && !may_be_key(value) {
+                address.plain.insert(name.clone());
+            }
         }
         for (header, name) in &self.headers_env {
             let key = format!("headers_env.{header}");
             let value = variable(environment, &key, name)?;
+            let is_short = value.expose().trim().len() < SHORTEST_SECRET;
+            if is_short && !sounds_secret(header) && !sounds_secret(name) {
+                address.plain.insert(header.clone());
+            }
             address.headers.insert(header.clone(), value);
         }
         Ok(address)

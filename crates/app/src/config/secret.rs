@@ -90,10 +90,12 @@ pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
     sounds_secret(name) && !is_file || may_be_key(value) && !is_path
 }
 
-/// Tells whether the value of a name of the query may be a secret, though it should not be.
+/// Tells whether what is called so may be a secret: a variable, a header or a part of the query.
 pub(super) fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let secrets = ["key", "token", "secret", "sig", "auth", "pass", "code"];
+    let secrets = [
+        "key", "token", "secret", "sig", "auth", "pass", "code", "cookie",
+    ];
     secrets.iter().any(|secret| name.contains(secret))
 }
 

@@ -283,3 +283,28 @@ fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
         assert_eq!(redactor.text(plain), plain);
     }
 }
+
+#[test]
+fn a_header_that_is_no_secret_tears_no_text_apart() {
+    let machine = own("[mcp.servers.a]\nurl = 'https://a/'\n\
+         headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'sk-canary' }\n\
+         headers_env = { x-mode = 'MODE', x-region = 'A_TOKEN', x-pass = 'WORD' }\n")
+    .with_variable("MODE", "quick")
+    .with_variable("A_TOKEN", "t-canar")
+    .with_variable("WORD", "w-canar");
+    let config = machine.load().unwrap();
+    let redactor = crate::discover::secrets_of(&config, &machine.environment);
+    let plain = r#"list_issues {"is_admin": true, "quick": 1}"#;
+    assert_eq!(redactor.text(plain), plain);
+    for secret in ["c-canary", "sk-canary", "t-canar", "w-canar"] {
+        assert_eq!(redactor.text(secret), "[redacted]", "{secret}");
+    }
+    let Ok(Reach::Http(address)) = reach(&machine, "a") else {
+        panic!("it is a service")
+    };
+    let sent = address
+        .headers
+        .get("X-MCP-Toolsets")
+        .map(neuraxis_ports::Secret::expose);
+    assert_eq!(sent, Some("issues"), "it is sent all the same");
+}
