@@ -18,7 +18,13 @@ const MAX_CHOICES: usize = 50;
 const MAX_MESSAGE: usize = 2_000;
 const MAX_TEXT: usize = 300;
 
-/// Makes a question of a message and a flat schema.
+/// How often a field may lead on to another schema.
+const MAX_STEPS: usize = 8;
+
+/// What joins schemas. With one beside null, it is a value that may be left out.
+const UNIONS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+
+/// Makes a question of a message and a flat schema. What may be null, and what is referred to within the schema, is opened.
 ///
 /// # Errors
 ///
@@ -40,12 +46,64 @@ pub(crate) fn question(
     let mut question = Question::new(Arc::clone(server), harmless(message, MAX_MESSAGE));
     for (name, field) in fields {
         let field = field.as_object().ok_or("a field is no schema")?;
-        question = question.field(made(name, field, required.contains(&name.as_str()))?);
+        let field = opened(schema, field)?;
+        let kind = kind(schema, &field)?;
+        question = question.field(made(name, &field, kind, required.contains(&name.as_str()))?);
     }
     Ok(question)
 }
 
-fn made(name: &str, schema: &Map<String, Value>, is_required: bool) -> Result<Field, String> {
+/// Returns the schema of a field as if all it leads on to stood in it.
+fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let mut schema = field.clone();
+    for _ in 0..MAX_STEPS {
+        let below = if let Some(Value::String(target)) = schema.remove("$ref") {
+            let place = target.strip_prefix('#').and_then(|it| root.pointer(it));
+            let place = place.and_then(Value::as_object);
+            place
+                .cloned()
+                .ok_or("a field refers to what is not in its schema")?
+        } else if let Some(one) = only_one(&schema) {
+            schema.retain(|name, _| !UNIONS.contains(&name.as_str()));
+            one
+        } else {
+            if let Some(kind) = only_type(&schema) {
+                schema.insert("type".to_owned(), kind);
+            }
+            return Ok(schema);
+        };
+        // What is said of the field itself, such as its title, counts more.
+        for (name, value) in below {
+            schema.entry(name).or_insert(value);
+        }
+    }
+    Err("a field leads on to too many schemas".to_owned())
+}
+
+/// Returns the one schema that is joined to nothing but null. A value to choose is none.
+fn only_one(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let union = UNIONS.iter().find_map(|key| schema.get(*key))?;
+    let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
+    let mut others = union.as_array()?.iter().filter(|it| !is_null(it));
+    let one = others.next()?.as_object()?;
+    let is_only = others.next().is_none() && !one.contains_key("const");
+    is_only.then(|| one.clone())
+}
+
+/// Returns the one type that stands in a list with nothing but null.
+fn only_type(schema: &Map<String, Value>) -> Option<Value> {
+    let types = schema.get("type")?.as_array()?;
+    let mut others = types.iter().filter(|it| it.as_str() != Some("null"));
+    let one = others.next()?.clone();
+    others.next().is_none().then_some(one)
+}
+
+fn made(
+    name: &str,
+    schema: &Map<String, Value>,
+    kind: FieldKind,
+    is_required: bool,
+) -> Result<Field, String> {
     // It goes back as it is, so it must be what a person sees.
     if one_line(name, MAX_TEXT) != name {
         return Err("a field has a name that cannot be shown".to_owned());
@@ -56,7 +114,7 @@ fn made(name: &str, schema: &Map<String, Value>, is_required: bool) -> Result<Fi
             .and_then(Value::as_str)
             .map(|it| one_line(it, MAX_TEXT))
     };
-    let mut field = Field::new(name, kind(schema)?);
+    let mut field = Field::new(name, kind);
     field.title = text("title");
     field.description = text("description");
     field.default = match schema.get("default") {
@@ -69,7 +127,7 @@ fn made(name: &str, schema: &Map<String, Value>, is_required: bool) -> Result<Fi
     Ok(field)
 }
 
-fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
+fn kind(root: &Value, schema: &Map<String, Value>) -> Result<FieldKind, String> {
     let limit = |key: &str| schema.get(key);
     if let Some(choices) = choices(schema)? {
         return Ok(FieldKind::OneOf { choices });
@@ -83,8 +141,8 @@ fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
                 .map(|it| one_line(it, MAX_TEXT)),
         }),
         Some("integer") => Ok(FieldKind::Integer {
-            min: limit("minimum").and_then(Value::as_i64),
-            max: limit("maximum").and_then(Value::as_i64),
+            min: limit("minimum").and_then(whole),
+            max: limit("maximum").and_then(whole),
         }),
         Some("number") => Ok(FieldKind::Number {
             min: limit("minimum").and_then(Value::as_f64),
@@ -93,13 +151,21 @@ fn kind(schema: &Map<String, Value>) -> Result<FieldKind, String> {
         Some("boolean") => Ok(FieldKind::Boolean),
         Some("array") => {
             let items = schema.get("items").and_then(Value::as_object);
-            let values = items.map(choices).transpose()?.flatten();
+            let items = items.map(|items| opened(root, items)).transpose()?;
+            let values = items.as_ref().map(choices).transpose()?.flatten();
             values
                 .map(|choices| FieldKind::AnyOf { choices })
                 .ok_or_else(|| "a list has nothing to choose from".to_owned())
         }
         _ => Err("a field is of a kind that is not asked for".to_owned()),
     }
+}
+
+/// Returns a whole number, though it may be written with a fraction.
+fn whole(number: &Value) -> Option<i64> {
+    let written = number.to_string();
+    let written = written.strip_suffix(".0").unwrap_or(&written);
+    written.parse().ok()
 }
 
 /// Returns the values that a schema names, each with what people call it.
@@ -200,8 +266,51 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_null_and_what_is_referred_to_is_asked_as_what_it_is() {
+        let schema = json!({
+            "properties": {
+                "size": {"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "null"}], "default": null},
+                "sizes": {"type": "array", "items": {"$ref": "#/$defs/Size"}},
+                "at": {"type": ["string", "null"], "title": "When", "format": "time"},
+                "pages": {"allOf": [{"type": "integer", "minimum": 1.0, "maximum": 9}], "title": "Pages"},
+                "wrap": {"anyOf": [{"oneOf": [{"const": "r"}, {"const": "p"}]}, {"type": "null"}]},
+                "only": {"type": "string", "oneOf": [{"const": "r", "title": "Ribbon"}]},
+            },
+            "$defs": {"Size": {"type": "string", "title": "Size", "enum": ["s", "l"]}},
+        });
+        let question = asked(&schema).unwrap();
+        let field = |name: &str| question.fields.iter().find(|it| it.name == name).unwrap();
+        let sizes = || vec![chosen("s", "s"), chosen("l", "l")];
+        assert_eq!(field("size").kind, FieldKind::OneOf { choices: sizes() });
+        assert_eq!(field("size").title.as_deref(), Some("Size"));
+        assert_eq!(field("size").default, None);
+        assert_eq!(field("sizes").kind, FieldKind::AnyOf { choices: sizes() });
+        assert!(
+            matches!(&field("at").kind, FieldKind::Text { format: Some(format), .. } if format == "time")
+        );
+        assert_eq!(field("at").title.as_deref(), Some("When"));
+        assert_eq!(
+            field("pages").kind,
+            FieldKind::Integer {
+                min: Some(1),
+                max: Some(9)
+            }
+        );
+        let count = |name: &str| match &field(name).kind {
+            FieldKind::OneOf { choices } => choices.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((count("wrap"), count("only")), (2, 1));
+    }
+
+    #[test]
     fn what_cannot_be_shown_is_not_asked() {
         for field in [
+            json!({"$ref": "#/properties/a"}),
+            json!({"$ref": "#/$defs/none"}),
+            json!({"$ref": "https://example.org/size.json"}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            json!({"type": ["string", "integer"]}),
             json!({"type": "object"}),
             json!({"type": "string", "enum": []}),
             json!({"type": "array", "items": {"type": "string"}}),

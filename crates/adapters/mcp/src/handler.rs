@@ -12,12 +12,15 @@ use neuraxis_ports::QuestionReply;
 use rmcp::ClientHandler;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, SetLevelRequestParams,
+    ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, Implementation,
+    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    SetLevelRequestParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
+use serde_json::Value;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::calls::Calls;
 use crate::elicit;
@@ -27,6 +30,9 @@ use crate::text::one_line;
 
 /// The most log messages of a connection that go to the log.
 const MAX_MESSAGES: u32 = 1_000;
+
+/// What a question is asked by.
+pub(crate) const ELICITATION: &str = "elicitation/create";
 
 /// How long a server may take to say that it knows which messages are wanted.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,33 +56,46 @@ impl Handler {
             messages: AtomicU32::new(0),
         }
     }
+
+    async fn answer(&self, params: Value, given_up: &CancellationToken) -> ElicitResult {
+        tokio::select! {
+            answer = ask(&self.notices, self.calls.person(), &params) => answer,
+            () = given_up.cancelled() => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
 }
 
-/// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address.
+/// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address. It
+/// is read as it was sent, since schemas that the protocol has no type for can be understood all the same.
 pub(crate) async fn ask(
     notices: &Notices,
     person: Option<neuraxis_ports::Person>,
-    params: ElicitRequestParams,
+    params: &Value,
 ) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
     let refused = |what: &str| {
         notices.misbehaves(format!("{what}: declined"));
         declined()
     };
-    let ElicitRequestParams::FormElicitationParams {
-        message,
-        requested_schema,
-        ..
-    } = params
-    else {
-        return refused("it wants a person to open an address, and only forms are answered");
+    let text = |name: &str| params.get(name).and_then(Value::as_str);
+    match text("mode") {
+        None | Some("form") => {}
+        Some("url") => {
+            return refused("it wants a person to open an address, and only forms are answered");
+        }
+        Some(_) => {
+            return refused("it asks in a way that is not known, and only forms are answered");
+        }
+    }
+    let Some(message) = text("message") else {
+        return refused("it asks a question that has no text");
     };
     let Some(person) = person else {
         return refused("it asks a question, and it is not known whom");
     };
-    let message = notices.secrets.text(&message);
-    let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
-    let schema = notices.secrets.value(schema);
+    let message = notices.secrets.text(message);
+    let schema = params.get("requestedSchema").cloned();
+    let schema = notices.secrets.value(schema.unwrap_or_default());
     let question = match elicit::question(&notices.server, &message, &schema) {
         Ok(question) => question,
         Err(why) => {
@@ -138,10 +157,26 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        tokio::select! {
-            answer = ask(&self.notices, self.calls.person(), request) => Ok(answer),
-            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        let params = serde_json::to_value(&request).unwrap_or_default();
+        Ok(self.answer(params, &context.ct).await)
+    }
+
+    /// Hears questions whose schema the protocol has no type for, too.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != ELICITATION {
+            let method = request.method;
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
         }
+        let params = request.params.unwrap_or_default();
+        let answer = self.answer(params, &context.ct).await;
+        let answer = serde_json::to_value(answer);
+        answer
+            .map(CustomResult::new)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
     async fn on_progress(
@@ -168,7 +203,7 @@ impl ClientHandler for Handler {
             return;
         }
         let text = match self.notices.secrets.value(params.data) {
-            serde_json::Value::String(text) => one_line(&text, MAX_SAID),
+            Value::String(text) => one_line(&text, MAX_SAID),
             other => one_line(&other.to_string(), MAX_SAID),
         };
         match params.level {

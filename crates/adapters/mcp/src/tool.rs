@@ -1,5 +1,6 @@
 //! A tool of a server, as the engine calls it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
-    CancelledNotificationParam, ClientRequest, ErrorCode, InputRequest, InputRequiredResult,
-    InputResponses, RequestId, RequestMetaObject, ServerResult,
+    CancelledNotificationParam, ClientRequest, ErrorCode, InputResponses, RequestId,
+    RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::config::Reach;
@@ -42,7 +44,29 @@ pub(crate) struct McpTool {
 enum Answer {
     Done(CallToolResult),
     /// It wants to know more first.
-    Asks(InputRequiredResult),
+    Asks(Asks),
+}
+
+/// What a server wants to know before it goes on with a call. Its questions are as it sent them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asks {
+    input_requests: Option<BTreeMap<String, InputRequest>>,
+    request_state: Option<String>,
+}
+
+impl Asks {
+    fn is_any(&self) -> bool {
+        self.input_requests.is_some() || self.request_state.is_some()
+    }
+}
+
+/// One thing that it wants to know.
+#[derive(Deserialize)]
+struct InputRequest {
+    method: String,
+    #[serde(default)]
+    params: Value,
 }
 
 impl McpTool {
@@ -72,24 +96,34 @@ impl McpTool {
         abandoned.disarm();
         match answer.map_err(|error| self.failed(&error))? {
             ServerResult::CallToolResult(result) => Ok(Answer::Done(result)),
-            ServerResult::InputRequiredResult(asks) => Ok(Answer::Asks(asks)),
+            ServerResult::InputRequiredResult(asks) => self.read(serde_json::to_value(asks)?),
             ServerResult::EmptyResult(_) => Ok(Answer::Done(CallToolResult::success(Vec::new()))),
             ServerResult::CreateTaskResult(_) => Err(self.error(
                 "made a task of it that goes on by itself, which was not asked for: its result will not be known",
             )),
-            ServerResult::CustomResult(answer) => match result::in_blocks(answer.0) {
-                Some(result) => Ok(Answer::Done(result)),
-                None => Err(self.error(NO_RESULT)),
-            },
+            ServerResult::CustomResult(answer) => self.read(answer.0),
             _ => Err(self.error(NO_RESULT)),
         }
+    }
+
+    /// Reads an answer that the protocol may have no type for.
+    fn read(&self, answer: Value) -> Result<Answer, ToolError> {
+        let result_type = answer.get("resultType").and_then(Value::as_str);
+        let read = match result_type {
+            Some("input_required") => {
+                let asks = serde_json::from_value(answer).ok();
+                asks.filter(Asks::is_any).map(Answer::Asks)
+            }
+            _ => result::in_blocks(answer).map(Answer::Done),
+        };
+        read.ok_or_else(|| self.error(NO_RESULT))
     }
 
     /// Answers what a server wants to know, and returns the call that goes on from there.
     async fn answered(
         &self,
         params: CallToolRequestParams,
-        asks: InputRequiredResult,
+        asks: Asks,
         ctx: &ToolContext,
     ) -> Result<CallToolRequestParams, ToolError> {
         let requests = asks.input_requests.unwrap_or_default();
@@ -98,11 +132,12 @@ impl McpTool {
         }
         let mut responses = InputResponses::new();
         for (id, request) in requests {
-            let InputRequest::Elicitation(question) = request else {
+            if request.method != handler::ELICITATION {
                 return Err(self.error("asks for something that it was not offered"));
-            };
+            }
             let notices = &self.shared.notices;
-            let answer = handler::ask(notices, Some(ctx.person.clone()), question.params).await;
+            let person = Some(ctx.person.clone());
+            let answer = handler::ask(notices, person, &request.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
         let mut params = params.with_input_responses(responses);

@@ -143,6 +143,9 @@ fn schema_of(field: &Field) -> Value {
     };
     let mut schema = match &field.kind {
         FieldKind::Text { min, max, format } => {
+            // A form has no others, and would be none with one.
+            let formats = ["email", "uri", "date", "date-time"];
+            let format = format.as_deref().filter(|it| formats.contains(it));
             json!({"type": "string", "minLength": min, "maxLength": max, "format": format})
         }
         FieldKind::Integer { min, max } => {
@@ -234,5 +237,16 @@ mod tests {
             "{properties}"
         );
         assert_eq!(properties["f5"]["type"], "array");
+    }
+
+    #[test]
+    fn a_format_that_no_form_has_is_left_to_whoever_asks() {
+        let time = FieldKind::Text {
+            min: None,
+            max: None,
+            format: Some("time".to_owned()),
+        };
+        let question = Question::new("shop", "When?").field(Field::new("at", time));
+        assert!(form(&question).is_some());
     }
 }

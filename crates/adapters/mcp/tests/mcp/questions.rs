@@ -6,7 +6,7 @@ use neuraxis_core::JsonText;
 use neuraxis_ports::{FieldKind, Person, QuestionReply, ToolContext};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 
-use crate::support::{call_in, ready, script};
+use crate::support::{call_in, notices, ready, script};
 
 /// Asks in the way of 2025-11-25, within a call, and answers it with what it is told.
 const ASKING: &str = r#"call() { mine=$id
@@ -70,6 +70,55 @@ async fn a_question_that_is_the_result_of_a_call_goes_to_the_person_and_the_answ
     assert!(declined.value.as_text().contains("action:decline"));
 }
 
+/// The schema of both, and one of which the protocol has no type: values that may be null, a reference, a time.
+const STRICT: &str = r#"{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}"#;
+const LOOSE: &str = r##"{"properties":{"size":{"anyOf":[{"$ref":"#/$defs/Size"},{"type":"null"}],"default":null},"at":{"type":["string","null"],"format":"time"},"pages":{"type":"integer","minimum":1.0}},"$defs":{"Size":{"type":"string","enum":["s","l"]}}}"##;
+
+#[tokio::test]
+async fn a_question_whose_schema_the_protocol_has_no_type_for_is_asked_all_the_same() {
+    for asking in [ASKING, ASKING_BACK] {
+        let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
+        let approver = Arc::new(ScriptedApprover::new().answering(answer));
+        assert!(asking.contains(STRICT));
+        let server = ready(script(&asking.replace(STRICT, LOOSE))).await;
+        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
+            .await
+            .unwrap();
+        let heard = output.value.as_text();
+        assert!(heard.contains("action:accept"), "{heard}");
+        assert!(heard.contains("content:{size:l}"), "{heard}");
+        let questions = approver.questions();
+        let fields = &questions[0].fields;
+        let kind = |name: &str| &fields.iter().find(|it| it.name == name).unwrap().kind;
+        assert!(matches!(kind("size"), FieldKind::OneOf { choices } if choices.len() == 2));
+        assert!(matches!(kind("at"), FieldKind::Text { .. }));
+        assert!(matches!(
+            kind("pages"),
+            FieldKind::Integer { min: Some(1), .. }
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_goes_on() {
+    let free =
+        r#"{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string"}}}}"#;
+    for asking in [ASKING, ASKING_BACK] {
+        let approver = Arc::new(ScriptedApprover::new());
+        let server = ready(script(&asking.replace(STRICT, free))).await;
+        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
+            .await
+            .unwrap();
+        let heard = output.value.as_text();
+        assert!(heard.contains("action:decline"), "{heard}");
+        assert!(approver.questions().is_empty());
+        let told = notices(&server);
+        let why =
+            "it asks a question that cannot be shown (a list has nothing to choose from): declined";
+        assert!(told.contains(why), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn where_nobody_answers_it_is_declined_and_the_call_goes_on() {
     let server = ready(script(ASKING)).await;
@@ -93,7 +142,7 @@ async fn a_person_is_never_sent_to_an_address() {
         .unwrap();
     assert!(output.value.as_text().contains("action:decline"));
     assert!(approver.questions().is_empty());
-    let told = crate::support::notices(&server);
+    let told = notices(&server);
     assert!(told.contains("wants a person to open an address"), "{told}");
 }
 
