@@ -24,7 +24,7 @@ use crate::error::{ConnectError, MAX_SAID};
 use crate::handler::{self, Handler};
 use crate::http;
 use crate::pauses::{Pauses, STABLE_AFTER};
-use crate::stdio::{LastWords, Process};
+use crate::stdio::{LastWords, Late, Process};
 use crate::text::one_line;
 
 /// The most pages of tools that are asked for.
@@ -36,6 +36,10 @@ const MAX_TOOLS: usize = 1_000;
 /// How long the end of a connection may take, before its process is ended in another way.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a program may take to say what it speaks before it is asked in the older way, and no more than a third of the
+/// time that its start may take.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(3);
+
 /// Which way a server is asked what it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -43,6 +47,21 @@ pub(crate) enum Era {
     Unknown,
     /// It begins with `initialize`, as servers did until 2025-11-25.
     Legacy,
+    /// In the way of today alone, however long it takes to answer.
+    Modern,
+}
+
+/// A handshake that failed.
+struct Failed {
+    error: ConnectError,
+    /// Which way may work where this one did not.
+    other: Option<Era>,
+}
+
+impl From<ConnectError> for Failed {
+    fn from(error: ConnectError) -> Self {
+        Self { error, other: None }
+    }
 }
 
 /// A server that answers.
@@ -70,13 +89,13 @@ impl Connection {
         last_words: &mut LastWords,
     ) -> Result<Self, ConnectError> {
         let opened = Self::open_in(config, handler(), era, last_words).await;
-        match opened {
-            // Some do not outlive a question that they do not know.
-            Err(error) if error.is_end() && era == Era::Unknown => {
-                Self::open_in(config, handler(), Era::Legacy, last_words).await
-            }
+        let opened = match opened {
+            Err(Failed {
+                other: Some(other), ..
+            }) => Self::open_in(config, handler(), other, last_words).await,
             opened => opened,
-        }
+        };
+        opened.map_err(|failed| failed.error)
     }
 
     async fn open_in(
@@ -84,19 +103,26 @@ impl Connection {
         handler: Handler,
         era: Era,
         last_words: &mut LastWords,
-    ) -> Result<Self, ConnectError> {
+    ) -> Result<Self, Failed> {
+        let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
         let mode = match era {
             Era::Legacy => ClientLifecycleMode::Initialize,
+            Era::Modern => ClientLifecycleMode::Discover { preferred_versions },
             Era::Unknown => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                preferred_versions,
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
         };
+        let mut late = None;
         let secrets = handler.notices.secrets.clone();
         let (service, process) = match &config.reach {
             Reach::Stdio(stdio) => {
-                let (process, lines) = Process::start(stdio, &handler.notices).await?;
+                let (process, mut lines) = Process::start(stdio, &handler.notices).await?;
                 *last_words = process.last_words();
+                if era == Era::Unknown {
+                    let limit = DISCOVERY_LIMIT.min(config.start_timeout / 3);
+                    late = Some(lines.limit_discovery(limit));
+                }
                 let service = handler.serve_with_lifecycle(lines, mode).await;
                 (service, Some(process))
             }
@@ -109,7 +135,15 @@ impl Connection {
             Ok(service) => service,
             Err(error) => {
                 let said = last_words.said_at_last().await;
-                return Err(ConnectError::of_handshake(&error, said, &secrets));
+                let error = ConnectError::of_handshake(&error, said, &secrets);
+                let other = match era {
+                    // It does know the way of today, and took longer than it was given.
+                    Era::Unknown if late.as_ref().is_some_and(Late::is_so) => Some(Era::Modern),
+                    // Some do not outlive a question that they do not know.
+                    Era::Unknown if error.is_end() => Some(Era::Legacy),
+                    _ => None,
+                };
+                return Err(Failed { error, other });
             }
         };
         let connection = Self::of(service, process, last_words.clone()).await;
@@ -117,7 +151,7 @@ impl Connection {
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {
             let theirs = connection.version.clone();
             connection.close().await;
-            return Err(ConnectError::Version { theirs });
+            return Err(ConnectError::Version { theirs }.into());
         }
         Ok(connection)
     }

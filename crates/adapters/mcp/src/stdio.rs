@@ -3,6 +3,7 @@
 //! The program gets the variables it is configured with and no others. Its standard error goes to the log. However this
 //! process ends, the program does too: its input is closed, and where it does not care, it is stopped with all it started.
 
+mod discovery;
 mod last_words;
 mod lines;
 mod program;
@@ -17,6 +18,7 @@ use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::notices::Notices;
 use crate::text::one_line;
+pub(crate) use discovery::Late;
 pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
 use program::Signal;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{JsonRpcMessage, RequestId};
@@ -15,7 +16,9 @@ use serde::de::IgnoredAny;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
+use tokio::time::timeout_at;
 
+use super::discovery::{Discovery, Late};
 use crate::error::unread;
 use crate::notices::Notices;
 use crate::text::one_line;
@@ -37,6 +40,8 @@ pub(crate) struct Lines {
     notices: Notices,
     stdout: BufReader<ChildStdout>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
+    /// The question which versions it speaks, if the answer is not waited for without a limit.
+    discovery: Option<Discovery>,
     /// What was read of the line so far. It outlives a read that is given up.
     line: Vec<u8>,
     /// Whether the line is too long, so that its two ends are all that is kept of it.
@@ -64,10 +69,18 @@ impl Lines {
             notices,
             stdout: BufReader::new(stdout),
             stdin: Arc::new(Mutex::new(Some(stdin))),
+            discovery: None,
             line: Vec::new(),
             is_skipping: false,
             bad_lines: 0,
         }
+    }
+
+    /// Bounds how long the server may take to say which versions it speaks.
+    pub(crate) fn limit_discovery(&mut self, limit: Duration) -> Late {
+        let (discovery, late) = Discovery::within(limit);
+        self.discovery = Some(discovery);
+        late
     }
 
     /// Reads to the end of a line; false at the end of all. Of a line that is too long the ends are kept.
@@ -184,6 +197,9 @@ impl Transport<RoleClient> for Lines {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        if let Some(discovery) = &mut self.discovery {
+            discovery.send(&item);
+        }
         let stdin = Arc::clone(&self.stdin);
         async move {
             let mut line = serde_json::to_vec(&item)?;
@@ -199,11 +215,21 @@ impl Transport<RoleClient> for Lines {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if !self.next_line().await {
-                return None;
+            let read = match self.discovery.as_ref().and_then(Discovery::until) {
+                Some(until) => timeout_at(until, self.next_line()).await.ok(),
+                None => Some(self.next_line().await),
+            };
+            match read {
+                Some(true) => {}
+                Some(false) => return None,
+                None => return self.discovery.as_mut().and_then(Discovery::refuse),
             }
             let message = self.message();
             self.line.clear();
+            let message = message.filter(|message| {
+                let discovery = self.discovery.as_mut();
+                discovery.is_none_or(|discovery| discovery.counts(message))
+            });
             if message.is_some() {
                 return message;
             }

@@ -231,6 +231,47 @@ async fn a_server_that_ends_at_an_unknown_question_is_asked_in_the_older_way() {
     assert_eq!(server.report().program.as_deref(), Some("script 1"));
 }
 
+/// Answers with what a server of 2026-07-28 says of itself, as if it had been asked by an id.
+const DISCOVERED: &str = r#"
+    discovered() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}'; }"#;
+
+#[tokio::test]
+async fn a_server_that_says_nothing_to_an_unknown_question_is_asked_in_the_older_way_soon() {
+    let begin = r#"begin() { discovered "$first"; begun; }"#;
+    let late_result = format!("{DISCOVERED}\n{begin}");
+    let late_refusal = r#"begin() {
+        printf '{"jsonrpc":"2.0","id":"%s","error":{"code":-32601,"message":"unknown"}}\n' "$first"
+        begun; }"#;
+    for answers_late in ["begin() { begun; }", &late_result, late_refusal] {
+        let folder = tempfile::tempdir().unwrap();
+        let silent = r#"echo started >> starts
+            refuse() { first=$id; }
+            begun() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}'; }"#;
+        let mut config = script_in(folder.path(), &format!("{silent}\n{answers_late}"));
+        config.start_timeout = Duration::from_secs(6);
+        let server = ready(config).await;
+        assert_eq!(server.report().protocol, "2025-11-25");
+        assert!(call(&server, "shop__look", "{}").await.is_ok());
+        let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+        assert_eq!(starts, "started\n", "it may only have taken long to start");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = r#"
+        refuse() { if [ -e late ]; then discovered "$id"; else first=$id; fi; }
+        begin() { touch late; discovered "$first"
+            printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id"; }
+        list() { answer '{"tools":[{"name":"look","inputSchema":{}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}'; }"#;
+    let mut config = script_in(folder.path(), &format!("{DISCOVERED}\n{slow}"));
+    config.start_timeout = Duration::from_secs(6);
+    let server = ready(config).await;
+    assert_eq!(server.report().protocol, "2026-07-28");
+    assert_eq!(names(&server), ["shop__look"]);
+}
+
 /// A server that does not care how it is asked to end once it was called, as what it started does not.
 const STUBBORN: &str = r#"trap '' TERM HUP INT
     echo $$ > own; sleep 1000 & echo $! > child
