@@ -11,8 +11,8 @@ use rmcp::model::{
     ServerResult, SubscriptionFilter, Tool,
 };
 use rmcp::service::{
-    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
-    RunningServiceCancellationToken, ServiceError,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer,
+    RunningService, RunningServiceCancellationToken, ServiceError,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -91,8 +91,12 @@ impl Connection {
         let opened = Self::open_in(config, handler(), era, last_words).await;
         let opened = match opened {
             Err(Failed {
-                other: Some(other), ..
-            }) => Self::open_in(config, handler(), other, last_words).await,
+                error,
+                other: Some(other),
+            }) => {
+                let opened = Self::open_in(config, handler(), other, last_words).await;
+                opened.map_err(|failed| Failed::from(error.and(failed.error)))
+            }
             opened => opened,
         };
         opened.map_err(|failed| failed.error)
@@ -135,12 +139,16 @@ impl Connection {
             Ok(service) => service,
             Err(error) => {
                 let said = last_words.said_at_last().await;
+                let was_asked_both =
+                    matches!(error, ClientInitializeError::LegacyFallbackFailed { .. });
                 let error = ConnectError::of_handshake(&error, said, &secrets);
                 let other = match era {
                     // It does know the way of today, and took longer than it was given.
                     Era::Unknown if late.as_ref().is_some_and(Late::is_so) => Some(Era::Modern),
                     // Some do not outlive a question that they do not know.
                     Era::Unknown if error.is_end() => Some(Era::Legacy),
+                    // Others answer it with an error of their own, such as the status 500.
+                    Era::Unknown if error.is_odd() && !was_asked_both => Some(Era::Legacy),
                     _ => None,
                 };
                 return Err(Failed { error, other });

@@ -150,6 +150,21 @@ impl ConnectError {
     pub(crate) const fn is_end(&self) -> bool {
         matches!(self, Self::Ended { .. })
     }
+
+    /// Tells whether the server answered something else than the protocol lets it.
+    pub(crate) const fn is_odd(&self) -> bool {
+        matches!(self, Self::Protocol(_))
+    }
+
+    /// Joins why it could not be asked in one way and then in another, unless that is the same.
+    pub(crate) fn and(self, then: Self) -> Self {
+        match (self, then) {
+            (Self::Protocol(first), Self::Protocol(then)) if first != then => {
+                Self::Protocol(format!("{first}; asked in another way: {then}"))
+            }
+            (_, then) => then,
+        }
+    }
 }
 
 /// Says what failed in the middle of a connection.

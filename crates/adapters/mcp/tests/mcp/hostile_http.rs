@@ -58,6 +58,46 @@ async fn what_answers_and_is_no_server_is_told_of_in_words() {
 }
 
 #[tokio::test]
+async fn a_service_that_answers_an_unknown_question_with_no_answer_is_asked_in_the_older_way() {
+    type Answering = fn(&Value) -> Reply;
+    let answers: [Answering; 4] = [
+        |_| Reply::of("500 Oops", "text/plain", "x"),
+        |_| Reply::of("403 Forbidden", "text/plain", ""),
+        |_| Reply::of("200 OK", "application/json", ""),
+        |asked| answer(asked, &json!({})),
+    ];
+    for odd in answers {
+        let service = serve(move |asked| match method(asked) {
+            "server/discover" => odd(asked),
+            _ => usual(asked),
+        })
+        .await;
+        let server = ready(service.config()).await;
+        assert_eq!(server.report().protocol, "2025-11-25");
+        let output = call(&server, "shop__look", "{}").await.unwrap();
+        assert_eq!(output.value.as_text(), "fine");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_can_be_asked_in_neither_way_is_told_of_with_both_reasons() {
+    let service = serve(|asked| match method(asked) {
+        "server/discover" => Reply::of("500 Oops", "text/plain", "x"),
+        _ => {
+            let error = json!({"code": -32601, "message": "unknown"});
+            Reply::json(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+        }
+    })
+    .await;
+    let why = start(service.config()).ready().await.unwrap_err();
+    assert!(why.contains("status 500"), "{why}");
+    assert!(
+        why.ends_with("; asked in another way: unknown (code -32601)"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
 async fn where_nobody_listens_it_is_said_so() {
     let service = serve(usual).await;
     let config = service.config();
