@@ -148,7 +148,7 @@ pub(crate) struct Copier {
     bytes: u64,
     has_failed: bool,
     /// Tells others that the folder has its process.
-    claim: Option<File>,
+    _claim: Option<File>,
 }
 
 impl Copier {
@@ -167,7 +167,7 @@ impl Copier {
             file: None,
             bytes: 0,
             has_failed: false,
-            claim,
+            _claim: claim,
         })
     }
 
