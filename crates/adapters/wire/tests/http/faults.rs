@@ -169,7 +169,7 @@ async fn events_that_cannot_be_read_are_an_invalid_response() {
         "data: {\n\n",
         "data: <html>\n\n",
         "data: {}\n\n",
-        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"eos\"}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"over\"}]}\n\n",
     ] {
         let server = Loopback::start(move |_| events(text)).await;
         let error = stream(&client(&server)).await.unwrap_err();
