@@ -6,14 +6,16 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::request::{Delivery, RefusedReasoning};
-use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route};
+use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route, models};
 
 use crate::config::{AnthropicConfig, AnthropicError, Auth};
 use crate::context::Context;
 use crate::decode::Decoder;
 use crate::encode::{Encoder, MEDIA};
-use crate::list;
 use crate::thinking::REFUSALS;
+
+/// How many models are listed: as many as the service lists at once.
+const LISTED_MODELS: &str = "1000";
 
 /// What Anthropic's errors mean, besides what holds everywhere; the first rule that fits counts. Inside a stream there is no
 /// status, so that the type alone tells (docs.claude.com/en/api/errors).
@@ -104,7 +106,7 @@ impl AnthropicClient {
     ///
     /// Dropping the future closes the connection.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        list::models(&self.endpoint, within).await
+        models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
 
     /// Encodes a request, and makes what decodes the reply to it.
@@ -155,6 +157,13 @@ impl LlmClient for AnthropicClient {
             .learn(&self.endpoint, &self.info.model.model)
             .await;
     }
+}
+
+/// Returns where the server lists its models.
+pub(crate) fn models_route(endpoint: &Endpoint) -> Route {
+    endpoint
+        .route("v1/models")
+        .with_query("limit", LISTED_MODELS)
 }
 
 /// Returns how the server is reached.

@@ -27,7 +27,6 @@ mod config;
 mod context;
 mod decode;
 mod encode;
-mod list;
 mod model;
 mod provider;
 mod thinking;
@@ -38,7 +37,6 @@ pub use self::client::AnthropicClient;
 pub use self::config::{
     AnthropicConfig, AnthropicError, Auth, Cache, Effort, ShownThinking, Thinking,
 };
-pub use self::list::ModelList;
 
 /// The provider's name in records, messages and configuration.
 const PROVIDER: &str = "anthropic";

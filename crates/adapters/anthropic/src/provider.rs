@@ -8,12 +8,11 @@ use neuraxis_ports::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
     Provider, ProviderKind, async_trait,
 };
-use neuraxis_wire::{EndpointError, MaxConcurrent};
+use neuraxis_wire::{Endpoint, EndpointError, MaxConcurrent, ModelList};
 
 use crate::PROVIDER;
-use crate::client::AnthropicClient;
+use crate::client::{AnthropicClient, endpoint_of, models_route};
 use crate::config::{AnthropicConfig, AnthropicError};
-use crate::list::ModelList;
 
 /// The digits of the date by which a model's full name differs from its short one.
 const DATE_DIGITS: usize = 8;
@@ -40,8 +39,9 @@ impl Provider for AnthropicConfig {
         MaxConcurrent::share(&mut self.max_concurrent, &self.base_url, ctx.shared);
         self.api_key = ctx.key.clone();
         if self.model.trim().is_empty() {
-            let list = ModelList::new(self).map_err(AnthropicError::from)?;
-            return Ok(Connection::unnamed(list));
+            let endpoint = Endpoint::new(endpoint_of(self)).map_err(AnthropicError::from)?;
+            let route = models_route(&endpoint);
+            return Ok(Connection::unnamed(ModelList::new(endpoint, route)));
         }
         Ok(Connection::new(AnthropicClient::new(self)?))
     }
@@ -81,12 +81,5 @@ impl ModelSource for AnthropicClient {
         let asked = asked.strip_suffix("-latest").unwrap_or(asked);
         let rest = offered.strip_prefix(asked);
         rest.is_some_and(|rest| rest.is_empty() || is_date(rest))
-    }
-}
-
-#[async_trait]
-impl ModelSource for ModelList {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
-        Ok(Offer::new(self.models(within).await?))
     }
 }

@@ -1,11 +1,11 @@
-//! The client of one model, and the list of those there are.
+//! The client of one model.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
-use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Secret};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Route, Secret, models};
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
 use crate::dialect::{chat_dialect_for, media_types, responses_dialect_for};
@@ -99,7 +99,7 @@ impl OpenAiClient {
     ///
     /// Dropping the future closes the connection.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        models(&self.endpoint, within).await
+        models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
 }
 
@@ -128,44 +128,13 @@ impl LlmClient for OpenAiClient {
     }
 }
 
-/// Lists a server's models, for choosing one: the configuration need not name any.
-#[derive(Debug)]
-pub struct ModelList {
-    endpoint: Endpoint,
-}
-
-impl ModelList {
-    /// Prepares the connection. Nothing is sent yet.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenAiError`], when a secret header was not read, the address cannot be used, or TLS cannot be set up.
-    pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
-        config.check_headers()?;
-        let endpoint = Endpoint::new(endpoint_of(config))?;
-        Ok(Self { endpoint })
-    }
-
-    /// Asks the server for the names of its models, within a time.
-    ///
-    /// # Errors
-    ///
-    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connection.
-    pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        models(&self.endpoint, within).await
-    }
-}
-
-async fn models(endpoint: &Endpoint, within: Duration) -> Result<Vec<String>, LlmError> {
-    neuraxis_wire::models(endpoint, &endpoint.route("models"), within).await
+/// Returns where the server lists its models.
+pub(crate) fn models_route(endpoint: &Endpoint) -> Route {
+    endpoint.route("models")
 }
 
 /// Returns how the server is reached.
-fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
+pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(config.base_url);
     endpoint.api_key = config.api_key;
     endpoint.key_header = config

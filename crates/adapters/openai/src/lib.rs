@@ -31,7 +31,7 @@ pub use neuraxis_wire::{
     Secret, ServiceTier, SystemRole, Temperature, Timeouts,
 };
 
-pub use self::client::{ModelList, OpenAiClient};
+pub use self::client::OpenAiClient;
 pub use self::config::{Api, OpenAiConfig, OpenAiError};
 pub use self::dialect::MaxTokensField;
 pub use self::responses::ReasoningSummary;

@@ -9,9 +9,9 @@ use neuraxis_ports::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
     Provider, ProviderKind, async_trait,
 };
-use neuraxis_wire::{MaxConcurrent, is_asked_model};
+use neuraxis_wire::{Endpoint, MaxConcurrent, ModelList, is_asked_model};
 
-use crate::client::{ModelList, OpenAiClient};
+use crate::client::{OpenAiClient, endpoint_of, models_route};
 use crate::config::{OpenAiConfig, OpenAiError};
 use crate::dialect::PROVIDER;
 
@@ -42,7 +42,10 @@ impl Provider for OpenAiConfig {
         self.api_key = ctx.key.clone();
         self.secret_headers = ctx.headers.clone();
         if self.model.trim().is_empty() {
-            return Ok(Connection::unnamed(ModelList::new(self)?));
+            self.check_headers()?;
+            let endpoint = Endpoint::new(endpoint_of(self))?;
+            let route = models_route(&endpoint);
+            return Ok(Connection::unnamed(ModelList::new(endpoint, route)));
         }
         Ok(Connection::new(OpenAiClient::new(self)?))
     }
@@ -81,12 +84,5 @@ impl ModelSource for OpenAiClient {
                 "if the server does not know the Responses API, set {table}.api = \"chat\"; check base_url and model"
             )
         })
-    }
-}
-
-#[async_trait]
-impl ModelSource for ModelList {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
-        Ok(Offer::new(self.models(within).await?))
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_ports::{ModelSource, Offer, async_trait};
 use serde::Deserialize;
 
 use crate::endpoint::{Endpoint, Route};
@@ -10,6 +11,29 @@ use crate::endpoint::{Endpoint, Route};
 /// How many models of a server are listed, and how many bytes a name may have.
 const MAX_MODELS: usize = 2_000;
 const MAX_NAME: usize = 300;
+
+/// Lists a server's models, for choosing one where none is named yet.
+#[derive(Debug)]
+pub struct ModelList {
+    endpoint: Endpoint,
+    route: Route,
+}
+
+impl ModelList {
+    /// Makes the list of a server; the route is that of [`models()`]. Nothing is sent yet.
+    #[must_use]
+    pub const fn new(endpoint: Endpoint, route: Route) -> Self {
+        Self { endpoint, route }
+    }
+}
+
+#[async_trait]
+impl ModelSource for ModelList {
+    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+        let names = models(&self.endpoint, &self.route, within).await?;
+        Ok(Offer::new(names))
+    }
+}
 
 #[derive(Deserialize)]
 struct List {
