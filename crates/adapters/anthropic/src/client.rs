@@ -6,7 +6,7 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::request::{Delivery, RefusedReasoning};
-use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route, models};
+use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Meaning, Route, models};
 
 use crate::config::{AnthropicConfig, AnthropicError, Auth};
 use crate::context::Context;
@@ -21,22 +21,19 @@ const LISTED_MODELS: &str = "1000";
 /// status, so that the type alone tells (docs.claude.com/en/api/errors).
 const RULES: [ErrorRule; 13] = [
     // A limit on money is told with the type of a bad request, or with that of a rate which no waiting helps.
-    ErrorRule::new(
-        Mark::Code("enforced_spend_limit_reached"),
-        Meaning::QuotaExhausted,
-    ),
-    words("credit balance is too low", Meaning::QuotaExhausted),
-    words("api usage limits", Meaning::QuotaExhausted),
-    words("prompt is too long", Meaning::ContextOverflow),
-    words("exceed context limit", Meaning::ContextOverflow),
-    words("content filtering policy", Meaning::ContentFiltered),
-    kind("billing_error", Meaning::QuotaExhausted),
-    kind("request_too_large", Meaning::BadRequest),
-    kind("invalid_request_error", Meaning::BadRequest),
-    kind("conflict_error", Meaning::Server),
-    kind("api_error", Meaning::Server),
-    kind("timeout_error", Meaning::Server),
-    kind("overloaded_error", Meaning::Server),
+    ErrorRule::code("enforced_spend_limit_reached", Meaning::QuotaExhausted),
+    ErrorRule::message("credit balance is too low", Meaning::QuotaExhausted),
+    ErrorRule::message("api usage limits", Meaning::QuotaExhausted),
+    ErrorRule::message("prompt is too long", Meaning::ContextOverflow),
+    ErrorRule::message("exceed context limit", Meaning::ContextOverflow),
+    ErrorRule::message("content filtering policy", Meaning::ContentFiltered),
+    ErrorRule::kind("billing_error", Meaning::QuotaExhausted),
+    ErrorRule::kind("request_too_large", Meaning::BadRequest),
+    ErrorRule::kind("invalid_request_error", Meaning::BadRequest),
+    ErrorRule::kind("conflict_error", Meaning::Server),
+    ErrorRule::kind("api_error", Meaning::Server),
+    ErrorRule::kind("timeout_error", Meaning::Server),
+    ErrorRule::kind("overloaded_error", Meaning::Server),
 ];
 
 /// The client of one model of Anthropic.
@@ -189,12 +186,4 @@ pub(crate) fn endpoint_of(config: AnthropicConfig) -> EndpointConfig {
     endpoint.timeouts = config.timeouts;
     endpoint.errors = &RULES;
     endpoint
-}
-
-const fn kind(kind: &'static str, meaning: Meaning) -> ErrorRule {
-    ErrorRule::new(Mark::Type(kind), meaning)
-}
-
-const fn words(words: &'static str, meaning: Meaning) -> ErrorRule {
-    ErrorRule::new(Mark::Message(words), meaning)
 }

@@ -7,7 +7,7 @@ use neuraxis_core::{LlmError, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
     Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, ErrorRule, LateSystem,
-    Mark, Meaning, MissingReasoning, TrailingAssistant,
+    Meaning, MissingReasoning, TrailingAssistant,
 };
 
 use crate::checked::{self, CheckedStream};
@@ -20,15 +20,9 @@ pub(crate) const PROVIDER: &str = "deepseek";
 /// What the service's errors mean, besides what holds everywhere; the first rule that fits counts. Type and code tell
 /// nothing: both are `invalid_request_error` for all of it.
 const RULES: [ErrorRule; 3] = [
-    ErrorRule::new(Mark::Message("model not exist"), Meaning::ModelNotFound),
-    ErrorRule::new(
-        Mark::Message("content exists risk"),
-        Meaning::ContentFiltered,
-    ),
-    ErrorRule::new(
-        Mark::Message("insufficient balance"),
-        Meaning::QuotaExhausted,
-    ),
+    ErrorRule::message("model not exist", Meaning::ModelNotFound),
+    ErrorRule::message("content exists risk", Meaning::ContentFiltered),
+    ErrorRule::message("insufficient balance", Meaning::QuotaExhausted),
 ];
 
 /// The client of one of DeepSeek's models.

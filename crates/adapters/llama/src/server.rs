@@ -1,8 +1,8 @@
 //! The programs that may answer, and how they differ.
 
 use neuraxis_wire::{
-    Arguments, Dialect, ErrorRule, LateSystem, Mark, Meaning, ParallelCalls, ReasoningEcho,
-    ToolChoices, TrailingAssistant,
+    Arguments, Dialect, ErrorRule, LateSystem, Meaning, ParallelCalls, ReasoningEcho, ToolChoices,
+    TrailingAssistant,
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,35 +68,22 @@ impl Server {
 /// llama-server answers a history that it cannot read with status 500, as it does a model that writes what it cannot
 /// parse. The first will fail forever, the second may pass: only the words tell.
 pub(crate) const RULES: [ErrorRule; 10] = [
-    ErrorRule::new(Mark::Message("loading model"), Meaning::Loading).with_status(503),
-    ErrorRule::new(
-        Mark::Message("does not match the expected"),
-        Meaning::InvalidResponse,
-    ),
-    ErrorRule::new(
-        Mark::Message("unexpected empty grammar stack"),
-        Meaning::InvalidResponse,
-    ),
-    ErrorRule::new(Mark::Message("failed to parse"), Meaning::BadRequest),
-    ErrorRule::new(
-        Mark::Message("exceeds the available context size"),
+    ErrorRule::message("loading model", Meaning::Loading).with_status(503),
+    ErrorRule::message("does not match the expected", Meaning::InvalidResponse),
+    ErrorRule::message("unexpected empty grammar stack", Meaning::InvalidResponse),
+    ErrorRule::message("failed to parse", Meaning::BadRequest),
+    ErrorRule::message(
+        "exceeds the available context size",
         Meaning::ContextOverflow,
     ),
-    ErrorRule::new(
-        Mark::Message("context size has been exceeded"),
-        Meaning::ContextOverflow,
-    ),
+    ErrorRule::message("context size has been exceeded", Meaning::ContextOverflow),
     // LM Studio.
-    ErrorRule::new(
-        Mark::Message("loaded with context length of only"),
+    ErrorRule::message(
+        "loaded with context length of only",
         Meaning::ContextOverflow,
     ),
     // A llama-server that chooses among models.
-    ErrorRule::new(Mark::Message("' not found"), Meaning::ModelNotFound).with_status(400),
-    ErrorRule::new(Mark::Message("model is not loaded"), Meaning::ModelNotFound).with_status(400),
-    ErrorRule::new(
-        Mark::Message("model name is missing"),
-        Meaning::ModelNotFound,
-    )
-    .with_status(400),
+    ErrorRule::message("' not found", Meaning::ModelNotFound).with_status(400),
+    ErrorRule::message("model is not loaded", Meaning::ModelNotFound).with_status(400),
+    ErrorRule::message("model name is missing", Meaning::ModelNotFound).with_status(400),
 ];

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub use self::clean::clean;
 pub(crate) use self::failure::{Failure, content_type};
-pub use self::rules::{ErrorRule, Mark, Meaning};
+pub use self::rules::{ErrorRule, Meaning};
 use crate::endpoint::cause;
 
 /// The most characters of a server's own words that an error repeats.

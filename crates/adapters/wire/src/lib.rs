@@ -46,10 +46,10 @@
 //! use neuraxis_ports::{CallContext, ReplyStream};
 //! use neuraxis_wire::reply::{EventOutcome, ReplyDecoder, Shares, TokenCounts, invalid, parse};
 //! use neuraxis_wire::request::{JsonWriter, MessageEncoder, PrefixCache, text_of, unsupported};
-//! use neuraxis_wire::{Endpoint, ErrorRule, Mark, Meaning, Route, ServerErrors, SseEvent};
+//! use neuraxis_wire::{Endpoint, ErrorRule, Meaning, Route, ServerErrors, SseEvent};
 //!
 //! /// What this server's errors mean, besides what holds everywhere: for `EndpointConfig::errors`.
-//! const RULES: [ErrorRule; 1] = [ErrorRule::new(Mark::Type("overloaded"), Meaning::Server)];
+//! const RULES: [ErrorRule; 1] = [ErrorRule::kind("overloaded", Meaning::Server)];
 //!
 //! /// Writes a message as a line. No message depends on others but for the comma before it.
 //! #[derive(Debug, Clone)]
@@ -164,7 +164,7 @@ pub use chat::{
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
 pub use environment::{Environment, NoKey};
-pub use errors::{ErrorRule, Mark, Meaning, ServerErrors};
+pub use errors::{ErrorRule, Meaning, ServerErrors};
 pub use models::{ModelList, is_asked_model, models};
 pub use neuraxis_ports::Secret;
 pub use request::strict_schema;

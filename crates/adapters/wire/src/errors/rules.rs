@@ -9,16 +9,15 @@ use super::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorRule {
     /// The HTTP status; any, if none is named.
-    pub status: Option<u16>,
-    /// The words.
-    pub mark: Mark,
-    /// The kind of error that a failure with this status and these words is.
-    pub meaning: Meaning,
+    status: Option<u16>,
+    mark: Mark,
+    /// The kind of error that a failure with this status and this mark is.
+    meaning: Meaning,
 }
 
 /// By what an error is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+enum Mark {
     /// The field `type` is this.
     Type(&'static str),
     /// The field `code` is this.
@@ -56,9 +55,25 @@ pub enum Meaning {
 }
 
 impl ErrorRule {
-    /// Makes a rule for any status.
+    /// Makes a rule of errors whose field `type` is this, with any status.
     #[must_use]
-    pub const fn new(mark: Mark, meaning: Meaning) -> Self {
+    pub const fn kind(kind: &'static str, meaning: Meaning) -> Self {
+        Self::new(Mark::Type(kind), meaning)
+    }
+
+    /// Makes a rule of errors whose field `code` is this, with any status.
+    #[must_use]
+    pub const fn code(code: &'static str, meaning: Meaning) -> Self {
+        Self::new(Mark::Code(code), meaning)
+    }
+
+    /// Makes a rule of errors whose message has these words, in upper or lower case, with any status.
+    #[must_use]
+    pub const fn message(words: &'static str, meaning: Meaning) -> Self {
+        Self::new(Mark::Message(words), meaning)
+    }
+
+    const fn new(mark: Mark, meaning: Meaning) -> Self {
         Self {
             status: None,
             mark,
@@ -132,37 +147,25 @@ const OVERFLOWS: [ErrorRule; 15] = [
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
 const COMMON: [ErrorRule; 15] = [
-    ErrorRule::new(Mark::Code("insufficient_quota"), Meaning::QuotaExhausted),
-    ErrorRule::new(Mark::Type("insufficient_quota"), Meaning::QuotaExhausted),
-    ErrorRule::new(
-        Mark::Code("credit_balance_exhausted"),
-        Meaning::QuotaExhausted,
-    ),
-    ErrorRule::new(
-        Mark::Type("exceed_context_size_error"),
-        Meaning::ContextOverflow,
-    ),
-    ErrorRule::new(
-        Mark::Code("context_length_exceeded"),
-        Meaning::ContextOverflow,
-    ),
-    ErrorRule::new(Mark::Code("model_not_found"), Meaning::ModelNotFound),
-    ErrorRule::new(Mark::Code("content_filter"), Meaning::ContentFiltered),
-    ErrorRule::new(
-        Mark::Code("content_policy_violation"),
-        Meaning::ContentFiltered,
-    ),
-    ErrorRule::new(Mark::Code("invalid_api_key"), Meaning::Unauthorized),
-    ErrorRule::new(Mark::Type("authentication_error"), Meaning::Unauthorized),
-    ErrorRule::new(Mark::Type("permission_error"), Meaning::Unauthorized),
-    ErrorRule::new(Mark::Code("rate_limit_exceeded"), Meaning::RateLimited),
-    ErrorRule::new(Mark::Type("rate_limit_error"), Meaning::RateLimited),
-    ErrorRule::new(Mark::Message("model"), Meaning::ModelNotFound).with_status(404),
-    ErrorRule::new(Mark::Type("not_supported_error"), Meaning::BadRequest),
+    ErrorRule::code("insufficient_quota", Meaning::QuotaExhausted),
+    ErrorRule::kind("insufficient_quota", Meaning::QuotaExhausted),
+    ErrorRule::code("credit_balance_exhausted", Meaning::QuotaExhausted),
+    ErrorRule::kind("exceed_context_size_error", Meaning::ContextOverflow),
+    ErrorRule::code("context_length_exceeded", Meaning::ContextOverflow),
+    ErrorRule::code("model_not_found", Meaning::ModelNotFound),
+    ErrorRule::code("content_filter", Meaning::ContentFiltered),
+    ErrorRule::code("content_policy_violation", Meaning::ContentFiltered),
+    ErrorRule::code("invalid_api_key", Meaning::Unauthorized),
+    ErrorRule::kind("authentication_error", Meaning::Unauthorized),
+    ErrorRule::kind("permission_error", Meaning::Unauthorized),
+    ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
+    ErrorRule::kind("rate_limit_error", Meaning::RateLimited),
+    ErrorRule::message("model", Meaning::ModelNotFound).with_status(404),
+    ErrorRule::kind("not_supported_error", Meaning::BadRequest),
 ];
 
 const fn overflow(words: &'static str) -> ErrorRule {
-    ErrorRule::new(Mark::Message(words), Meaning::ContextOverflow)
+    ErrorRule::message(words, Meaning::ContextOverflow)
 }
 
 pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {

@@ -7,7 +7,7 @@ use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::Secret;
 
 use super::*;
-use crate::errors::{ErrorRule, Mark, Meaning};
+use crate::errors::{ErrorRule, Meaning};
 
 fn errors(rules: &'static [ErrorRule]) -> ServerErrors {
     let secrets = vec![Secret::new("sk-canary-1234")];
@@ -419,7 +419,7 @@ fn inside_a_stream_the_code_is_the_status() {
 #[test]
 fn an_adapters_own_rules_come_first() {
     const RULES: [ErrorRule; 1] =
-        [ErrorRule::new(Mark::Message("PEG-native"), Meaning::InvalidResponse).with_status(500)];
+        [ErrorRule::message("PEG-native", Meaning::InvalidResponse).with_status(500)];
     let failure = |code: u16| {
         let body =
             serde_json::json!({"error": {"code": code, "message": "not the peg-native format"}});
