@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, Environment, MaxConcurrent, NoKey, Secret, Temperature, Timeouts,
+    EndpointError, MaxConcurrent, NoKey, Secret, Temperature, Timeouts, key_from_env,
 };
 use serde::{Deserialize, Serialize};
 
@@ -250,7 +250,7 @@ impl AnthropicConfig {
     /// [`NoKey`], which names the variable, if it holds no key.
     pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
         let mut config = Self::new(model);
-        Environment::fill::<Self>(&mut config.base_url, &mut config.api_key)?;
+        key_from_env::<Self>(&mut config.base_url, &mut config.api_key)?;
         Ok(config)
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use neuraxis_core::MediaTypes;
-use neuraxis_wire::{Environment, MaxConcurrent, NoKey, ReasoningEcho, Secret, Timeouts};
+use neuraxis_wire::{MaxConcurrent, NoKey, ReasoningEcho, Secret, Timeouts, key_from_env};
 use serde::{Deserialize, Serialize};
 
 use crate::thinking::{ReasoningEffort, Thinking, default_echo};
@@ -103,7 +103,7 @@ impl DeepSeekConfig {
     /// [`NoKey`], which names the variable, if it holds no key.
     pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
         let mut config = Self::new(model);
-        Environment::fill::<Self>(&mut config.base_url, &mut config.api_key)?;
+        key_from_env::<Self>(&mut config.base_url, &mut config.api_key)?;
         Ok(config)
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, Environment, LateSystem, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort,
-    ReplyForm, Secret, ServiceTier, SystemRole, Temperature, Timeouts,
+    EndpointError, LateSystem, MaxConcurrent, NoKey, ReasoningEcho, ReasoningEffort, ReplyForm,
+    Secret, ServiceTier, SystemRole, Temperature, Timeouts, key_from_env,
 };
 use serde::{Deserialize, Serialize};
 
@@ -245,7 +245,7 @@ impl OpenAiConfig {
     /// [`NoKey`], which names the variable, if it holds no key.
     pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
         let mut config = Self::new(model);
-        Environment::fill::<Self>(&mut config.base_url, &mut config.api_key)?;
+        key_from_env::<Self>(&mut config.base_url, &mut config.api_key)?;
         Ok(config)
     }
 

@@ -163,7 +163,7 @@ pub use chat::{
     ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
-pub use environment::{Environment, NoKey};
+pub use environment::{NoKey, key_from_env};
 pub use errors::{ErrorRule, Meaning, ServerErrors};
 pub use models::{ModelList, is_asked_model, models};
 pub use neuraxis_ports::Secret;
