@@ -10,8 +10,8 @@ use neuraxis_wire::{
     Meaning, MissingReasoning, TrailingAssistant,
 };
 
-use crate::checked::{self, CheckedStream};
 use crate::config::DeepSeekConfig;
+use crate::markup::MarkupFilter;
 use crate::shape::RequestShape;
 
 /// The provider's name in records and messages.
@@ -117,8 +117,8 @@ fn dialect(config: &DeepSeekConfig) -> Dialect {
 impl LlmClient for DeepSeekClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (request, extra) = self.shape.of(request);
-        let reply = self.chat.respond_with(&request, ctx, &extra).await?;
-        checked::whole(reply)
+        let filter = MarkupFilter::default();
+        self.chat.respond_with(&request, ctx, &extra, filter).await
     }
 
     async fn stream_respond(
@@ -127,9 +127,8 @@ impl LlmClient for DeepSeekClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         let (request, extra) = self.shape.of(request);
-        let stream = self.chat.stream_with(&request, ctx, &extra).await?;
-        let cancellation = ctx.cancellation.clone();
-        Ok(Box::pin(CheckedStream::new(stream, cancellation)))
+        let filter = MarkupFilter::default();
+        self.chat.stream_with(&request, ctx, &extra, filter).await
     }
 
     fn info(&self) -> ModelInfo {

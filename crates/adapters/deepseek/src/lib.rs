@@ -26,7 +26,6 @@
 //! # }
 //! ```
 
-mod checked;
 mod client;
 mod config;
 mod markup;

@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use neuraxis_core::{
     BlockIndex, LlmError, LlmErrorKind, ReplyDelta, ReplyEnd, ReplyFinish, TokenCount, Usage,
 };
+use neuraxis_wire::reply::ReplyFilter;
 
 use self::parse::WrittenCalls;
 use self::scan::TagMatch;
@@ -47,13 +48,8 @@ struct Piece {
     text: String,
 }
 
-impl MarkupFilter {
-    /// Takes a piece of the reply, and adds to `out` what can be handed on.
-    pub(crate) fn push(
-        &mut self,
-        delta: ReplyDelta,
-        out: &mut VecDeque<ReplyDelta>,
-    ) -> Result<(), LlmError> {
+impl ReplyFilter for MarkupFilter {
+    fn push(&mut self, delta: ReplyDelta, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
         match delta {
             ReplyDelta::Text { block, text } => {
                 self.see(block);
@@ -76,7 +72,9 @@ impl MarkupFilter {
         out.push_back(delta);
         Ok(())
     }
+}
 
+impl MarkupFilter {
     fn see(&mut self, block: BlockIndex) {
         self.free = self.free.max(block.next());
     }

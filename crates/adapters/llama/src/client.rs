@@ -149,10 +149,12 @@ impl LlamaClient {
         }
     }
 
-    /// Returns the tools of a request whose names the server spells in its own way, if it does.
-    fn respelled(&self, request: &ModelRequest) -> Option<Offered> {
-        let respells = self.server == Server::LmStudio && !request.tools.is_empty();
-        respells.then(|| Offered::new(Arc::clone(&request.tools)))
+    /// Returns the tools of a request whose names the server spells in its own way: none, where it does not.
+    fn respelled(&self, request: &ModelRequest) -> Offered {
+        match self.server {
+            Server::LmStudio => Offered::new(Arc::clone(&request.tools)),
+            Server::LlamaServer | Server::Ollama | Server::Vllm => Offered::default(),
+        }
     }
 }
 
@@ -160,11 +162,8 @@ impl LlamaClient {
 impl LlmClient for LlamaClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (request, extra) = self.shape.of(request);
-        let mut reply = self.chat.respond_with(&request, ctx, &extra).await?;
-        if let Some(offered) = self.respelled(&request) {
-            offered.restore_in(&mut reply);
-        }
-        Ok(reply)
+        let filter = self.respelled(&request);
+        self.chat.respond_with(&request, ctx, &extra, filter).await
     }
 
     async fn stream_respond(
@@ -173,11 +172,8 @@ impl LlmClient for LlamaClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         let (request, extra) = self.shape.of(request);
-        let stream = self.chat.stream_with(&request, ctx, &extra).await?;
-        Ok(match self.respelled(&request) {
-            Some(offered) => offered.restore_along(stream),
-            None => stream,
-        })
+        let filter = self.respelled(&request);
+        self.chat.stream_with(&request, ctx, &extra, filter).await
     }
 
     fn info(&self) -> ModelInfo {

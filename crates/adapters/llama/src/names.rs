@@ -1,46 +1,20 @@
 //! Gives calls back the names of the tools that were offered.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use neuraxis_core::{Reply, ReplyDelta, ReplyPart, ToolName, ToolSpec};
-use neuraxis_ports::ReplyStream;
+use neuraxis_core::{LlmError, ReplyDelta, ToolName, ToolSpec};
+use neuraxis_wire::reply::ReplyFilter;
 
 /// The tools that were offered to a server that spells their names in its own way: LM Studio tells the model names in
 /// lower case with underscores (<https://lmstudio.ai/docs/developer/api-changelog>, 0.3.23), and nothing says that it
 /// turns back what the model then calls.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Offered(Arc<[ToolSpec]>);
 
 impl Offered {
     pub(crate) const fn new(tools: Arc<[ToolSpec]>) -> Self {
         Self(tools)
-    }
-
-    /// Restores the names in a reply that came whole.
-    pub(crate) fn restore_in(&self, reply: &mut Reply) {
-        for part in &mut reply.parts {
-            if let ReplyPart::ToolCall(call) = part
-                && let Some(name) = self.restored(&call.name)
-            {
-                call.name = name.shared();
-            }
-        }
-    }
-
-    /// Restores the names in a reply that streams in.
-    pub(crate) fn restore_along(self, stream: ReplyStream) -> ReplyStream {
-        Box::pin(stream.map(move |delta| {
-            let mut delta = delta?;
-            if let ReplyDelta::ToolCall {
-                name: Some(name), ..
-            } = &mut delta
-                && let Some(restored) = self.restored(name)
-            {
-                *name = restored.shared();
-            }
-            Ok(delta)
-        }))
     }
 
     /// Returns the name that is meant, if the one given is no tool's, and one tool's alone when spelling does not count.
@@ -54,6 +28,24 @@ impl Offered {
             (Some(tool), None) => Some(&tool.name),
             _ => None,
         }
+    }
+}
+
+impl ReplyFilter for Offered {
+    fn push(
+        &mut self,
+        mut delta: ReplyDelta,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        if let ReplyDelta::ToolCall {
+            name: Some(name), ..
+        } = &mut delta
+            && let Some(restored) = self.restored(name)
+        {
+            *name = restored.shared();
+        }
+        out.push_back(delta);
+        Ok(())
     }
 }
 

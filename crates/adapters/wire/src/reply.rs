@@ -1,5 +1,6 @@
 //! What every protocol needs to read replies: a decoder of events, texts that are not copied, and what a reply used.
 
+mod filter;
 mod usage;
 
 use std::borrow::Cow;
@@ -8,6 +9,8 @@ use std::collections::VecDeque;
 use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler, ReplyDelta};
 use serde::Deserialize;
 
+pub(crate) use self::filter::Filtered;
+pub use self::filter::ReplyFilter;
 pub use self::usage::{Shares, TokenCounts, known_count};
 use crate::errors::ServerErrors;
 pub use crate::errors::clean;

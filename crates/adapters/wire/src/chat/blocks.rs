@@ -18,7 +18,9 @@ use crate::chat::state::Origin;
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
 use crate::halves::Halves;
-use crate::reply::{EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse};
+use crate::reply::{
+    EventOutcome, ReplyDecoder, ReplyFilter, Shares, Text, assemble, clean, invalid, parse,
+};
 use crate::sse::SseEvent;
 
 /// The data of the event that ends a stream.
@@ -79,14 +81,24 @@ impl Blocks {
     }
 
     /// Decodes a reply that comes whole. It goes the way of a stream of one chunk, so that both give the same.
-    pub(super) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
+    pub(super) fn whole(
+        mut self,
+        body: &[u8],
+        errors: &ServerErrors,
+        mut filter: impl ReplyFilter,
+    ) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
-        let mut deltas = VecDeque::new();
+        let (mut deltas, mut passed) = (VecDeque::new(), VecDeque::new());
         let text = Halves::default().joined(text);
         self.take(&text, &mut deltas, errors)
             .and_then(|_| self.end(&mut deltas))
+            .and_then(|()| {
+                deltas
+                    .drain(..)
+                    .try_for_each(|delta| filter.push(delta, &mut passed))
+            })
             .map_err(|error| self.with_usage(error))?;
-        assemble(deltas)
+        assemble(passed)
     }
 
     /// Takes a chunk, or a whole reply.

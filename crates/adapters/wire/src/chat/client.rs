@@ -12,6 +12,7 @@ use crate::chat::encode::{Encoder, Refused};
 use crate::chat::extra::ExtraFields;
 use crate::chat::state::Origin;
 use crate::endpoint::{Endpoint, Route};
+use crate::reply::{Filtered, ReplyFilter};
 use crate::request::Delivery;
 
 /// Words by which a server's template refuses a system message where it stands.
@@ -90,11 +91,11 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<Reply, LlmError> {
-        self.respond_with(request, ctx, &ExtraFields::default())
+        self.respond_with(request, ctx, &ExtraFields::default(), ())
             .await
     }
 
-    /// Answers a request whole, with more fields in its body than the protocol has.
+    /// Answers a request whole, through a filter, with more fields in its body than the protocol has.
     ///
     /// # Errors
     ///
@@ -104,6 +105,7 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
         extra: &ExtraFields,
+        filter: impl ReplyFilter,
     ) -> Result<Reply, LlmError> {
         let sent = self.encoder.refused();
         let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
@@ -112,7 +114,7 @@ impl ChatClient {
             .ask(&self.route, body, ctx)
             .await
             .map_err(|error| self.learn(error, request, Delivery::Whole, sent))?;
-        self.blocks().whole(&answer, self.endpoint.errors())
+        self.blocks().whole(&answer, self.endpoint.errors(), filter)
     }
 
     /// Answers a request piece by piece.
@@ -125,11 +127,11 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        self.stream_with(request, ctx, &ExtraFields::default())
+        self.stream_with(request, ctx, &ExtraFields::default(), ())
             .await
     }
 
-    /// Answers a request piece by piece, with more fields in its body than the protocol has.
+    /// Answers a request piece by piece, through a filter, with more fields in its body than the protocol has.
     ///
     /// # Errors
     ///
@@ -139,12 +141,13 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
         extra: &ExtraFields,
+        filter: impl ReplyFilter,
     ) -> Result<ReplyStream, LlmError> {
         let sent = self.encoder.refused();
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
-        let blocks = self.blocks();
+        let decoder = Filtered::new(self.blocks(), filter);
         self.endpoint
-            .stream(&self.route, body, ctx, blocks)
+            .stream(&self.route, body, ctx, decoder)
             .await
             .map_err(|error| self.learn(error, request, Delivery::Streamed, sent))
     }

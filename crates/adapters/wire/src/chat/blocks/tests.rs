@@ -524,7 +524,7 @@ proptest::proptest! {
     ) {
         let text = pieces.concat();
         let _ = deltas([text.as_str(), text.as_str()]);
-        let _ = blocks().whole(text.as_bytes(), &errors());
+        let _ = blocks().whole(text.as_bytes(), &errors(), ());
     }
 
     #[test]
