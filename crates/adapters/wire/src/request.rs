@@ -5,24 +5,23 @@
 //! cache of prompts holds.
 
 mod content;
+mod ids;
 mod json;
 mod prefix;
 mod refused;
 mod strict;
 mod tools;
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use neuraxis_core::{
-    AssistantMessage, ContentHash, LlmError, LlmErrorKind, Message, ModelRequest, Part,
-    ReplyFormat, ToolCall, ToolChoice, ToolMessage, Transcript,
+    LlmError, LlmErrorKind, Message, ModelRequest, ReplyFormat, ToolChoice, Transcript,
 };
 
 pub use self::content::{
-    call_id, is_from, is_web_address, left_out, result_text, text_of, unsupported,
-    write_result_media, write_user_content,
+    is_from, is_web_address, left_out, result_text, text_of, unsupported, write_result_media,
+    write_user_content,
 };
+pub(crate) use self::ids::strict_id;
+pub use self::ids::{answered_id, call_id, hashed_id, is_plain_name, plain_name, short_id};
 pub use self::json::JsonWriter;
 pub use self::prefix::{MessageEncoder, Prefix, PrefixCache};
 pub use self::refused::RefusedReasoning;
@@ -36,51 +35,6 @@ pub enum Delivery {
     Whole,
     /// Event by event.
     Streamed,
-}
-
-/// Returns the id by which the server knows the call that a result answers; `id` tells it of a call in a message.
-pub fn id_of_call<'a, T>(
-    result: &'a ToolMessage,
-    before: &'a [Arc<Message>],
-    id: impl Fn(&'a AssistantMessage, &'a ToolCall) -> T,
-) -> Option<T> {
-    let assistants = before.iter().rev().filter_map(|message| match &**message {
-        Message::Assistant(message) => Some(message),
-        _ => None,
-    });
-    assistants
-        .filter_map(|message| {
-            message.parts.iter().find_map(|part| match part {
-                Part::ToolCall(call) if call.id == result.tool_call_id => Some(id(message, call)),
-                _ => None,
-            })
-        })
-        .next()
-}
-
-/// How many digits of a hash stand for an id that is too long: as many as a random one has.
-const SHORT_ID_DIGITS: usize = 32;
-
-/// Returns the id of a call, or a short one made from it if it has more bytes than the server takes.
-#[must_use]
-pub fn short_id(id: &str, longest: usize) -> Cow<'_, str> {
-    if id.len() <= longest {
-        return id.into();
-    }
-    let hash = ContentHash::of(id.as_bytes()).to_string();
-    format!("call_{hash:.SHORT_ID_DIGITS$}").into()
-}
-
-/// How many letters and digits the id of a call has where a server takes no other ids.
-const STRICT_ID_DIGITS: usize = 9;
-
-/// Returns the id of a call, or one of nine digits made from it if it is not of nine letters and digits.
-pub(crate) fn strict_id(id: Cow<'_, str>) -> Cow<'_, str> {
-    if id.len() == STRICT_ID_DIGITS && id.bytes().all(|sign| sign.is_ascii_alphanumeric()) {
-        return id;
-    }
-    let hash = ContentHash::of(id.as_bytes()).to_string();
-    format!("{hash:.STRICT_ID_DIGITS$}").into()
 }
 
 /// Refuses a request that demands a call of a tool which it does not offer.

@@ -1,19 +1,15 @@
-//! What messages hold, in a form that the service takes: texts, images and documents, and the names of calls and tools.
+//! What messages hold, in a form that the service takes: texts, images and documents, and the ids of calls.
 
 use std::borrow::Cow;
 
-use neuraxis_core::{ContentHash, LlmError, MediaPart, MediaSource, MediaTypes, Part};
-use neuraxis_wire::request::{JsonWriter, is_web_address, unsupported};
+use neuraxis_core::{LlmError, MediaPart, MediaSource, MediaTypes, Part};
+use neuraxis_wire::request::{JsonWriter, hashed_id, is_plain_name, is_web_address, unsupported};
 
 /// What stands for a message of the user without anything that could be sent: an empty one is refused.
 const NOTHING_SAID: &str = "(nothing)";
 
-/// The most bytes of the id of a call, and of a tool's name.
+/// The most bytes of the id of a call.
 const LONGEST_CALL_ID: usize = 64;
-const LONGEST_NAME: usize = 64;
-
-/// How many digits of a hash stand for an id that the service does not take.
-const ID_DIGITS: usize = 32;
 
 /// Writes what the user said. A message without content is refused, so that there is always some.
 pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
@@ -95,34 +91,8 @@ pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result
 
 /// Returns an id that the service takes: letters, digits, `_` and `-`.
 pub(super) fn known_id(id: &str) -> Cow<'_, str> {
-    if is_plain(id, LONGEST_CALL_ID) {
+    if is_plain_name(id, LONGEST_CALL_ID) {
         return id.into();
     }
-    let hash = ContentHash::of(id.as_bytes()).to_string();
-    format!("call_{hash:.ID_DIGITS$}").into()
-}
-
-/// Returns a name that the service takes: a model may have called a tool that does not exist, by any name.
-pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
-    if is_plain(name, LONGEST_NAME) {
-        return name.into();
-    }
-    let plain = |letter: char| match letter {
-        letter if is_plain_letter(letter) => letter,
-        _ => '_',
-    };
-    let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
-    if name.is_empty() {
-        "_".into()
-    } else {
-        name.into()
-    }
-}
-
-fn is_plain(text: &str, longest: usize) -> bool {
-    !text.is_empty() && text.len() <= longest && text.chars().all(is_plain_letter)
-}
-
-const fn is_plain_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+    hashed_id(id).into()
 }

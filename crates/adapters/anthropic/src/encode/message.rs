@@ -11,19 +11,23 @@ use neuraxis_core::{
     AssistantMessage, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
-    JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported, write_result_media,
+    JsonWriter, MessageEncoder, answered_id, call_id, is_from, plain_name, result_text,
+    unsupported, write_result_media,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::content::{
-    MEDIA, known_id, tool_name, write_media, write_text, write_text_unless_blank, write_user,
+    MEDIA, known_id, write_media, write_text, write_text_unless_blank, write_user,
 };
 use crate::config::Cache;
 use crate::thinking::BlockState;
 
 /// What stands before instructions that come late, where the protocol has room for what the user says alone.
 const FROM_THE_SYSTEM: &str = "[System message] ";
+
+/// The most bytes of a tool's name.
+const LONGEST_NAME: usize = 64;
 
 /// What stands for an answer without anything that could be sent: an empty message is refused.
 const NO_ANSWER: &str = "(no answer)";
@@ -162,10 +166,10 @@ impl Rules {
         before: &[Arc<Message>],
         json: &mut JsonWriter<'_>,
     ) {
-        let id = id_of_call(result, before, |message, call| self.call_id(message, call));
+        let id = answered_id(crate::PROVIDER, result, before);
         json.begin_item();
         json.raw(r#"{"type":"tool_result","tool_use_id":"#);
-        json.string(&id.unwrap_or_else(|| known_id(result.tool_call_id.as_str())));
+        json.string(&known_id(id));
         json.raw(r#","content":"#);
         if result.media.is_empty() {
             json.string(&result_text(result));
@@ -201,7 +205,7 @@ impl Rules {
                 }
                 Part::Text(part) => write_text_unless_blank(&part.text, json),
                 Part::ToolCall(call) => {
-                    self.write_call(message, call, json);
+                    write_call(message, call, json);
                     true
                 }
                 _ => return Err(unsupported("an assistant message with media")),
@@ -286,35 +290,27 @@ impl Rules {
         });
         matches!(first, Some(Part::Reasoning(_)))
     }
+}
 
-    fn write_call(&self, message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {
-        json.begin_item();
-        json.raw(r#"{"type":"tool_use","id":"#);
-        json.string(&self.call_id(message, call));
-        json.raw(r#","name":"#);
-        json.string(&tool_name(&call.name));
-        json.raw(r#","input":"#);
-        let arguments = call.arguments.as_str();
-        // Unlike text that is skipped, its strings are decoded: the service refuses half of a surrogate pair.
-        if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
-            json.raw(arguments);
-        } else if arguments.trim().is_empty() {
-            json.raw("{}");
-        } else {
-            json.raw(r#"{"invalid_arguments":"#);
-            json.string(arguments);
-            json.raw("}");
-        }
+fn write_call(message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {
+    json.begin_item();
+    json.raw(r#"{"type":"tool_use","id":"#);
+    json.string(&known_id(call_id(crate::PROVIDER, message, call)));
+    json.raw(r#","name":"#);
+    json.string(&plain_name(&call.name, LONGEST_NAME));
+    json.raw(r#","input":"#);
+    let arguments = call.arguments.as_str();
+    // Unlike text that is skipped, its strings are decoded: the service refuses half of a surrogate pair.
+    if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
+        json.raw(arguments);
+    } else if arguments.trim().is_empty() {
+        json.raw("{}");
+    } else {
+        json.raw(r#"{"invalid_arguments":"#);
+        json.string(arguments);
         json.raw("}");
     }
-
-    /// Returns the id by which a call is named to the service: its own if it gave one, else the loop's.
-    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
-        match &call.provider_id {
-            Some(id) if !id.is_empty() && is_from(crate::PROVIDER, message) => known_id(id),
-            _ => known_id(call.id.as_str()),
-        }
-    }
+    json.raw("}");
 }
 
 /// Tells whether a message is one of no words, which is left out where nobody misses it.

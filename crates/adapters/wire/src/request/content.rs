@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 
 use neuraxis_core::{
-    AssistantMessage, LlmError, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Part, ToolCall,
-    ToolMessage,
+    AssistantMessage, LlmError, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Part, ToolMessage,
 };
 
-use super::{JsonWriter, short_id};
+use super::JsonWriter;
 
 /// What stands where a call brought nothing.
 const NO_OUTPUT: &str = "(no output)";
@@ -79,22 +78,6 @@ pub fn text_of(part: &Part) -> Option<&str> {
 pub fn is_from(provider: &str, message: &AssistantMessage) -> bool {
     let model = message.model.as_ref();
     model.is_some_and(|model| *model.provider == *provider)
-}
-
-/// Returns the id by which a call is named to a provider's server: its own if it gave one, else the loop's. One of more
-/// than `longest` bytes is replaced by a short one made from it.
-#[must_use]
-pub fn call_id<'a>(
-    provider: &str,
-    message: &AssistantMessage,
-    call: &'a ToolCall,
-    longest: usize,
-) -> Cow<'a, str> {
-    let id = match &call.provider_id {
-        Some(id) if !id.is_empty() && is_from(provider, message) => id,
-        _ => call.id.as_str(),
-    };
-    short_id(id, longest)
 }
 
 /// Says in a message that a part is not in it.

@@ -8,8 +8,8 @@ use neuraxis_core::{
     ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, left_out,
-    result_text, short_id, unsupported, write_result_media, write_user_content,
+    JsonWriter, MessageEncoder, answered_id, call_id, is_from, is_web_address, left_out,
+    plain_name, result_text, short_id, unsupported, write_result_media, write_user_content,
 };
 
 use crate::responses::dialect::{ResponsesDialect, Store};
@@ -63,11 +63,6 @@ impl Rules {
             model: &self.model,
         };
         ItemState::read(state.as_ref()?.as_str(), origin)
-    }
-
-    /// Returns the id by which a call is named to the server.
-    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
-        call_id(self.dialect.provider, message, call, LONGEST_CALL_ID)
     }
 }
 
@@ -129,11 +124,10 @@ impl Rules {
         before: &[Arc<Message>],
         json: &mut JsonWriter<'_>,
     ) {
-        let id = id_of_call(result, before, |message, call| self.call_id(message, call));
-        let unknown = || short_id(result.tool_call_id.as_str(), LONGEST_CALL_ID);
+        let id = answered_id(self.dialect.provider, result, before);
         json.begin_item();
         json.raw(r#"{"type":"function_call_output","call_id":"#);
-        json.string(&id.unwrap_or_else(unknown));
+        json.string(&short_id(id, LONGEST_CALL_ID));
         json.raw(r#","output":"#);
         if result.media.is_empty() {
             json.string(&result_text(result));
@@ -217,9 +211,10 @@ impl Rules {
             json.string(&id);
         }
         json.raw(r#","call_id":"#);
-        json.string(&self.call_id(message, call));
+        let id = call_id(self.dialect.provider, message, call);
+        json.string(&short_id(id, LONGEST_CALL_ID));
         json.raw(r#","name":"#);
-        json.string(&function_name(&call.name));
+        json.string(&plain_name(&call.name, LONGEST_NAME));
         json.raw(r#","arguments":"#);
         let arguments = call.arguments.as_str();
         json.string(if arguments.trim().is_empty() {
@@ -315,21 +310,4 @@ fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmErr
     }
     json.raw("}");
     Ok(())
-}
-
-/// Returns a name that the server takes: a model may have called a tool that does not exist, by any name.
-fn function_name(name: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
-        return name.into();
-    }
-    if name.is_empty() {
-        return "_".into();
-    }
-    let plain = |letter| if is_plain(letter) { letter } else { '_' };
-    name.chars()
-        .take(LONGEST_NAME)
-        .map(plain)
-        .collect::<String>()
-        .into()
 }

@@ -10,7 +10,7 @@ use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::chat::state::{CallState, Origin};
 use crate::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, strict_id,
+    JsonWriter, MessageEncoder, answered_id, call_id, is_from, result_text, short_id, strict_id,
     text_of, unsupported, write_user_content,
 };
 
@@ -80,19 +80,9 @@ impl Rules {
         }
     }
 
-    /// Returns the id by which a call is named to the server.
-    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
-        let dialect = &self.dialect;
-        self.taken(call_id(
-            dialect.provider,
-            message,
-            call,
-            dialect.longest_call_id,
-        ))
-    }
-
     /// Returns the id of a call in a form that the server takes.
-    fn taken<'a>(&self, id: Cow<'a, str>) -> Cow<'a, str> {
+    fn taken_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        let id = short_id(id, self.dialect.longest_call_id);
         match self.strict_ids {
             true => strict_id(id),
             false => id,
@@ -196,12 +186,8 @@ fn encode_message(
                 media => json.joined([&*result_text(result), &rules.notes_on(media)]),
             }
             json.raw(r#","tool_call_id":"#);
-            let id = id_of_call(result, before, |message, call| rules.call_id(message, call));
-            let unknown = || {
-                let longest = rules.dialect.longest_call_id;
-                rules.taken(short_id(result.tool_call_id.as_str(), longest))
-            };
-            json.string(&id.unwrap_or_else(unknown));
+            let id = answered_id(rules.dialect.provider, result, before);
+            json.string(&rules.taken_id(id));
         }
     }
     json.raw("}");
@@ -253,7 +239,7 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.raw(if any { "," } else { r#","tool_calls":["# });
         any = true;
         json.raw(r#"{"id":"#);
-        json.string(&rules.call_id(message, call));
+        json.string(&rules.taken_id(call_id(rules.dialect.provider, message, call)));
         json.raw(r#","type":"function","function":{"name":"#);
         json.string(&call.name);
         json.raw(r#","arguments":"#);
