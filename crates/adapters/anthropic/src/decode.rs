@@ -215,10 +215,8 @@ impl Decoder {
     }
 
     fn calls(&self) -> impl Iterator<Item = &Block> {
-        let mut blocks = self.blocks.iter();
-        std::iter::from_fn(move || {
-            blocks.find(|block| matches!(block.content, Content::Call { .. }))
-        })
+        let blocks = self.blocks.iter();
+        blocks.filter(|block| matches!(block.content, Content::Call { .. }))
     }
 
     /// Takes note of why the model stopped, once it is said.
