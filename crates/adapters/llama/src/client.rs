@@ -142,13 +142,6 @@ impl LlamaClient {
         }
     }
 
-    /// Lets requests be written by what the server says that its model takes.
-    fn note_media(&self) {
-        if let Some(media) = self.context.media() {
-            self.chat.learn_media(media);
-        }
-    }
-
     /// Returns the tools of a request whose names the server spells in its own way: none, where it does not.
     fn respelled(&self, request: &ModelRequest) -> Offered {
         match self.server {
@@ -185,14 +178,15 @@ impl LlmClient for LlamaClient {
 
     async fn learn_context(&self) {
         if self.info.context_tokens.is_none() {
-            let model = &self.info.model.model;
-            self.context.learn(&self.endpoint, self.server, model).await;
-            self.note_media();
+            self.context
+                .learn(&self.endpoint, self.server, &self.chat)
+                .await;
         }
     }
 
     async fn learn_media(&self) {
-        self.context.learn_media(&self.endpoint, self.server).await;
-        self.note_media();
+        self.context
+            .learn_media(&self.endpoint, self.server, &self.chat)
+            .await;
     }
 }

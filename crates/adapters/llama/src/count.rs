@@ -5,17 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, Part, TokenCount};
 use neuraxis_wire::Endpoint;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
+use crate::questions::Questions;
 use crate::server::Server;
-
-/// The questions of one count, which all together have to be answered in time.
-struct Questions<'a> {
-    endpoint: &'a Endpoint,
-    until: Instant,
-}
 
 /// Counts the tokens of a request, which is encoded in `body`.
 pub(crate) async fn count(
@@ -25,10 +19,9 @@ pub(crate) async fn count(
     body: Bytes,
     within: Duration,
 ) -> Result<TokenCount, LlmError> {
-    let until = Instant::now() + within.min(Duration::from_secs(3_600));
-    let questions = Questions { endpoint, until };
+    let questions = Questions::new(endpoint, within);
     match server {
-        Server::LlamaServer => questions.ask_llama_server(request, body).await,
+        Server::LlamaServer => ask_llama_server(&questions, request, body).await,
         Server::Vllm => {
             let counted: Counted = questions.post("tokenize", body).await?;
             Ok(TokenCount::measured(counted.count))
@@ -37,53 +30,41 @@ pub(crate) async fn count(
     }
 }
 
-impl Questions<'_> {
-    /// Lets the server write the conversation as its model reads it, and then count that.
-    async fn ask_llama_server(
-        &self,
-        request: &ModelRequest,
-        body: Bytes,
-    ) -> Result<TokenCount, LlmError> {
-        let prompt = match self.post::<Prompt>("apply-template", body.clone()).await {
-            Ok(answer) => answer.prompt,
-            Err(error) if is_no_template(&error) => {
-                // The request itself is a little more than the prompt that is made of it.
-                let text = String::from_utf8_lossy(&body);
-                return Ok(TokenCount::estimated(self.tokens(&text).await?));
-            }
-            Err(error) => return Err(error),
-        };
-        let tokens = self.tokens(&prompt).await?;
-        // An image is a short mark in the prompt, and many tokens to the model.
-        Ok(match has_media(request) {
-            true => TokenCount::estimated(tokens),
-            false => TokenCount::measured(tokens),
-        })
-    }
+/// Lets the server write the conversation as its model reads it, and then count that.
+async fn ask_llama_server(
+    questions: &Questions<'_>,
+    request: &ModelRequest,
+    body: Bytes,
+) -> Result<TokenCount, LlmError> {
+    let prompt: Prompt = match questions.post("apply-template", body.clone()).await {
+        Ok(answer) => answer,
+        Err(error) if is_no_template(&error) => {
+            // The request itself is a little more than the prompt that is made of it.
+            let text = String::from_utf8_lossy(&body);
+            return Ok(TokenCount::estimated(tokens(questions, &text).await?));
+        }
+        Err(error) => return Err(error),
+    };
+    let tokens = tokens(questions, &prompt.prompt).await?;
+    // An image is a short mark in the prompt, and many tokens to the model.
+    Ok(match has_media(request) {
+        true => TokenCount::estimated(tokens),
+        false => TokenCount::measured(tokens),
+    })
+}
 
-    async fn tokens(&self, content: &str) -> Result<u64, LlmError> {
-        let text = Text {
-            content,
-            add_special: true,
-            parse_special: true,
-        };
-        let body = serde_json::to_vec(&text).map_err(|error| {
-            let said = format!("the prompt cannot be sent to be counted: {error}");
-            LlmError::new(LlmErrorKind::BadRequest, said)
-        })?;
-        let answer: Tokens = self.post("tokenize", body.into()).await?;
-        Ok(answer.tokens.len() as u64)
-    }
-
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: Bytes) -> Result<T, LlmError> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let route = self.endpoint.route(path);
-        let answer = self.endpoint.post(&route, body, left).await?;
-        serde_json::from_slice(&answer).map_err(|error| {
-            let said = format!("what stands at /{path} is not what a model server says: {error}");
-            LlmError::new(LlmErrorKind::InvalidResponse, said)
-        })
-    }
+async fn tokens(questions: &Questions<'_>, content: &str) -> Result<u64, LlmError> {
+    let text = Text {
+        content,
+        add_special: true,
+        parse_special: true,
+    };
+    let body = serde_json::to_vec(&text).map_err(|error| {
+        let said = format!("the prompt cannot be sent to be counted: {error}");
+        LlmError::new(LlmErrorKind::BadRequest, said)
+    })?;
+    let answer: Tokens = questions.post("tokenize", body.into()).await?;
+    Ok(answer.tokens.len() as u64)
 }
 
 /// Tells whether a server has no such route, or a template that does not take the conversation.

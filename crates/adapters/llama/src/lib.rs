@@ -29,6 +29,7 @@ mod count;
 mod names;
 mod probe;
 mod provider;
+mod questions;
 mod server;
 mod shape;
 

@@ -165,7 +165,7 @@ pub use chat::{
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
 pub use environment::{NoKey, key_from_env};
 pub use errors::{ErrorRule, Meaning, ServerErrors};
-pub use models::{ModelList, is_asked_model, models};
+pub use models::{ModelList, is_asked_model, is_plain_line, models};
 pub use neuraxis_ports::Secret;
 pub use request::strict_schema;
 pub use settings::{

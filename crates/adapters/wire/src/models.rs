@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use crate::endpoint::{Endpoint, Route};
 
-/// How many models of a server are listed, and how many bytes a name may have.
+/// How many models of a server are listed, and how many bytes a line such as a name may have.
 const MAX_MODELS: usize = 2_000;
-const MAX_NAME: usize = 300;
+const MAX_LINE: usize = 300;
 
 /// Lists a server's models, for choosing one where none is named yet.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub async fn models(
     let entries = list.data.unwrap_or_default().into_iter();
     let names = entries.map(|entry| entry.id);
     Ok(names
-        .filter(|name| is_plain(name))
+        .filter(|name| is_plain_line(name))
         .take(MAX_MODELS)
         .collect())
 }
@@ -82,6 +82,8 @@ pub fn is_asked_model(asked: &str, offered: &str) -> bool {
     offered == asked || offered.strip_suffix(":latest") == Some(asked)
 }
 
-fn is_plain(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control)
+/// Tells whether a text from a server is a short line that can be shown and sent as it is.
+#[must_use]
+pub fn is_plain_line(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_LINE && !text.chars().any(char::is_control)
 }
