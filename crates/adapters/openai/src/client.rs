@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, ModelRequest, Reply};
+use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Route, Secret, models};
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
-use crate::dialect::{chat_dialect_for, media_types, responses_dialect_for};
+use crate::dialect::{PROVIDER, chat_dialect_for, media_types, responses_dialect_for};
 use crate::errors::RULES;
 use crate::model::context_tokens;
 use crate::responses::ResponsesClient;
@@ -54,34 +54,25 @@ impl OpenAiClient {
     /// [`OpenAiError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
         config.check()?;
-        let (model, loads_within) = (config.model.clone(), config.timeouts.loading);
-        let known = || context_tokens(&model).filter(|_| config.is_first_hand());
-        let context_tokens = config.context_tokens.or_else(known);
-        let media = media_types(&config);
-        let (protocol, endpoint) = match config.api {
+        let endpoint = Arc::new(Endpoint::new(endpoint_of(config.clone()))?);
+        let mut info = ModelInfo::new(ModelRef::new(PROVIDER, config.model.as_str()));
+        let known = || context_tokens(&config.model).filter(|_| config.is_first_hand());
+        info.context_tokens = config.context_tokens.or_else(known);
+        info.media = media_types(&config);
+        info.loads_within = Some(config.timeouts.loading);
+        let shared = Arc::clone(&endpoint);
+        let protocol = match config.api {
             Api::Responses => {
                 let dialect = responses_dialect_for(&config);
-                let endpoint = Arc::new(Endpoint::new(endpoint_of(config))?);
-                let (shared, route) = (Arc::clone(&endpoint), endpoint.route("responses"));
-                let client = ResponsesClient::new(shared, route, model, dialect);
-                (Protocol::Responses(client), endpoint)
+                let route = endpoint.route("responses");
+                Protocol::Responses(ResponsesClient::new(shared, route, config.model, dialect))
             }
             Api::Chat => {
                 let dialect = chat_dialect_for(&config);
-                let endpoint = Arc::new(Endpoint::new(endpoint_of(config))?);
-                let (shared, route) = (Arc::clone(&endpoint), endpoint.route("chat/completions"));
-                let client = ChatClient::new(shared, route, model, dialect);
-                (Protocol::Chat(client), endpoint)
+                let route = endpoint.route("chat/completions");
+                Protocol::Chat(ChatClient::new(shared, route, config.model, dialect))
             }
         };
-        let asked = match &protocol {
-            Protocol::Responses(client) => client.model(),
-            Protocol::Chat(client) => client.model(),
-        };
-        let mut info = ModelInfo::new(asked.clone());
-        info.context_tokens = context_tokens;
-        info.media = media;
-        info.loads_within = Some(loads_within);
         Ok(Self {
             protocol,
             endpoint,

@@ -39,27 +39,29 @@ impl MaxTokensField {
 /// Returns what is asked for over the Responses API; what a configuration leaves open goes by the model's name.
 pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     let shared = Shared::of(config);
-    let mut dialect = ResponsesDialect::standard(PROVIDER);
     let reasons = shared.traits.reasons
         || config.reasoning_summary.is_some()
         || config
             .reasoning_effort
             .is_some_and(|effort| effort != ReasoningEffort::None);
-    if reasons && !config.store {
-        dialect.encrypted_reasoning = EncryptedReasoning::Asked;
+    ResponsesDialect {
+        late_system: system_role(config, shared.traits.reasons || config.is_first_hand()),
+        store: match config.store {
+            true => Store::Kept,
+            false => Store::NotKept,
+        },
+        encrypted_reasoning: match reasons && !config.store {
+            true => EncryptedReasoning::Asked,
+            false => EncryptedReasoning::Unsaid,
+        },
+        reasoning_effort: config.reasoning_effort,
+        reasoning_summary: config.reasoning_summary,
+        strict_tools: shared.strict_tools,
+        parallel_calls: shared.parallel_calls,
+        temperature: shared.temperature,
+        service_tier: config.service_tier,
+        media: media_types(config),
     }
-    if config.store {
-        dialect.store = Store::Kept;
-    }
-    dialect.late_system = system_role(config, shared.traits.reasons || config.is_first_hand());
-    dialect.reasoning_effort = config.reasoning_effort;
-    dialect.reasoning_summary = config.reasoning_summary;
-    dialect.strict_tools = shared.strict_tools;
-    dialect.parallel_calls = shared.parallel_calls;
-    dialect.temperature = shared.temperature;
-    dialect.service_tier = config.service_tier;
-    dialect.media = media_types(config);
-    dialect
 }
 
 /// Returns which media a model takes. What a name tells of a model is told by OpenAI's own service alone.

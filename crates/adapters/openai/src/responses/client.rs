@@ -10,6 +10,7 @@ use neuraxis_wire::{Endpoint, Route};
 use super::dialect::ResponsesDialect;
 use super::encode::Encoder;
 use super::output::Output;
+use crate::dialect::PROVIDER;
 
 /// A client of Responses, in the dialect of one server.
 ///
@@ -35,7 +36,7 @@ impl ResponsesClient {
         model: impl Into<Arc<str>>,
         dialect: ResponsesDialect,
     ) -> Self {
-        let model = ModelRef::new(dialect.provider, model);
+        let model = ModelRef::new(PROVIDER, model);
         let server: Arc<str> = Arc::from(endpoint.errors().server());
         Self {
             encoder: Encoder::new(&model.model, &server, dialect),
@@ -44,12 +45,6 @@ impl ResponsesClient {
             model,
             server,
         }
-    }
-
-    /// Returns the model that is asked.
-    #[must_use]
-    pub(crate) const fn model(&self) -> &ModelRef {
-        &self.model
     }
 
     /// Answers a request whole.

@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 /// What is asked of a server that speaks Responses, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResponsesDialect {
-    /// The provider's name, by which a message tells whether this provider wrote it.
-    pub(crate) provider: &'static str,
     /// What a system message that is not the first message is called. The first one is the instructions.
     pub(crate) late_system: SystemRole,
     /// Whether the server keeps the replies.
@@ -31,26 +29,6 @@ pub(crate) struct ResponsesDialect {
     pub(crate) service_tier: Option<ServiceTier>,
     /// Which media the model takes, as far as that is known.
     pub(crate) media: MediaTypes,
-}
-
-impl ResponsesDialect {
-    /// The protocol as OpenAI documents it, with nothing kept on the server.
-    #[must_use]
-    pub(crate) const fn standard(provider: &'static str) -> Self {
-        Self {
-            provider,
-            late_system: SystemRole::Developer,
-            store: Store::NotKept,
-            encrypted_reasoning: EncryptedReasoning::Unsaid,
-            reasoning_effort: None,
-            reasoning_summary: None,
-            strict_tools: StrictTools::WherePossible,
-            parallel_calls: ParallelCalls::Unsaid,
-            temperature: Temperature::Sent,
-            service_tier: None,
-            media: MediaTypes::Unknown,
-        }
-    }
 }
 
 /// Whether the server keeps the replies. It does unless it is told not to.

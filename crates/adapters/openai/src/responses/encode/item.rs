@@ -12,6 +12,7 @@ use neuraxis_wire::request::{
     plain_name, result_text, short_id, unsupported, write_result_media, write_user_content,
 };
 
+use crate::dialect::PROVIDER;
 use crate::responses::dialect::{ResponsesDialect, Store};
 use crate::responses::state::{ItemState, Origin};
 
@@ -55,7 +56,7 @@ impl Rules {
             Part::ToolCall(call) => &call.state,
             _ => &None,
         };
-        if !is_from(self.dialect.provider, message) {
+        if !is_from(PROVIDER, message) {
             return None;
         }
         let origin = Origin {
@@ -124,7 +125,7 @@ impl Rules {
         before: &[Arc<Message>],
         json: &mut JsonWriter<'_>,
     ) {
-        let id = answered_id(self.dialect.provider, result, before);
+        let id = answered_id(PROVIDER, result, before);
         json.begin_item();
         json.raw(r#"{"type":"function_call_output","call_id":"#);
         json.string(&short_id(id, LONGEST_CALL_ID));
@@ -211,7 +212,7 @@ impl Rules {
             json.string(&id);
         }
         json.raw(r#","call_id":"#);
-        let id = call_id(self.dialect.provider, message, call);
+        let id = call_id(PROVIDER, message, call);
         json.string(&short_id(id, LONGEST_CALL_ID));
         json.raw(r#","name":"#);
         json.string(&plain_name(&call.name, LONGEST_NAME));

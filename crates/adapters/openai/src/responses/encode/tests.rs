@@ -11,7 +11,20 @@ use super::*;
 use neuraxis_wire::{ServiceTier, StrictTools, SystemRole};
 
 const SERVER: &str = "https://api.openai.com";
-const STANDARD: ResponsesDialect = ResponsesDialect::standard("openai");
+
+/// The protocol as OpenAI documents it, with nothing kept on the server.
+const STANDARD: ResponsesDialect = ResponsesDialect {
+    late_system: SystemRole::Developer,
+    store: Store::NotKept,
+    encrypted_reasoning: EncryptedReasoning::Unsaid,
+    reasoning_effort: None,
+    reasoning_summary: None,
+    strict_tools: StrictTools::WherePossible,
+    parallel_calls: ParallelCalls::Unsaid,
+    temperature: Temperature::Sent,
+    service_tier: None,
+    media: MediaTypes::Unknown,
+};
 
 fn encoder(dialect: ResponsesDialect) -> Encoder {
     Encoder::new(&Arc::from("m"), &Arc::from(SERVER), dialect)
