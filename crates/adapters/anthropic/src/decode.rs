@@ -8,14 +8,13 @@ mod event;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use neuraxis_core::{
     BlockIndex, LlmError, LlmErrorKind, MAX_REPLY_BYTES, ModelRef, Reply, ReplyDelta, ReplyEnd,
     ReplyFinish, TokenCount, Usage,
 };
 use neuraxis_wire::reply::{
-    EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse,
+    EventOutcome, MAX_CALLS, ReplyDecoder, Shares, Text, assemble, invalid, parse, set_model_name,
 };
 use neuraxis_wire::{ServerErrors, SseEvent};
 use serde_json::Value;
@@ -25,9 +24,8 @@ use self::block::{Block, Content};
 use self::event::{Event, Message, Stop, UsageField};
 use crate::thinking::NewThinking;
 
-/// The most blocks and the most tool calls of one reply: far more than any model means.
+/// The most blocks of one reply: far more than any model means.
 const MAX_BLOCKS: usize = 1_000;
-const MAX_CALLS: usize = 300;
 
 /// The most bytes of all blocks together, signatures and sealed data included, as JSON.
 const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
@@ -253,10 +251,8 @@ impl Decoder {
     }
 
     fn name_model(&mut self, said: Option<Text<'_>>) {
-        if let Some(name) = Text::of(said)
-            && *name != *self.model.model
-        {
-            self.model.model = Arc::from(clean(&name, 200));
+        if let Some(name) = Text::of(said) {
+            set_model_name(&mut self.model, &name);
         }
     }
 

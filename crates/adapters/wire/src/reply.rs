@@ -5,8 +5,9 @@ mod usage;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler, ReplyDelta};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, Reply, ReplyAssembler, ReplyDelta};
 use serde::Deserialize;
 
 pub(crate) use self::filter::Filtered;
@@ -15,6 +16,9 @@ pub use self::usage::{Shares, TokenCounts, known_count};
 use crate::errors::ServerErrors;
 pub use crate::errors::clean;
 use crate::sse::SseEvent;
+
+/// The most tool calls of one reply: far more than any model means.
+pub const MAX_CALLS: usize = 300;
 
 /// How a protocol turns the events of one streamed reply into pieces of that reply.
 ///
@@ -75,6 +79,13 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
 /// The error of a reply that is not what the protocol says it is.
 pub fn invalid(message: impl Into<String>) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidResponse, message)
+}
+
+/// Names the model that answers as its server does, which may be another one than was asked.
+pub fn set_model_name(model: &mut ModelRef, said: &str) {
+    if *said != *model.model {
+        model.model = Arc::from(clean(said, 200));
+    }
 }
 
 /// Puts the pieces of a reply together that came whole.

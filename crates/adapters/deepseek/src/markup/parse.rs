@@ -15,11 +15,9 @@
 //! whole is no call: half of one must never be run.
 
 use neuraxis_core::JsonText;
+use neuraxis_wire::reply::MAX_CALLS;
 
 use super::scan::{self, BARS, Opening, TagMatch};
-
-/// The most calls of one reply, as many as the protocol's own may be.
-const MAX_CALLS: usize = 300;
 
 /// The most parameters of a call.
 const MAX_PARAMETERS: usize = 256;

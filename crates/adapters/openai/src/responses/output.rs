@@ -14,7 +14,8 @@ use neuraxis_core::{
     LlmError, MAX_REPLY_BYTES, ModelRef, Reply, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
 };
 use neuraxis_wire::reply::{
-    EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse,
+    EventOutcome, MAX_CALLS, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse,
+    set_model_name,
 };
 use neuraxis_wire::{ServerErrors, SseEvent};
 use serde_json::value::RawValue;
@@ -24,9 +25,8 @@ use self::item::{Kind, Progress, Section};
 use super::event::{Event, Response, ResponseUsage, said, text_of};
 use super::state::Origin;
 
-/// The most items and the most tool calls of one reply: far more than any model means.
+/// The most items of one reply: far more than any model means.
 const MAX_ITEMS: usize = 1_000;
-const MAX_CALLS: usize = 300;
 
 /// The most bytes of all pieces and all items together: what streams in comes once more when it is done, as JSON.
 const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
@@ -216,10 +216,8 @@ impl Output {
         if let Some(error) = said(response.error) {
             return Err(error_of(error, errors));
         }
-        if let Some(name) = Text::of(response.model)
-            && *name != *self.model.model
-        {
-            self.model.model = Arc::from(clean(&name, 200));
+        if let Some(name) = Text::of(response.model) {
+            set_model_name(&mut self.model, &name);
         }
         let said = Text::of(response.status);
         if let (Some(said), Some(status)) = (said.as_deref(), status)

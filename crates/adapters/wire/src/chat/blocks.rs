@@ -4,7 +4,6 @@ mod calls;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use neuraxis_core::{
     BlockIndex, LlmError, LlmErrorKind, ModelRef, Reply, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
@@ -20,6 +19,7 @@ use crate::errors::ServerErrors;
 use crate::halves::Halves;
 use crate::reply::{
     EventOutcome, ReplyDecoder, ReplyFilter, Shares, Text, assemble, clean, invalid, parse,
+    set_model_name,
 };
 use crate::sse::SseEvent;
 
@@ -182,9 +182,7 @@ impl Blocks {
         }
         let Some(name) = Text::of(said) else { return };
         self.model_was_said = true;
-        if *name != *self.model.model {
-            self.model.model = Arc::from(clean(&name, 200));
-        }
+        set_model_name(&mut self.model, &name);
     }
 
     fn take_choice(

@@ -9,10 +9,7 @@ use neuraxis_core::{BlockIndex, LlmError, ReplyDelta};
 use super::{Blocks, place};
 use crate::chat::chunk::CallDelta;
 use crate::chat::state::CallState;
-use crate::reply::{Text, invalid};
-
-/// The most tool calls of one reply: far more than any model means.
-pub(super) const MAX_CALLS: usize = 300;
+use crate::reply::{MAX_CALLS, Text, invalid};
 
 /// A call that begins: its block, the provider's id for it and its name.
 type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);

@@ -3,8 +3,8 @@
 use neuraxis_core::{JsonText, ReplyAssembler, ReplyPart, TokenCount};
 use proptest::strategy::Strategy;
 
-use super::calls::MAX_CALLS;
 use super::*;
+use crate::reply::MAX_CALLS;
 
 fn errors() -> ServerErrors {
     ServerErrors::new("http://127.0.0.1:8080", &[], Vec::new())
