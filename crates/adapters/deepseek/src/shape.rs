@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{ModelRequest, ReplyFormat, ToolChoice};
 use neuraxis_wire::ExtraFields;
-use neuraxis_wire::request::tell_schema;
+use neuraxis_wire::request::push_schema_message;
 use serde_json::json;
 
 use crate::config::DeepSeekConfig;
@@ -107,7 +107,7 @@ fn ask_for_json(request: &mut ModelRequest, extra: ExtraFields) -> ExtraFields {
     let ReplyFormat::JsonSchema { name, schema } = std::mem::take(&mut request.reply_format) else {
         return extra;
     };
-    tell_schema(&mut request.messages, &name, schema.as_str());
+    push_schema_message(&mut request.messages, &name, schema.as_str());
     // A model that may call a tool must stay free to write something else.
     if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
         return extra.with("response_format", &json!({"type": "json_object"}));

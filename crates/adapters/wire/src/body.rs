@@ -53,8 +53,8 @@ pub(crate) struct Body {
     /// Whom both of them wake.
     reader: Option<Waker>,
     errors: Arc<ServerErrors>,
-    /// Its place among the replies that may come in at the same time, free again once this is dropped.
-    place: Option<OwnedSemaphorePermit>,
+    /// Its permit, of which there is one for each reply that may come in at the same time, free again once this is dropped.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// What came since the clock was looked at.
@@ -86,13 +86,13 @@ impl Body {
             cancelled: None,
             reader: None,
             errors,
-            place: None,
+            permit: None,
         }
     }
 
-    /// Keeps its place among the replies that may come in at the same time.
-    pub(crate) fn hold(&mut self, place: OwnedSemaphorePermit) {
-        self.place = Some(place);
+    /// Keeps the permit until this is dropped.
+    pub(crate) fn hold(&mut self, permit: OwnedSemaphorePermit) {
+        self.permit = Some(permit);
     }
 
     pub(crate) const fn errors(&self) -> &Arc<ServerErrors> {

@@ -219,14 +219,14 @@ impl Endpoint {
         let cancellation = &ctx.cancellation;
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
-        let place = self.place(total, cancellation).await?;
+        let permit = self.permit(total, cancellation).await?;
         let within = total
             .saturating_sub(asked.elapsed())
             .min(self.timeouts.whole_reply);
-        // The place is free again once the reply is here.
+        // The permit is free again once the reply is here.
         let parts = RequestParts::of_call(route, body, ctx);
         let answer = self.exchange(parts, within, cancellation).await;
-        drop(place);
+        drop(permit);
         answer
     }
 
@@ -255,7 +255,7 @@ impl Endpoint {
         let timeouts = &self.timeouts;
         let total = timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
-        let place = self.place(total, cancellation).await?;
+        let permit = self.permit(total, cancellation).await?;
         let now = Instant::now();
         let limits = Limits {
             first: after(now, timeouts.first_byte),
@@ -278,14 +278,14 @@ impl Endpoint {
             return Err(answer.unexpected("a stream of events").await);
         }
         let mut body = answer.into_body();
-        if let Some(place) = place {
-            body.hold(place);
+        if let Some(permit) = permit {
+            body.hold(permit);
         }
         Ok(Box::pin(EventStream::new(body, decoder)))
     }
 
-    /// Waits for a place among the replies that may come in at the same time.
-    async fn place(
+    /// Waits for a permit, of which there is one for each reply that may come in at the same time.
+    async fn permit(
         &self,
         within: Duration,
         cancellation: &CancellationToken,
@@ -296,7 +296,7 @@ impl Endpoint {
         tokio::select! {
             biased;
             () = cancellation.cancelled() => return Err(given_up()),
-            place = limit.place() => return Ok(place.ok()),
+            permit = limit.acquire() => return Ok(permit.ok()),
             () = tokio::time::sleep_until(after(Instant::now(), within)) => {}
         }
         Err(self.errors.busy(within))

@@ -74,13 +74,13 @@ pub fn write_schema(json: &mut JsonWriter<'_>, name: &str, schema: &str) -> Resu
 
 /// Tells the model the form of its reply, for servers that know no schemas: in a message of its own, after all others, so that
 /// what was sent before stays as it was.
-pub fn tell_schema(messages: &mut Transcript, name: &str, schema: &str) {
-    messages.push(Message::system(told_schema(name, schema)));
+pub fn push_schema_message(messages: &mut Transcript, name: &str, schema: &str) {
+    messages.push(Message::system(schema_instruction(name, schema)));
 }
 
 /// Returns what tells the model the form of its reply. Who is asked for JSON wants the word in the conversation.
 #[must_use]
-pub fn told_schema(name: &str, schema: &str) -> String {
+pub fn schema_instruction(name: &str, schema: &str) -> String {
     format!(
         "Reply with one json object, {name}, and nothing else. It must fit this JSON Schema: {schema}"
     )

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, ToolChoice};
 use neuraxis_wire::Temperature;
-use neuraxis_wire::request::{JsonWriter, schema_of, told_schema};
+use neuraxis_wire::request::{JsonWriter, schema_instruction, schema_of};
 
 use self::thinking::ThinkingMode;
 use super::message::Rules;
@@ -314,7 +314,7 @@ fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<Stri
     }
     let native = native_schema(schema);
     if native.is_none() {
-        said.push(told_schema(name, schema));
+        said.push(schema_instruction(name, schema));
     }
     Ok(native)
 }

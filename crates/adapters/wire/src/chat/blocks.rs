@@ -267,7 +267,7 @@ impl Blocks {
     fn take_reasoning(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
         if let Some(text) = text {
             self.shares.reasoning += text.len();
-            let block = place(&mut self.reasoning, &mut self.next);
+            let block = block_number(&mut self.reasoning, &mut self.next);
             let text = text.into_owned();
             out.push_back(ReplyDelta::Reasoning { block, text });
         }
@@ -276,7 +276,7 @@ impl Blocks {
     fn take_text(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
         if let Some(text) = text {
             self.shares.text += text.len();
-            let block = place(&mut self.text, &mut self.next);
+            let block = block_number(&mut self.text, &mut self.next);
             let text = text.into_owned();
             out.push_back(ReplyDelta::Text { block, text });
         }
@@ -306,11 +306,11 @@ impl ReplyDecoder for Blocks {
 }
 
 /// Returns a block's number; the next one if it has none yet.
-fn place(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockIndex {
+fn block_number(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockIndex {
     *block.get_or_insert_with(|| {
-        let place = *next;
+        let number = *next;
         *next = next.next();
-        place
+        number
     })
 }
 

@@ -177,7 +177,7 @@ impl ChatClient {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
         // The schema that is told was among what it refuses.
-        let told = encoder.with_told_schema(request);
+        let told = encoder.with_schema_message(request);
         let request = told.as_ref().unwrap_or(request);
         let is_refusal = matches!(
             error.kind,

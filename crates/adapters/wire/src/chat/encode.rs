@@ -19,8 +19,8 @@ use crate::chat::dialect::{
 };
 use crate::chat::state::Origin;
 use crate::request::{
-    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool, schema_of,
-    tell_schema, write_schema,
+    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
+    push_schema_message, schema_of, write_schema,
 };
 use crate::settings::{ParallelCalls, ReasoningEffort, Temperature};
 
@@ -103,7 +103,7 @@ impl Encoder {
         request: &ModelRequest,
         delivery: Delivery,
     ) -> Result<Bytes, LlmError> {
-        let told = self.with_told_schema(request);
+        let told = self.with_schema_message(request);
         let request = told.as_ref().unwrap_or(request);
         let offer = self.offer(request)?;
         let effort = self.effort(&offer)?;
@@ -142,14 +142,14 @@ impl Encoder {
     }
 
     /// Returns a request in which the form of the reply is told, if the server knows no schemas.
-    pub(super) fn with_told_schema(&self, request: &ModelRequest) -> Option<ModelRequest> {
+    pub(super) fn with_schema_message(&self, request: &ModelRequest) -> Option<ModelRequest> {
         if self.dialect.reply_form == ReplyForm::JsonSchema {
             return None;
         }
         let (name, schema) = schema_of(&request.reply_format)?;
         // Messages and tools are shared, not copied.
         let mut told = request.clone();
-        tell_schema(&mut told.messages, name, schema);
+        push_schema_message(&mut told.messages, name, schema);
         Some(told)
     }
 
@@ -179,8 +179,8 @@ impl Encoder {
     pub(super) fn take_turns(&self, request: &ModelRequest, sent: Refused) -> bool {
         let messages = request.messages.messages();
         let is_late = self.avoid_late_system(request, sent);
-        let speaks_twice = messages.iter().enumerate().any(|(place, message)| {
-            let before = messages.get(..place).unwrap_or_default();
+        let speaks_twice = messages.iter().enumerate().any(|(index, message)| {
+            let before = messages.get(..index).unwrap_or_default();
             // What tools show is said by the user, behind their results.
             let shows = matches!(&**message, Message::Tool(result) if !result.media.is_empty());
             shows || is_out_of_turn(message, before)

@@ -95,17 +95,17 @@ pub enum KeyHeader {
 #[derive(Debug, Clone)]
 pub struct MaxConcurrent {
     count: NonZeroUsize,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl MaxConcurrent {
     /// Makes a limit of its own.
     #[must_use]
     pub fn new(count: NonZeroUsize) -> Self {
-        let places = count.get().min(Semaphore::MAX_PERMITS);
+        let permits = count.get().min(Semaphore::MAX_PERMITS);
         Self {
             count,
-            places: Arc::new(Semaphore::new(places)),
+            permits: Arc::new(Semaphore::new(permits)),
         }
     }
 
@@ -122,9 +122,9 @@ impl MaxConcurrent {
         }
     }
 
-    /// Waits for a place.
-    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
-        Arc::clone(&self.places).acquire_owned().await
+    /// Waits for a permit.
+    pub(super) async fn acquire(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+        Arc::clone(&self.permits).acquire_owned().await
     }
 }
 

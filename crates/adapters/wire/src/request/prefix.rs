@@ -56,7 +56,7 @@ pub struct Prefix<R> {
 /// A message that is encoded.
 #[derive(Debug)]
 struct Written {
-    /// It is recognized by where it is in memory. A weak pointer keeps that place from being used for another message, and
+    /// It is recognized by its address in memory. A weak pointer keeps that address from being used for another message, and
     /// lets the message itself go when its run does.
     message: Weak<Message>,
     /// Where it ends in the bytes.
@@ -64,7 +64,7 @@ struct Written {
 }
 
 impl Written {
-    fn place(&self) -> usize {
+    fn address(&self) -> usize {
         self.message.as_ptr().addr()
     }
 
@@ -171,13 +171,13 @@ impl<R: MessageEncoder> Prefix<R> {
 
     /// The conversation's last message: its key, since what a run asks next begins with all that it asked before.
     fn key(&self) -> Option<usize> {
-        self.messages.last().map(Written::place)
+        self.messages.last().map(Written::address)
     }
 
     /// What a later run of the session is known by: it has the same history, but other copies of the prompt before it and
     /// of what the earlier run said.
     fn early_key(&self) -> Option<usize> {
-        self.messages.get(EARLY).map(Written::place)
+        self.messages.get(EARLY).map(Written::address)
     }
 
     /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
@@ -205,9 +205,9 @@ impl<R: MessageEncoder> Default for PrefixCache<R> {
 
 #[derive(Debug)]
 struct Kept<R> {
-    /// By the place of their last message.
+    /// By the address of their last message.
     prefixes: HashMap<usize, Box<Prefix<R>>>,
-    /// The keys of those that were kept last, by the place of an early message: thousands are kept, and a run that begins
+    /// The keys of those that were kept last, by the address of an early message: thousands are kept, and a run that begins
     /// looks at none but its own.
     by_early: HashMap<usize, usize>,
     bytes: usize,

@@ -40,8 +40,8 @@ impl ToolDefinition<'_> {
 /// Writes a tool as a protocol has it: one JSON object.
 pub type WriteTool = fn(&ToolDefinition<'_>, &mut JsonWriter<'_>);
 
-/// The lists of tools that were encoded lately, 64 at most, recognized by where they are in memory. A weak pointer keeps
-/// that place from being used for another list.
+/// The lists of tools that were encoded lately, 64 at most, recognized by their address in memory. A weak pointer keeps
+/// that address from being used for another list.
 #[derive(Debug)]
 pub struct ToolsCache {
     strict: StrictTools,
@@ -122,9 +122,9 @@ impl ToolsCache {
 
     fn find(&self, tools: &Arc<[ToolSpec]>) -> Option<Bytes> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = Arc::as_ptr(tools);
+        let address = Arc::as_ptr(tools);
         kept.iter()
-            .find(|(known, _)| std::ptr::addr_eq(known.as_ptr(), place))
+            .find(|(known, _)| std::ptr::addr_eq(known.as_ptr(), address))
             .map(|(_, bytes)| bytes.clone())
     }
 }

@@ -150,7 +150,7 @@ impl Rules {
     fn write_assistant(
         &self,
         message: &AssistantMessage,
-        place: usize,
+        message_index: usize,
         json: &mut JsonWriter<'_>,
     ) -> Result<(), LlmError> {
         let last = message.parts.iter().rposition(is_written_anyway);
@@ -160,7 +160,7 @@ impl Rules {
             match part {
                 Part::Reasoning(part) => {
                     let follows = last.is_some_and(|last| index < last);
-                    let is_taken = place >= self.no_reasoning_until;
+                    let is_taken = message_index >= self.no_reasoning_until;
                     let sent = state.filter(|_| follows && is_taken);
                     if let Some(id) = sent.and_then(|state| self.write_reasoning(part, state, json))
                     {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{BlockIndex, LlmError, ReplyDelta};
 
-use super::{Blocks, place};
+use super::{Blocks, block_number};
 use crate::chat::chunk::CallDelta;
 use crate::chat::state::CallState;
 use crate::reply::{MAX_CALLS, Text, invalid};
@@ -17,7 +17,7 @@ type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
 /// A call that is coming in.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The server's number for it; its place if the server gave none.
+    /// The server's number for it; its position if the server gave none.
     index: usize,
     pub(super) block: BlockIndex,
     id: Option<Arc<str>>,
@@ -37,16 +37,16 @@ impl Blocks {
         let name = Text::of(function.name);
         let arguments = Text::of(function.arguments);
         let bytes = arguments.as_ref().map_or(0, |text| text.len());
-        let place = self.place_of(delta.index, id.as_deref(), name.as_deref());
+        let position = self.position_of(delta.index, id.as_deref(), name.as_deref());
         self.shares.calls += bytes;
-        let (block, provider_id, name) = match self.calls.get_mut(place) {
+        let (block, provider_id, name) = match self.calls.get_mut(position) {
             Some(call) => {
                 call.goes_on(id.as_deref(), name.as_deref())?;
                 (call.block, None, None)
             }
-            None => self.begin_call(delta.index.unwrap_or(place), id, name)?,
+            None => self.begin_call(delta.index.unwrap_or(position), id, name)?,
         };
-        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(place)) {
+        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(position)) {
             call.has_arguments |= !text.trim().is_empty();
         }
         if name.is_some() || arguments.is_some() {
@@ -68,10 +68,10 @@ impl Blocks {
         Ok(())
     }
 
-    /// Returns the place of the call that a piece is of: of the last that began under its index, else of a new one. Some
+    /// Returns the position of the call that a piece is of: of the last that began under its index, else of a new one. Some
     /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
     /// another call.
-    fn place_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
+    fn position_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
         let next = self.calls.len();
         let Some(index) = index else {
             // Without an index, a name begins a call and anything else goes on with the last.
@@ -83,7 +83,7 @@ impl Blocks {
         let mut begun = self.calls.iter().enumerate();
         match begun.rfind(|(_, call)| call.index == index) {
             Some((_, call)) if name.is_some() && call.has_another_id(id) => next,
-            Some((place, _)) => place,
+            Some((position, _)) => position,
             None => next,
         }
     }
@@ -112,7 +112,7 @@ impl Blocks {
             return Err(invalid("two tool calls have the same id"));
         }
         self.shares.calls += name.len();
-        let block = place(&mut None, &mut self.next);
+        let block = block_number(&mut None, &mut self.next);
         let (id, name): (Option<Arc<str>>, Arc<str>) = (id.map(Into::into), name.into());
         self.calls.push(Call {
             index,

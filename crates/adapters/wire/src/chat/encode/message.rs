@@ -71,7 +71,7 @@ impl Rules {
         self
     }
 
-    /// Tells whether the reasoning of the message at a place is sent back, if this provider wrote it.
+    /// Tells whether the reasoning of the message at an index is sent back, if this provider wrote it.
     const fn echoes_reasoning(&self, index: usize) -> bool {
         match self.dialect.reasoning_echo {
             ReasoningEcho::Always => true,
