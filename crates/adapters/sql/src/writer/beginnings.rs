@@ -11,7 +11,7 @@ use super::act::{Beginning, Done};
 use super::commit::{Next, lasting};
 use super::run_state::RunState;
 use super::transaction::Transaction;
-use super::upsert::{chunks, rows};
+use super::upsert::{in_chunks, rows};
 use super::{Outcomes, Task, outcome};
 use crate::database::Dialect;
 use crate::error::Failure;
@@ -42,15 +42,12 @@ impl Task {
         beginnings: &[&'a Beginning],
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(beginnings.len());
-        let mut rest = beginnings;
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
+        for chunk in in_chunks(beginnings) {
             let sessions = chunk.iter().filter_map(|it| it.start.new_session.as_ref());
             let sessions: Vec<_> = sessions.collect();
             let mut made = make(&mut transaction.link, &sessions).await?;
             let leases = self.begin_in_made(transaction, chunk, &mut made).await?;
             outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
-            rest = others;
         }
         Ok(outcomes)
     }
@@ -109,15 +106,12 @@ impl Task {
         last_token: i64,
     ) -> Result<HashMap<RunId, RunLease>, Error> {
         let mut leases = HashMap::with_capacity(new.len());
-        let mut rest = new;
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
+        for chunk in in_chunks(new) {
             let link = &mut transaction.link;
             let tokens = self.tokens_after(link, last_token, chunk.len()).await?;
             let inserted = self.insert_runs(transaction, chunk, &tokens).await;
             let inserted = inserted.map_err(lasting)?;
             leases.extend(inserted.into_iter().flatten().map(|it| (it.run, it)));
-            rest = others;
         }
         Ok(leases)
     }

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Error};
 use super::act::Done;
 use super::run_state::RunState;
 use super::transaction::Transaction;
-use super::upsert::{COLUMNS, chunks, update_runs};
+use super::upsert::{COLUMNS, in_chunks, update_runs};
 use super::{Outcomes, Task, outcome};
 use crate::database::Dialect;
 use crate::error::Failure;
@@ -79,9 +79,7 @@ impl Task {
                 Err(failure) => outcomes.push(outcome(Err(failure))?),
             }
         }
-        let mut rest = next.as_slice();
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
+        for chunk in in_chunks(&next) {
             for refused in self.keep(transaction, chunk).await.map_err(lasting)? {
                 let run = refused.step.lease.run;
                 self.runs.remove(&run);
@@ -89,7 +87,6 @@ impl Task {
                     *outcome = Err(StoreError::Stale(run));
                 }
             }
-            rest = others;
         }
         for Next { step, .. } in &next {
             if step.ending == Ending::Ends {

@@ -5,9 +5,9 @@ use neuraxis_ports::{MAX_INBOX_ENTRIES, RunLease, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::Task;
-use super::upsert::placeholders;
+use super::upsert::keys;
 use crate::error::Failure;
-use crate::link::{Link, Value, values};
+use crate::link::{Link, values};
 
 impl Task {
     pub(super) async fn post(
@@ -87,10 +87,9 @@ impl Task {
         if ended.is_empty() {
             return Ok(());
         }
-        let keys = placeholders(ended.len());
+        let (keys, values) = keys(ended.iter().copied());
         let sql =
             format!("UPDATE inbox SET body = NULL WHERE run IN ({keys}) AND body IS NOT NULL");
-        let values: Vec<_> = ended.iter().copied().map(Value::from).collect();
         link.run(AssertSqlSafe(sql), &values).await?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::act::Beginning;
 use super::beginnings::NewRun;
 use super::leases::check_key;
 use super::transaction::Transaction;
-use super::upsert::{chunks, placeholders};
+use super::upsert::{in_chunks, placeholders};
 use super::{Outcomes, Task};
 use crate::database::Dialect;
 use crate::error::Failure;
@@ -34,12 +34,9 @@ impl Task {
         beginnings: &[&'a Beginning],
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(beginnings.len());
-        let mut rest = beginnings;
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at(chunks(rest.len()));
+        for chunk in in_chunks(beginnings) {
             let leases = self.begin_in_free(transaction, chunk).await?;
             outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
-            rest = others;
         }
         Ok(outcomes)
     }

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Error};
 use super::act::Act;
 use super::beginnings::make;
 use super::leases::last_run;
-use super::upsert::{chunks, placeholders};
+use super::upsert::{chunks, in_chunks, keys};
 use super::{Task, Work};
 use crate::database::Dialect;
 use crate::error::Failure;
@@ -216,18 +216,12 @@ fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
 /// Locks sessions, given by their keys, and returns those that it got: one that somebody holds is just being used.
 async fn locked_of(link: &mut Link, sessions: &[i64]) -> Result<Vec<i64>, Error> {
     let mut locked = Vec::with_capacity(sessions.len());
-    let mut rest = sessions;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
-        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
-        let sql = format!(
-            "SELECT key FROM sessions WHERE key IN ({}) FOR UPDATE SKIP LOCKED",
-            placeholders(chunk.len())
-        );
+    for chunk in in_chunks(sessions) {
+        let (keys, values) = keys(chunk.iter().copied());
+        let sql = format!("SELECT key FROM sessions WHERE key IN ({keys}) FOR UPDATE SKIP LOCKED");
         for row in link.rows(AssertSqlSafe(sql), &values).await? {
             locked.push(row.int(0)?);
         }
-        rest = others;
     }
     Ok(locked)
 }
@@ -235,21 +229,17 @@ async fn locked_of(link: &mut Link, sessions: &[i64]) -> Result<Vec<i64>, Error>
 /// Returns those of sessions, given by their keys, in which nothing has happened since a time by now either.
 async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Vec<i64>, Error> {
     let mut idle = Vec::with_capacity(sessions.len());
-    let mut rest = sessions;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
-        let mut values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
+    for chunk in in_chunks(sessions) {
+        let (keys, mut values) = keys(chunk.iter().copied());
         values.push(Value::from(before));
         let sql = format!(
-            "SELECT session FROM runs WHERE session IN ({}) AND (ended_at IS NULL OR ended_at >= ${})",
-            placeholders(chunk.len()),
+            "SELECT session FROM runs WHERE session IN ({keys}) AND (ended_at IS NULL OR ended_at >= ${})",
             values.len()
         );
         let used = link.rows(AssertSqlSafe(sql), &values).await?;
         let used = used.iter().map(|row| row.int(0));
         let used = used.collect::<Result<HashSet<_>, _>>()?;
         idle.extend(chunk.iter().copied().filter(|key| !used.contains(key)));
-        rest = others;
     }
     Ok(idle)
 }
@@ -257,27 +247,19 @@ async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Ve
 /// Removes sessions, given by their keys, with all that belongs to them: many in a statement. The sessions themselves go last:
 /// whoever makes one anew, and all who write with him, waits for the end of this transaction once its row is deleted.
 async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
-    let mut rest = sessions;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
-        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
-        let keys = placeholders(chunk.len());
+    for chunk in in_chunks(sessions) {
+        let (keys, values) = keys(chunk.iter().copied());
         let sql =
             format!("SELECT key, CAST({BYTES} AS BIGINT) FROM runs WHERE session IN ({keys})");
         let runs = weighed(&link.rows(AssertSqlSafe(sql), &values).await?)?;
         remove_runs(link, &runs).await?;
         let sql = format!("DELETE FROM revoked WHERE session IN ({keys})");
         link.run(AssertSqlSafe(sql), &values).await?;
-        rest = others;
     }
-    let mut rest = sessions;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
-        let values: Vec<_> = chunk.iter().copied().map(Value::from).collect();
-        let keys = placeholders(chunk.len());
+    for chunk in in_chunks(sessions) {
+        let (keys, values) = keys(chunk.iter().copied());
         let sql = format!("DELETE FROM sessions WHERE key IN ({keys})");
         link.run(AssertSqlSafe(sql), &values).await?;
-        rest = others;
     }
     Ok(())
 }
@@ -288,8 +270,7 @@ async fn remove_runs(link: &mut Link, runs: &[(i64, i64)]) -> Result<(), Error> 
     let mut rest = runs;
     while !rest.is_empty() {
         let (chunk, others) = rest.split_at(chunks(fitting(rest, REMOVED_BYTES)));
-        let values: Vec<_> = chunk.iter().map(|(key, _)| Value::from(*key)).collect();
-        let keys = placeholders(chunk.len());
+        let (keys, values) = keys(chunk.iter().map(|(key, _)| *key));
         for table in OF_RUNS {
             let sql = format!("DELETE FROM {table} WHERE run IN ({keys})");
             link.run(AssertSqlSafe(sql), &values).await?;

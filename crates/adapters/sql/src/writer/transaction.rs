@@ -5,7 +5,7 @@ use neuraxis_core::ContentHash;
 use sqlx::{AssertSqlSafe, Error};
 
 use super::commit::Next;
-use super::upsert::{chunks, rows};
+use super::upsert::{chunks, in_chunks, rows};
 use crate::link::{Link, Value, values};
 use crate::read::history::EndedRun;
 use crate::step::Step;
@@ -90,12 +90,9 @@ impl<'a> Transaction<'a> {
 
 /// Inserts rows of steps, as many as go into a statement at once.
 async fn insert(link: &mut Link, steps: &[StepRow<'_>]) -> Result<(), Error> {
-    let mut rest = steps;
-    while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunks(rest.len()));
+    for chunk in in_chunks(steps) {
         let (sql, values) = inserting(chunk);
         link.run(AssertSqlSafe(sql), &values).await?;
-        rest = others;
     }
     Ok(())
 }

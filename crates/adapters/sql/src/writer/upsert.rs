@@ -2,8 +2,10 @@
 //! more than two.
 
 use std::fmt::Write;
+use std::iter;
 
 use crate::database::Dialect;
+use crate::link::Value;
 
 /// How many rows a statement may have. Fewer sizes take more statements, and a connection keeps so many prepared ones.
 const SIZES: [usize; 12] = [32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1];
@@ -15,6 +17,16 @@ pub(super) const COLUMNS: usize = 10;
 pub(super) fn chunks(rows: usize) -> usize {
     let fitting = SIZES.into_iter().find(|size| *size <= rows);
     fitting.unwrap_or(1)
+}
+
+/// Cuts rows into as many as go into a statement each.
+pub(super) fn in_chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
+    let mut rest = rows;
+    iter::from_fn(move || {
+        let (chunk, others) = rest.split_at_checked(chunks(rest.len()))?;
+        rest = others;
+        Some(chunk)
+    })
 }
 
 /// Returns so many rows of placeholders, numbered from 1.
@@ -36,6 +48,12 @@ pub(super) fn rows(rows: usize, columns: usize) -> String {
 pub(super) fn placeholders(count: usize) -> String {
     let row = rows(1, count);
     row.trim_matches(['(', ')']).to_owned()
+}
+
+/// Returns placeholders for keys, numbered from 1, and the values that stand for them.
+pub(super) fn keys(keys: impl IntoIterator<Item = i64>) -> (String, Vec<Value<'static>>) {
+    let values: Vec<_> = keys.into_iter().map(Value::from).collect();
+    (placeholders(values.len()), values)
 }
 
 /// Brings the rows of runs up to date, where nobody else has the run and nothing was missed; returns their keys, and whether anything waits
@@ -63,13 +81,9 @@ mod tests {
 
     #[test]
     fn rows_go_until_none_is_left_and_no_32_take_more_than_two_statements() {
-        let statements = |mut left| {
-            let mut taken = Vec::new();
-            while left > 0 {
-                taken.push(chunks(left));
-                left -= chunks(left);
-            }
-            taken
+        let statements = |rows| -> Vec<_> {
+            let rows = vec![(); rows];
+            in_chunks(&rows).map(<[()]>::len).collect()
         };
         assert_eq!(statements(77), [32, 32, 12, 1]);
         assert!((1..=32).all(|rows| statements(rows).len() <= 2));
