@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{ContentHash, JsonText, RunId};
+use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
 use neuraxis_ports::StoreError;
 use serde::de::DeserializeOwned;
 use sqlx::migrate::{Migrate, MigrateError, Migration};
@@ -121,6 +121,12 @@ impl Row {
         Ok(RunId(id.map_err(|_| {
             damaged("the id of a run is not 16 bytes long")
         })?))
+    }
+
+    /// Reads the id of a session.
+    pub(crate) fn session_id(&self, column: usize) -> Result<SessionId, Failure> {
+        let id = self.text(column)?.parse::<SessionId>();
+        Ok(id.map_err(|_| damaged("the id of a session cannot be read"))?)
     }
 
     /// Reads a time, which stands in microseconds.

@@ -175,8 +175,7 @@ pub(crate) async fn standing(
     histories: &Histories,
     id: &SessionId,
 ) -> Result<Standing, Failure> {
-    let row = link.row(STANDING, values![id.as_str()]).await?;
-    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    let row = sessions::row(link, STANDING, id).await?;
     let key = row.int(0)?;
     let last = match (row.maybe_int(2)?, row.maybe_int(4)?) {
         (Some(run), Some(_)) => Some((run, row.run_id(3)?, row.hash(5)?)),
@@ -206,8 +205,7 @@ pub(crate) async fn before(
                JOIN sessions ON sessions.key = runs.session WHERE runs.id = $1";
     let row = link.row(sql, values![run.0.as_bytes().as_slice()]).await?;
     let row = row.ok_or(StoreError::NoSuchRun(run))?;
-    let damaged = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
-    let id = row.text(2)?.parse().map_err(damaged)?;
+    let id = row.session_id(2)?;
     upto(link, histories, (row.int(1)?, &id), row.int(0)? - 1).await
 }
 

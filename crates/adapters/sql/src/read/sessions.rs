@@ -6,7 +6,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, SessionId, Transcript};
 use neuraxis_ports::{Session, SessionFilter, StoreError};
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
@@ -17,10 +17,10 @@ pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM run
 
 /// Reads a session from its id, owner, time and seed, the first of which is the column given.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
-    let damaged = |what: &str| StoreError::Damaged(format!("{what} of a session cannot be read"));
-    let id = row.text(column)?.parse().map_err(|_| damaged("the id"))?;
-    let created_at = Timestamp::from_microsecond(row.int(column + 2)?);
-    let mut session = Session::new(id, created_at.map_err(|_| damaged("the time"))?);
+    let id = row.session_id(column)?;
+    let damaged = |_| StoreError::Damaged("the time of a session cannot be read".to_owned());
+    let created_at = Timestamp::from_microsecond(row.int(column + 2)?).map_err(damaged)?;
+    let mut session = Session::new(id, created_at);
     session.owner = row.maybe_text(column + 1)?;
     session.seed = seed_of(row, column + 3)?.0;
     Ok(session)
@@ -38,19 +38,26 @@ fn seed_of(row: &Row, column: usize) -> Result<(Transcript, u64), Failure> {
     Ok((seed.map_err(|_| damaged())?, bytes))
 }
 
+/// Returns the row that a statement finds for a session, given by its id.
+pub(crate) async fn row(
+    link: &mut Link,
+    sql: impl SqlSafeStr + Send,
+    id: &SessionId,
+) -> Result<Row, Failure> {
+    let row = link.row(sql, values![id.as_str()]).await?;
+    Ok(row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?)
+}
+
 /// Returns what the history of a session begins with, and how many bytes of JSON that is.
 pub(crate) async fn seed(link: &mut Link, id: &SessionId) -> Result<(Transcript, u64), Failure> {
     let sql = "SELECT seed FROM sessions WHERE id = $1";
-    let row = link.row(sql, values![id.as_str()]).await?;
-    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
-    seed_of(&row, 0)
+    seed_of(&row(link, sql, id).await?, 0)
 }
 
 /// Returns the key of a session and the session itself.
 pub(crate) async fn find(link: &mut Link, id: &SessionId) -> Result<(i64, Session), Failure> {
     let sql = "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1";
-    let row = link.row(sql, values![id.as_str()]).await?;
-    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    let row = row(link, sql, id).await?;
     Ok((row.int(0)?, session_of(&row, 1)?))
 }
 
@@ -63,19 +70,13 @@ pub(crate) async fn idle(
     let most = most.min(SessionFilter::MAX_LIMIT);
     let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT {most}");
     let rows = link.rows(AssertSqlSafe(sql), values![before]).await?;
-    let damaged = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
-    let ids = rows
-        .iter()
-        .map(|row| Ok(row.text(0)?.parse().map_err(damaged)?));
-    ids.collect()
+    rows.iter().map(|row| row.session_id(0)).collect()
 }
 
 /// Returns the key of a session.
 pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure> {
     let sql = "SELECT key FROM sessions WHERE id = $1";
-    let row = link.row(sql, values![id.as_str()]).await?;
-    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
-    Ok(row.int(0)?)
+    Ok(row(link, sql, id).await?.int(0)?)
 }
 
 /// Returns what a session carries, by its key, as it is kept: permissions that were taken back included.
@@ -94,8 +95,7 @@ pub(crate) fn carried_of(row: &Row, column: usize) -> Result<Option<Carried>, Fa
 /// Returns what a session carries.
 pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, Failure> {
     let sql = "SELECT key, carried FROM sessions WHERE id = $1";
-    let row = link.row(sql, values![id.as_str()]).await?;
-    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    let row = row(link, sql, id).await?;
     let carried = carried_of(&row, 1)?.unwrap_or_default();
     without_revoked(link, row.int(0)?, carried).await
 }
@@ -143,21 +143,11 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
         true => String::new(),
         false => format!("WHERE {}", conditions.join(" AND ")),
     };
+    // Without what their histories begin with.
     let sql = format!(
         "SELECT id, owner, created_at, NULL FROM sessions {conditions} \
          ORDER BY created_at DESC, id DESC LIMIT {limit}"
     );
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    rows.iter().map(listed).collect()
-}
-
-/// A session without its seed.
-fn listed(row: &Row) -> Result<Session, Failure> {
-    let damaged = |_| StoreError::Damaged("a session cannot be read".to_owned());
-    let created_at = Timestamp::from_microsecond(row.int(2)?).map_err(damaged)?;
-    let id = row.text(0)?.parse();
-    let unreadable = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
-    let mut session = Session::new(id.map_err(unreadable)?, created_at);
-    session.owner = row.maybe_text(1)?;
-    Ok(session)
+    rows.iter().map(|row| session_of(row, 0)).collect()
 }

@@ -16,7 +16,7 @@ use super::{Task, Work};
 use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
-use crate::read::sessions::{IDLE, carried_of, find};
+use crate::read::sessions::{IDLE, carried_of, find, row};
 
 /// How many sessions one transaction prunes at the most: others want to write, too. Three times as many as go into a statement.
 const PRUNED_AT_ONCE: usize = 96;
@@ -104,10 +104,7 @@ impl Task {
             "SELECT key, carried FROM sessions WHERE id = $1{}",
             self.database.dialect.for_update()
         );
-        let row = link
-            .row(AssertSqlSafe(sql), values![session.as_str()])
-            .await?;
-        Ok(row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?)
+        row(link, AssertSqlSafe(sql), session).await
     }
 
     /// Takes a permission back; tells whether there was one.
