@@ -45,7 +45,6 @@ mod read;
 mod schema;
 mod step;
 mod store;
-mod traced;
 mod writer;
 
 pub use config::{Durability, SqlConfig};

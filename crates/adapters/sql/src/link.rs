@@ -21,6 +21,7 @@ use sqlx::{
     Sqlite, SqliteConnection,
     sqlite::{SqliteArguments, SqliteRow},
 };
+use tracing::Span;
 use uuid::Uuid;
 
 use crate::database::Dialect;
@@ -163,6 +164,8 @@ pub(crate) struct Link {
     patience: Option<Duration>,
     /// Whether a transaction begins with what is asked for next.
     begins: bool,
+    /// Ends once the connection is given back, and so stands last.
+    _span: Span,
 }
 
 #[derive(Debug)]
@@ -192,6 +195,15 @@ impl Link {
             wire: Some(wire),
             patience,
             begins: false,
+            _span: Span::none(),
+        }
+    }
+
+    /// Lets a span last as long as the connection is used.
+    pub(crate) fn within(self, span: Span) -> Self {
+        Self {
+            _span: span,
+            ..self
         }
     }
 

@@ -10,12 +10,12 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
-    RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    Standing, StatsFilter, StoreError, UsageOf, async_trait, check_input,
+    RunLog, RunOutputs, RunSize, RunStart, RunSummary, SPAN_TARGET, Session, SessionFilter,
+    SessionIndex, Standing, StatsFilter, StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::config::SqlConfig;
@@ -25,7 +25,6 @@ use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
-use crate::traced::{self, Traced};
 use crate::writer::{Act, Beginning, Done, Settings, Writer, WriterKind};
 
 /// How much a database holds.
@@ -177,7 +176,7 @@ impl SqlStore {
     /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Unavailable`].
     pub async fn check(&self) -> Result<Contents, StoreError> {
         let database = &self.0.database;
-        let found = read::verify::contents(&mut *self.link("check").await?, database.dialect).await;
+        let found = read::verify::contents(&mut self.link("check").await?, database.dialect).await;
         found.map_err(|failure| match failure {
             Failure::Refused(StoreError::Damaged(what)) => {
                 StoreError::Damaged(format!("{}: {what}", database.place))
@@ -198,7 +197,7 @@ impl SqlStore {
     }
 
     async fn act(&self, operation: &'static str, act: Act) -> Result<Done, StoreError> {
-        let span = traced::span(operation);
+        let span = span(operation);
         let writers = self.writers()?;
         let writer = match act {
             Act::Delete(..) | Act::Prune(_) => writers.removals,
@@ -215,16 +214,31 @@ impl SqlStore {
     }
 
     /// Returns a connection for a question, whose span ends with it.
-    async fn link(&self, operation: &'static str) -> Result<Traced<Link>, StoreError> {
-        let span = traced::span(operation);
+    async fn link(&self, operation: &'static str) -> Result<Link, StoreError> {
+        let span = span(operation);
         let link = self.0.database.reader().instrument(span.clone()).await;
         let link = link.map_err(|error| self.store_error(error.into()))?;
-        Ok(Traced::new(link, span))
+        Ok(link.within(span))
     }
 
     fn store_error(&self, failure: Failure) -> StoreError {
         self.0.database.store_error(failure)
     }
+}
+
+/// Begins the span of an operation on the way of a request; none where nobody is in a span, or nobody exports them. What runs do
+/// themselves has spans that are made of their records, so that there is none outside of a span.
+fn span(operation: &'static str) -> Span {
+    if Span::current().is_none() {
+        return Span::none();
+    }
+    tracing::debug_span!(
+        target: SPAN_TARGET,
+        "store",
+        otel.name = %format_args!("store {operation}"),
+        otel.kind = "client",
+        db.operation.name = operation,
+    )
 }
 
 #[async_trait]
@@ -241,7 +255,7 @@ impl RunLog for SqlStore {
         let start = start.clone();
         let writer = self.writers()?.commits;
         let begun = writer.begin(Beginning { start, first });
-        begun.instrument(traced::span("begin")).await
+        begun.instrument(span("begin")).await
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
@@ -288,7 +302,7 @@ impl RunLog for SqlStore {
     }
 
     async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        let found = read::records::inbox(&mut *self.link("inbox").await?, lease).await;
+        let found = read::records::inbox(&mut self.link("inbox").await?, lease).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -306,7 +320,7 @@ impl RunOutputs for SqlStore {
     }
 
     async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
-        let found = read::outputs::of_run(&mut *self.link("outputs").await?, run).await;
+        let found = read::outputs::of_run(&mut self.link("outputs").await?, run).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -318,7 +332,7 @@ impl RunOutputs for SqlStore {
         most: usize,
     ) -> Result<OutputPage, StoreError> {
         let found =
-            read::outputs::page(&mut *self.link("output_page").await?, run, call, from, most).await;
+            read::outputs::page(&mut self.link("output_page").await?, run, call, from, most).await;
         found.map_err(|failure| self.store_error(failure))
     }
 }
@@ -333,14 +347,14 @@ impl SessionIndex for SqlStore {
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
-        let found = read::sessions::find(&mut *self.link("session").await?, id).await;
+        let found = read::sessions::find(&mut self.link("session").await?, id).await;
         found
             .map(|(_, session)| session)
             .map_err(|failure| self.store_error(failure))
     }
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
-        let found = read::sessions::list(&mut *self.link("sessions").await?, filter).await;
+        let found = read::sessions::list(&mut self.link("sessions").await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -369,13 +383,13 @@ impl SessionIndex for SqlStore {
 
     async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
         let before = before.as_microsecond();
-        let found = read::sessions::idle(&mut *self.link("idle").await?, before, most).await;
+        let found = read::sessions::idle(&mut self.link("idle").await?, before, most).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
         let dialect = self.0.database.dialect;
-        let found = read::clock::shared(&mut *self.link("shared_time").await?, dialect).await;
+        let found = read::clock::shared(&mut self.link("shared_time").await?, dialect).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -399,36 +413,36 @@ impl SessionIndex for SqlStore {
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::find(&mut *self.link("run").await?, database, run).await;
+        let found = read::runs::find(&mut self.link("run").await?, database, run).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::of_session(&mut *self.link("runs").await?, database, session).await;
+        let found = read::runs::of_session(&mut self.link("runs").await?, database, session).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::list(&mut *self.link("find_runs").await?, database, filter).await;
+        let found = read::runs::list(&mut self.link("find_runs").await?, database, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::unfinished(&mut *self.link("unfinished").await?, database).await;
+        let found = read::runs::unfinished(&mut self.link("unfinished").await?, database).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
-        let found = read::runs::due(&mut *self.link("due").await?, database).await;
+        let found = read::runs::due(&mut self.link("due").await?, database).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
-        let found = read::runs::mailed(&mut *self.link("mailed").await?).await;
+        let found = read::runs::mailed(&mut self.link("mailed").await?).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -441,17 +455,17 @@ impl SessionIndex for SqlStore {
         of: &UsageOf,
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
-        let found = read::usage::since(&mut *self.link("usage_since").await?, of, since).await;
+        let found = read::usage::since(&mut self.link("usage_since").await?, of, since).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
-        let found = read::stats::of(&mut *self.link("stats").await?, filter).await;
+        let found = read::stats::of(&mut self.link("stats").await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
     async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
-        let found = read::sessions::carried(&mut *self.link("carried").await?, session).await;
+        let found = read::sessions::carried(&mut self.link("carried").await?, session).await;
         found.map_err(|failure| self.store_error(failure))
     }
 
@@ -465,7 +479,7 @@ impl SessionIndex for SqlStore {
         session: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
-        let found = read::verify::session(&mut *self.link("verify").await?, session).await;
+        let found = read::verify::session(&mut self.link("verify").await?, session).await;
         found
             .map_err(|failure| self.store_error(failure))?
             .expect(expect)
