@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -291,11 +291,7 @@ fn claim(folder: &Path) -> Option<File> {
 }
 
 fn create(folder: &Path) -> io::Result<File> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
+    own_file::make_folder(folder)?;
     own_file::check_folder(folder).map_err(io::Error::other)?;
     own_file::tighten_folder(folder);
     own_file::append_to(&folder.join(FILE))

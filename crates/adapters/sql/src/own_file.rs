@@ -4,7 +4,7 @@
 //! Only the last part of a path is looked at. Whoever can write to a folder above can put another file in its place between
 //! the look and the use of it.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,15 @@ pub(crate) fn check_file(path: &Path) -> Result<(), UnsafeFile> {
 /// Checks a folder if it is there.
 pub(crate) fn check_folder(path: &Path) -> Result<(), UnsafeFile> {
     check_path(path, Expected::Folder)
+}
+
+/// Makes a folder, and those above it that are missing, for nobody else to read.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// Opens a file to append to it and to look at its end, makes it if it is missing, and checks what was opened.

@@ -92,27 +92,20 @@ fn migrations(dialect: Dialect) -> [Migration; 9] {
 
 /// Refuses a file whose header says that it is not ours, or newer than this program.
 pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
-    let place = || place.to_owned();
+    let place = place.to_owned();
     let found = header.version;
-    if header.application == APPLICATION_ID {
-        return check_version(place, found);
-    }
     let is_new = header.application == 0 && found == 0 && !header.was_used;
-    match is_new {
-        true => Ok(()),
-        false => Err(OpenError::Foreign { place: place() }),
+    if header.application != APPLICATION_ID && !is_new {
+        return Err(OpenError::Foreign { place });
     }
-}
-
-fn check_version(place: impl Fn() -> String, found: i64) -> Result<(), OpenError> {
-    match found > LATEST {
-        true => Err(OpenError::Newer {
-            place: place(),
+    if found > LATEST {
+        return Err(OpenError::Newer {
+            place,
             found,
             known: LATEST,
-        }),
-        false => Ok(()),
+        });
     }
+    Ok(())
 }
 
 /// Returns the version that counts: of a database that is newer, but made so that this program can use it, the one that this

@@ -4,7 +4,7 @@
     expect(dead_code, reason = "a file is named, and none is made")
 )]
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -87,11 +87,7 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
         source,
     };
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let made = builder.create(folder);
+        let made = own_file::make_folder(folder);
         made.map_err(|error| failed(folder, error))?;
     }
     let mut options = OpenOptions::new();

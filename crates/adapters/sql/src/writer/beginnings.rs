@@ -111,18 +111,18 @@ impl Task {
             let tokens = self.tokens_after(link, last_token, chunk.len()).await?;
             let inserted = self.insert_runs(transaction, chunk, &tokens).await;
             let inserted = inserted.map_err(lasting)?;
-            leases.extend(inserted.into_iter().flatten().map(|it| (it.run, it)));
+            leases.extend(inserted.into_iter().map(|it| (it.run, it)));
         }
         Ok(leases)
     }
 
-    /// Adds runs, as many as go into a statement, with what they begin with; `None` for those whose ids are taken.
+    /// Adds runs, as many as go into a statement, with what they begin with; not those whose ids are taken.
     pub(super) async fn insert_runs<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
         new: &[NewRun<'a>],
         tokens: &[i64],
-    ) -> Result<Vec<Option<RunLease>>, Failure> {
+    ) -> Result<Vec<RunLease>, Failure> {
         let begun = new.iter().zip(tokens);
         let begun = begun.map(|(new, token)| self.begun(new, *token));
         let begun = begun.collect::<Result<Vec<_>, _>>()?;
@@ -142,7 +142,6 @@ impl Task {
         for (new, mut begun) in new.iter().zip(begun) {
             let run = new.beginning.start.run;
             let Some(key) = keys.get(run.0.as_bytes().as_slice()) else {
-                leases.push(None);
                 continue;
             };
             if let Some(mut first) = begun.first {
@@ -155,7 +154,7 @@ impl Task {
             } else {
                 self.runs.insert(run, begun.state);
             }
-            leases.push(Some(begun.lease));
+            leases.push(begun.lease);
         }
         Ok(leases)
     }

@@ -22,8 +22,8 @@ pub(super) struct Change {
     pub(super) key: i64,
     token: i64,
     /// The number of records before.
-    before: i64,
-    after: i64,
+    pub(super) before: i64,
+    pub(super) after: i64,
     bytes: i64,
     pub(super) head: ChainHead,
     started_at: Option<i64>,
@@ -37,8 +37,6 @@ pub(super) struct Next<'a> {
     /// Its place among the jobs.
     place: usize,
     pub(super) step: &'a Step,
-    pub(super) first: i64,
-    pub(super) last: i64,
     pub(super) change: Change,
 }
 
@@ -50,13 +48,10 @@ impl<'a> Next<'a> {
         state: &RunState,
         before: u64,
     ) -> Result<Self, StoreError> {
-        let change = Change::of(state, before.cast_signed())?;
         Ok(Self {
             place,
             step,
-            first: change.before + 1,
-            last: change.after,
-            change,
+            change: Change::of(state, before.cast_signed())?,
         })
     }
 }

@@ -80,8 +80,7 @@ impl Task {
         let token = self.next_token(link).await?;
         let begun = self.insert_runs(transaction, &[new], &[token]).await?;
         // It has ended, or belongs to another session.
-        let begun = begun.into_iter().flatten().next();
-        let begun = begun.map(Done::Leased);
+        let begun = begun.into_iter().next().map(Done::Leased);
         begun.ok_or_else(|| StoreError::Stale(run).into())
     }
 
@@ -182,10 +181,11 @@ impl Task {
             // Nothing more comes of it here, and its records need not stay.
             self.runs.remove(&lease.run);
         }
-        renewed
+        renewed.map(drop)
     }
 
-    pub(super) async fn prolong(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
+    /// Makes a lease last from now on, and returns the key of its run.
+    pub(super) async fn prolong(&self, link: &mut Link, lease: &RunLease) -> Result<i64, Failure> {
         let key = self.leased(link, lease).await?;
         let sql = format!(
             "UPDATE runs SET leased_until = {} + $1 \
@@ -195,7 +195,7 @@ impl Task {
         let values = values![self.settings.lease_millis(), key];
         match link.run(AssertSqlSafe(sql), values).await? {
             0 => Err(stale(lease)),
-            _ => Ok(()),
+            _ => Ok(key),
         }
     }
 

@@ -13,9 +13,8 @@ impl Task {
         lease: &RunLease,
         output: &LongOutput,
     ) -> Result<(), Failure> {
-        let key = self.leased(link, lease).await?;
         // Neither a run that has ended nor one that was given back takes any.
-        self.prolong(link, lease).await?;
+        let key = self.prolong(link, lease).await?;
         let head = output.head();
         let call = head.call.as_str();
         self.check_room(link, key, lease, output).await?;

@@ -45,8 +45,8 @@ impl<'a> Transaction<'a> {
     pub(super) fn insert_step(&mut self, next: &Next<'a>) {
         self.steps.push(StepRow {
             run: next.change.key,
-            first: next.first,
-            last: next.last,
+            first: next.change.before + 1,
+            last: next.change.after,
             chain: next.change.head.hash,
             body: &next.step.body,
         });
