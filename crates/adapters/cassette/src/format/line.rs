@@ -2,8 +2,8 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    BlockIndex, JsonText, LlmError, MediaPart, ModelRef, ReplyFinish, Role, ToolCallId, ToolName,
-    Usage,
+    BlockIndex, JsonText, LlmError, MediaPart, ModelRef, ReplyFinish, Role, ToolCallId, ToolChoice,
+    ToolName, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,34 +14,69 @@ use crate::exchange::{Ended, Mode};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Line {
-    Cassette(CassetteLine),
+    Cassette {
+        version: u32,
+        recorded_at: Timestamp,
+        recorded_by: String,
+        not_captured: Vec<String>,
+    },
     Exchange(ExchangeLine),
     Tool(ToolLine),
-    System(SystemLine),
-    User(UserLine),
-    Assistant(AssistantLine),
-    Result(ResultLine),
-    Text(TextLine),
-    Reasoning(ReasoningLine),
+    System {
+        text: String,
+    },
+    User {},
+    Assistant {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<ModelRef>,
+    },
+    Result {
+        id: ToolCallId,
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Box<RawValue>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content_text: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        media: Vec<MediaPart>,
+    },
+    Text {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Box<RawValue>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state_text: Option<String>,
+        text: String,
+    },
+    Reasoning {
+        index: BlockIndex,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Box<RawValue>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state_text: Option<String>,
+        text: String,
+    },
     Call(CallLine),
     Media(MediaPart),
     More(String),
     Settings(SettingsLine),
-    Open(OpenLine),
+    Open {
+        ms: u64,
+    },
     Delta(DeltaLine),
     End(EndLine),
     Reply(EndLine),
-    Error(ErrorLine),
-    Done(DoneLine),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CassetteLine {
-    pub(super) version: u32,
-    pub(super) recorded_at: Timestamp,
-    pub(super) recorded_by: String,
-    pub(super) not_captured: Vec<String>,
+    Error {
+        ms: u64,
+        error: LlmError,
+    },
+    Done {
+        ms: u64,
+        how: Ended,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,61 +116,6 @@ pub(super) struct ToolLine {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SystemLine {
-    pub(super) text: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UserLine {}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AssistantLine {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<ModelRef>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResultLine {
-    pub(super) id: ToolCallId,
-    pub(super) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) content: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) content_text: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) media: Vec<MediaPart>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TextLine {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) state_text: Option<String>,
-    pub(super) text: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReasoningLine {
-    pub(super) index: BlockIndex,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) signature: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) state_text: Option<String>,
-    pub(super) text: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct CallLine {
     /// The loop's id: there in a message, not yet in a reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,22 +136,13 @@ pub(super) struct CallLine {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SettingsLine {
-    pub(super) tool_choice: ChoiceField,
+    pub(super) tool_choice: ToolChoice,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max_output_tokens: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) temperature: Option<f32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) json_schema: Option<SchemaField>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ChoiceField {
-    Auto,
-    None,
-    Required,
-    Named(ToolName),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,12 +153,6 @@ pub(super) struct SchemaField {
     pub(super) schema: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) schema_text: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OpenLine {
-    pub(super) ms: u64,
 }
 
 /// A piece of a reply: one of its last four fields is set.
@@ -237,20 +202,6 @@ pub(super) struct EndLine {
     pub(super) finish: ReplyFinish,
     pub(super) usage: Usage,
     pub(super) model: ModelRef,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ErrorLine {
-    pub(super) ms: u64,
-    pub(super) error: LlmError,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DoneLine {
-    pub(super) ms: u64,
-    pub(super) how: Ended,
 }
 
 /// A JSON text as two fields of a line, of which one is set.

@@ -10,10 +10,10 @@ use neuraxis_core::{Message, ToolSpec};
 use serde::Deserialize;
 
 use self::block::Block;
-use super::line::{CassetteLine, DoneLine, ExchangeLine, Line};
+use super::line::{ExchangeLine, Line};
 use super::{VERSION, most_shared};
 use crate::error::CassetteError;
-use crate::exchange::{Exchange, Header};
+use crate::exchange::{Ended, Exchange, Header};
 use crate::redact::Redactor;
 
 /// What is wrong with a line that belongs to an exchange where there is none.
@@ -109,12 +109,12 @@ impl Reader {
             });
         }
         match serde_json::from_slice(line).map_err(|error| self.malformed(&error.to_string()))? {
-            Line::Cassette(CassetteLine {
+            Line::Cassette {
                 recorded_at,
                 recorded_by,
                 not_captured,
                 ..
-            }) => Ok(Header {
+            } => Ok(Header {
                 recorded_at,
                 recorded_by,
                 not_captured,
@@ -147,9 +147,9 @@ impl Reader {
 
     fn take(&mut self, line: Line, bytes: usize) -> Result<(), CassetteError> {
         match line {
-            Line::Cassette(_) => Err(self.malformed("a second first line")),
+            Line::Cassette { .. } => Err(self.malformed("a second first line")),
             Line::Exchange(head) => self.begin(head),
-            Line::Done(done) => self.end(&done),
+            Line::Done { ms, how } => self.end(ms, how),
             line => {
                 let Some(block) = &mut self.block else {
                     return Err(self.malformed(NO_EXCHANGE));
@@ -198,12 +198,12 @@ impl Reader {
         Ok(())
     }
 
-    fn end(&mut self, done: &DoneLine) -> Result<(), CassetteError> {
+    fn end(&mut self, ms: u64, how: Ended) -> Result<(), CassetteError> {
         let Some(block) = self.block.take() else {
             return Err(self.malformed(NO_EXCHANGE));
         };
         let number = block.number();
-        let finished = block.into_exchange(done);
+        let finished = block.into_exchange(ms, how);
         let (exchange, messages) =
             finished.map_err(|reason| self.malformed_in(Some(number), reason))?;
         let tools = Arc::clone(&exchange.request.tools);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use neuraxis_core::{Message, ModelRequest, ToolSpec, Transcript};
 
 use self::lines::Lines;
-use super::line::{CassetteLine, DoneLine, ExchangeLine, Line, SharedMessages};
+use super::line::{ExchangeLine, Line, SharedMessages};
 use super::{VERSION, shared_bytes};
 use crate::exchange::{Exchange, Header};
 use crate::recording::StatePolicy;
@@ -49,12 +49,12 @@ impl Writer {
     /// Returns the first line of the file.
     pub(crate) fn header(&self, header: &Header) -> String {
         let mut lines = Lines::new(&self.redactor);
-        lines.add(&Line::Cassette(CassetteLine {
+        lines.add(&Line::Cassette {
             version: VERSION,
             recorded_at: header.recorded_at,
             recorded_by: header.recorded_by.clone(),
             not_captured: header.not_captured.clone(),
-        }));
+        });
         lines.text
     }
 
@@ -105,10 +105,10 @@ impl Writer {
         for (ms, event) in &events {
             lines.event(*ms, event);
         }
-        lines.add(&Line::Done(DoneLine {
+        lines.add(&Line::Done {
             ms: exchange.ended_ms,
             how: exchange.ended,
-        }));
+        });
         let text = lines.text;
         self.remember(exchange, bytes);
         text

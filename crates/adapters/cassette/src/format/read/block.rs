@@ -11,9 +11,9 @@ use neuraxis_core::{
 
 use self::convert::{check, delta, part, reply_part, request, spec};
 use super::Weighed;
-use crate::exchange::{Event, Exchange};
+use crate::exchange::{Ended, Event, Exchange};
 use crate::format::line::from_fields;
-use crate::format::line::{DoneLine, EndLine, ExchangeLine, Line, SettingsLine};
+use crate::format::line::{EndLine, ExchangeLine, Line, SettingsLine};
 use crate::format::shared_bytes;
 
 /// What is wrong with a line.
@@ -69,15 +69,15 @@ impl Block {
     /// Takes the next line.
     pub(super) fn take(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
         match line {
-            Line::Text(_) | Line::Reasoning(_) | Line::Call(_) | Line::Media(_) => {
+            Line::Text { .. } | Line::Reasoning { .. } | Line::Call(_) | Line::Media(_) => {
                 self.part(part(line)?, bytes)
             }
             Line::More(text) => self.more(&text, bytes),
             Line::Tool(_)
-            | Line::System(_)
-            | Line::User(_)
-            | Line::Assistant(_)
-            | Line::Result(_)
+            | Line::System { .. }
+            | Line::User {}
+            | Line::Assistant { .. }
+            | Line::Result { .. }
             | Line::Settings(_) => {
                 self.close();
                 if self.settings.is_some() {
@@ -101,18 +101,24 @@ impl Block {
                 return Err("a tool beside those of another exchange");
             }
             Line::Tool(tool) => self.own_tools.push(spec(tool)?),
-            Line::System(system) => self.open = Some(Open::System(system.text, bytes)),
-            Line::User(_) => self.open = Some(Open::User(Vec::new(), bytes)),
-            Line::Assistant(message) => {
-                self.open = Some(Open::Assistant(Vec::new(), message.model, bytes));
+            Line::System { text } => self.open = Some(Open::System(text, bytes)),
+            Line::User {} => self.open = Some(Open::User(Vec::new(), bytes)),
+            Line::Assistant { model } => {
+                self.open = Some(Open::Assistant(Vec::new(), model, bytes));
             }
-            Line::Result(result) => {
-                let content = from_fields(result.content, result.content_text);
+            Line::Result {
+                id,
+                name,
+                content,
+                content_text,
+                media,
+            } => {
+                let content = from_fields(content, content_text);
                 let message = Message::Tool(ToolMessage {
-                    tool_call_id: result.id,
-                    name: result.name.into(),
+                    tool_call_id: id,
+                    name: name.into(),
                     content: content.ok_or("a result without content")?,
-                    media: result.media,
+                    media,
                 });
                 self.push(message, bytes);
             }
@@ -124,7 +130,7 @@ impl Block {
 
     fn event(&mut self, line: Line) -> Result<(), Reason> {
         let (ms, event) = match line {
-            Line::Open(open) => (open.ms, Event::Open),
+            Line::Open { ms } => (ms, Event::Open),
             Line::Delta(line) => (line.ms, Event::Delta(delta(line)?)),
             Line::End(line) => {
                 let EndLine {
@@ -140,7 +146,7 @@ impl Block {
                 };
                 (ms, Event::Delta(ReplyDelta::End(Box::new(end))))
             }
-            Line::Error(line) => (line.ms, Event::Error(line.error)),
+            Line::Error { ms, error } => (ms, Event::Error(error)),
             Line::Reply(head) => {
                 self.open = Some(Open::Reply(head, Vec::new()));
                 return Ok(());
@@ -217,12 +223,13 @@ impl Block {
     /// Returns the exchange that is done, and its messages with their sizes.
     pub(super) fn into_exchange(
         mut self,
-        done: &DoneLine,
+        ended_ms: u64,
+        ended: Ended,
     ) -> Result<(Exchange, Vec<Weighed>), Reason> {
         self.close();
         let settings = self.settings.ok_or(NO_SETTINGS)?;
         let head = self.head;
-        check(head.mode, &self.events, done.how)?;
+        check(head.mode, &self.events, ended)?;
         let messages: Transcript = self
             .messages
             .iter()
@@ -239,8 +246,8 @@ impl Block {
             started_ms: head.started_ms,
             request: request(messages, tools, settings)?,
             events: self.events,
-            ended_ms: done.ms,
-            ended: done.how,
+            ended_ms,
+            ended,
         };
         Ok((exchange, self.messages))
     }

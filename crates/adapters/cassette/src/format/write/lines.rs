@@ -2,14 +2,12 @@
 
 use neuraxis_core::{
     AssistantMessage, Message, ModelRequest, Part, ReasoningPart, Reply, ReplyDelta, ReplyFormat,
-    ReplyPart, RequestedCall, TextPart, ToolCall, ToolChoice, ToolSpec,
+    ReplyPart, RequestedCall, TextPart, ToolCall, ToolSpec,
 };
 
 use crate::exchange::Event;
 use crate::format::line::{
-    AssistantLine, CallField, CallLine, ChoiceField, DeltaLine, EndLine, ErrorLine, Line, OpenLine,
-    ReasoningLine, ResultLine, SchemaField, SettingsLine, StateField, SystemLine, TextLine,
-    ToolLine, UserLine,
+    CallField, CallLine, DeltaLine, EndLine, Line, SchemaField, SettingsLine, StateField, ToolLine,
 };
 use crate::format::line::{optional_to_fields, to_fields};
 use crate::redact::Redactor;
@@ -65,27 +63,27 @@ impl<'a> Lines<'a> {
     pub(super) fn message(&mut self, message: &Message) {
         match message {
             Message::System { text } => {
-                self.add_text(text, |text| Line::System(SystemLine { text }));
+                self.add_text(text, |text| Line::System { text });
             }
             Message::User { parts } => {
-                self.add(&Line::User(UserLine {}));
+                self.add(&Line::User {});
                 parts.iter().for_each(|part| self.part(part));
             }
             Message::Assistant(AssistantMessage { parts, model }) => {
-                self.add(&Line::Assistant(AssistantLine {
+                self.add(&Line::Assistant {
                     model: model.clone(),
-                }));
+                });
                 parts.iter().for_each(|part| self.part(part));
             }
             Message::Tool(result) => {
                 let (content, content_text) = to_fields(&result.content);
-                self.add(&Line::Result(ResultLine {
+                self.add(&Line::Result {
                     id: result.tool_call_id.clone(),
                     name: result.name.as_ref().to_owned(),
                     content,
                     content_text,
                     media: result.media.clone(),
-                }));
+                });
             }
         }
     }
@@ -119,26 +117,22 @@ impl<'a> Lines<'a> {
 
     fn text_part(&mut self, part: &TextPart) {
         let (state, state_text) = optional_to_fields(part.state.as_ref());
-        self.add_text(&part.text, |text| {
-            Line::Text(TextLine {
-                state,
-                state_text,
-                text,
-            })
+        self.add_text(&part.text, |text| Line::Text {
+            state,
+            state_text,
+            text,
         });
     }
 
     fn reasoning(&mut self, part: &ReasoningPart) {
         let (state, state_text) = optional_to_fields(part.state.as_ref());
-        self.add_text(&part.text, |text| {
-            Line::Reasoning(ReasoningLine {
-                index: part.index,
-                id: part.id.clone(),
-                signature: part.signature.clone(),
-                state,
-                state_text,
-                text,
-            })
+        self.add_text(&part.text, |text| Line::Reasoning {
+            index: part.index,
+            id: part.id.clone(),
+            signature: part.signature.clone(),
+            state,
+            state_text,
+            text,
         });
     }
 
@@ -155,12 +149,7 @@ impl<'a> Lines<'a> {
             }
         };
         self.add(&Line::Settings(SettingsLine {
-            tool_choice: match &request.tool_choice {
-                ToolChoice::Auto => ChoiceField::Auto,
-                ToolChoice::None => ChoiceField::None,
-                ToolChoice::Required => ChoiceField::Required,
-                ToolChoice::Named(name) => ChoiceField::Named(name.clone()),
-            },
+            tool_choice: request.tool_choice.clone(),
             max_output_tokens: request.max_output_tokens,
             temperature: request.temperature,
             json_schema,
@@ -169,13 +158,13 @@ impl<'a> Lines<'a> {
 
     pub(super) fn event(&mut self, ms: u64, event: &Event) {
         match event {
-            Event::Open => self.add(&Line::Open(OpenLine { ms })),
+            Event::Open => self.add(&Line::Open { ms }),
             Event::Delta(delta) => self.add_piece(&delta_line(ms, delta)),
             Event::Reply(reply) => self.reply(ms, reply),
-            Event::Error(error) => self.add(&Line::Error(ErrorLine {
+            Event::Error(error) => self.add(&Line::Error {
                 ms,
                 error: error.clone(),
-            })),
+            }),
         }
     }
 

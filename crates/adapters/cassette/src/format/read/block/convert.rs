@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     BlockIndex, ModelRequest, Part, ReasoningPart, ReplyDelta, ReplyFormat, ReplyPart,
-    RequestedCall, TextPart, ToolCall, ToolCallId, ToolChoice, ToolSpec, Transcript,
+    RequestedCall, TextPart, ToolCall, ToolCallId, ToolSpec, Transcript,
 };
 
 use super::Reason;
 use crate::exchange::{Ended, Event, Mode};
 use crate::format::line::from_fields;
-use crate::format::line::{CallLine, ChoiceField, DeltaLine, Line, SettingsLine, ToolLine};
+use crate::format::line::{CallLine, DeltaLine, Line, SettingsLine, ToolLine};
 
 /// Checks that what came back can have come back.
 pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(), Reason> {
@@ -51,12 +51,7 @@ pub(super) fn request(
     Ok(ModelRequest {
         messages,
         tools,
-        tool_choice: match settings.tool_choice {
-            ChoiceField::Auto => ToolChoice::Auto,
-            ChoiceField::None => ToolChoice::None,
-            ChoiceField::Required => ToolChoice::Required,
-            ChoiceField::Named(name) => ToolChoice::Named(name),
-        },
+        tool_choice: settings.tool_choice,
         max_output_tokens: settings.max_output_tokens,
         temperature: settings.temperature,
         reply_format,
@@ -72,16 +67,27 @@ pub(super) fn spec(line: ToolLine) -> Result<ToolSpec, Reason> {
 
 pub(super) fn part(line: Line) -> Result<Part, Reason> {
     Ok(match line {
-        Line::Text(line) => Part::Text(TextPart {
-            text: line.text,
-            state: from_fields(line.state, line.state_text),
+        Line::Text {
+            state,
+            state_text,
+            text,
+        } => Part::Text(TextPart {
+            text,
+            state: from_fields(state, state_text),
         }),
-        Line::Reasoning(line) => Part::Reasoning(ReasoningPart {
-            index: line.index,
-            text: line.text,
-            id: line.id,
-            signature: line.signature,
-            state: from_fields(line.state, line.state_text),
+        Line::Reasoning {
+            index,
+            id,
+            signature,
+            state,
+            state_text,
+            text,
+        } => Part::Reasoning(ReasoningPart {
+            index,
+            text,
+            id,
+            signature,
+            state: from_fields(state, state_text),
         }),
         Line::Call(line) => Part::ToolCall(call(line)?),
         Line::Media(media) => Part::Media(media),
