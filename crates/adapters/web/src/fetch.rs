@@ -18,7 +18,7 @@ use crate::error::FetchError;
 use crate::guard::{Guard, NameLookup};
 use crate::page;
 use crate::recent::Recent;
-use crate::robots::{self, Robots};
+use crate::robots::{self, Rules};
 use crate::turns::Turns;
 use request::{Answer, Clients};
 
@@ -50,7 +50,7 @@ pub(crate) struct Fetcher {
     clients: Clients,
     /// By run, so that no run reads what another one was shown.
     documents: Recent<(RunId, Url), Arc<Document>>,
-    robots: Recent<(RunId, Url), Robots>,
+    robots: Recent<(RunId, Url), Rules>,
     fetching: Turns,
     hosts: Turns,
 }
@@ -189,22 +189,30 @@ impl Fetcher {
         for _ in 0..=self.config.max_redirects {
             self.ask_robots(&url, run, left).await?;
             let answer = self.send(&url, self.config.max_bytes, left).await?;
-            let Some(target) = redirect(&answer) else {
+            let Some(target) = self.next(&url, &answer)? else {
                 return Ok((url, answer));
             };
-            let mut target = url.join(&target).map_err(|_| self.astray())?;
-            target.set_fragment(None);
-            is_short(&target)?;
-            // An address that must not be reached is named as such, wherever it stands.
-            self.guard.check(&target)?;
-            if site(&target) != site(&url) {
-                return Err(FetchError::Redirected {
-                    to: target.to_string(),
-                });
-            }
             url = target;
         }
         Err(self.astray())
+    }
+
+    /// Returns where an answer leads on to within its site, if it is a redirect.
+    fn next(&self, at: &Url, answer: &Answer) -> Result<Option<Url>, FetchError> {
+        let Some(target) = redirect(answer) else {
+            return Ok(None);
+        };
+        let mut target = at.join(&target).map_err(|_| self.astray())?;
+        target.set_fragment(None);
+        is_short(&target)?;
+        // An address that must not be reached is named as such, wherever it stands.
+        self.guard.check(&target)?;
+        match site(&target) == site(at) {
+            true => Ok(Some(target)),
+            false => Err(FetchError::Redirected {
+                to: target.to_string(),
+            }),
+        }
     }
 
     const fn astray(&self) -> FetchError {
@@ -213,59 +221,50 @@ impl Fetcher {
         }
     }
 
-    /// Asks a site once in a run what it wants not to be fetched.
+    /// Refuses a URL that its site wants not to be fetched.
     async fn ask_robots(&self, url: &Url, run: RunId, left: &mut Left) -> Result<(), FetchError> {
         if !self.config.robots {
             return Ok(());
         }
-        let key = (run, robots::place(url));
-        let robots = match self.robots.get(&key) {
-            Some(robots) => robots,
-            None => {
-                let mut place = key.1.clone();
-                let mut answer = self.send(&place, robots::MAX_BYTES, left).await?;
-                for _ in 0..self.config.max_redirects {
-                    let Some(target) = redirect(&answer) else {
-                        break;
-                    };
-                    let Ok(target) = place.join(&target) else {
-                        break;
-                    };
-                    // Elsewhere, another site speaks.
-                    if self.guard.check(&target).is_err() || site(&target) != site(url) {
-                        break;
-                    }
-                    place = target;
-                    answer = self.send(&place, robots::MAX_BYTES, left).await?;
-                }
-                let robots = Robots::of(
-                    answer.status.as_u16(),
-                    &answer.body,
-                    &self.config.user_agent,
-                );
-                if !matches!(robots, Robots::Unknown(_)) {
-                    self.robots.put(key, robots.bytes(), robots.clone());
-                }
-                robots
-            }
-        };
-        let host = || url.host_str().unwrap_or_default().to_owned();
-        match robots {
-            Robots::Unknown(status) => Err(FetchError::RobotsUnknown {
-                host: host(),
-                status,
-            }),
-            Robots::Unsaid => Ok(()),
-            robots => {
-                // A site may say so much that looking through it would keep others waiting.
-                let asked = url.clone();
-                let looked = tokio::task::spawn_blocking(move || robots.allows(&asked));
-                match looked.await.unwrap_or_default() {
-                    true => Ok(()),
-                    false => Err(FetchError::Robots { host: host() }),
-                }
-            }
+        let rules = self.rules(url, run, left).await?;
+        if rules.is_empty() {
+            return Ok(());
         }
+        // A site may say so much that looking through it would keep others waiting.
+        let asked = url.clone();
+        let looked = tokio::task::spawn_blocking(move || rules.allows(&asked));
+        match looked.await.unwrap_or_default() {
+            true => Ok(()),
+            false => Err(FetchError::Robots {
+                host: url.host_str().unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    /// Asks a site once in a run what it wants not to be fetched.
+    async fn rules(&self, url: &Url, run: RunId, left: &mut Left) -> Result<Rules, FetchError> {
+        let key = (run, robots::place(url));
+        if let Some(rules) = self.robots.get(&key) {
+            return Ok(rules);
+        }
+        let mut place = key.1.clone();
+        let mut answer = self.send(&place, robots::MAX_BYTES, left).await?;
+        for _ in 0..self.config.max_redirects {
+            // Elsewhere, another site speaks.
+            let Ok(Some(target)) = self.next(&place, &answer) else {
+                break;
+            };
+            place = target;
+            answer = self.send(&place, robots::MAX_BYTES, left).await?;
+        }
+        let status = answer.status.as_u16();
+        let rules = Rules::of(status, &answer.body, &self.config.user_agent);
+        let rules = rules.ok_or_else(|| FetchError::RobotsUnknown {
+            host: url.host_str().unwrap_or_default().to_owned(),
+            status,
+        })?;
+        self.robots.put(key, rules.bytes(), rules.clone());
+        Ok(rules)
     }
 
     /// Sends one request when it is its turn, and reads the answer.

@@ -7,20 +7,13 @@ use url::{Position, Url};
 /// The most bytes of a `robots.txt` that are read, as RFC 9309 has it.
 pub(crate) const MAX_BYTES: u64 = 500 << 10;
 
-/// What is known of a site's wishes.
+/// What a site says to a program of our name; nothing if it has no such file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Robots {
-    /// It says nothing: there is no such file.
-    Unsaid,
-    /// It says this to a program of our name.
-    Said(Arc<[Rule]>),
-    /// It could not be asked: then nothing may be fetched, as RFC 9309 has it.
-    Unknown(u16),
-}
+pub(crate) struct Rules(Arc<[Rule]>);
 
 /// A line that allows or refuses paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rule {
+struct Rule {
     is_allowed: bool,
     /// What the path has to hold one after the other, the first at its beginning.
     pieces: Vec<Box<str>>,
@@ -30,34 +23,33 @@ pub(crate) struct Rule {
     length: usize,
 }
 
-impl Robots {
-    /// Takes the answer to the question for the file, as far as it concerns a program of this name.
-    pub(crate) fn of(status: u16, body: &[u8], user_agent: &str) -> Self {
+impl Rules {
+    /// Takes the answer to the question for the file, as far as it concerns a program of this name. `None` if the site could not
+    /// be asked: then nothing may be fetched, as RFC 9309 has it.
+    pub(crate) fn of(status: u16, body: &[u8], user_agent: &str) -> Option<Self> {
         match status {
-            200..300 => Self::Said(rules(&String::from_utf8_lossy(body), user_agent)),
-            500.. => Self::Unknown(status),
-            _ => Self::Unsaid,
+            200..300 => Some(Self(rules(&String::from_utf8_lossy(body), user_agent))),
+            500.. => None,
+            _ => Some(Self(Arc::default())),
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns about how many bytes it takes to keep it.
     pub(crate) fn bytes(&self) -> usize {
-        let Self::Said(rules) = self else { return 0 };
         let of = |rule: &Rule| size_of::<Rule>() + rule.length + size_of_val(&*rule.pieces);
-        rules.iter().map(of).sum()
+        self.0.iter().map(of).sum()
     }
 
     /// Tells whether a URL may be fetched. In time that grows with the file and the URL, not with their product squared; both
     /// are strangers', so that nothing else should wait for it.
     pub(crate) fn allows(&self, url: &Url) -> bool {
-        let rules = match self {
-            Self::Unsaid => return true,
-            Self::Unknown(_) => return false,
-            Self::Said(rules) => rules,
-        };
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let path = normal(path, |byte| matches!(byte, b'*' | b'$'));
-        let fitting = rules.iter().filter(|rule| rule.fits(&path));
+        let fitting = self.0.iter().filter(|rule| rule.fits(&path));
         // Of two that are as long, the one that allows counts.
         let strongest = fitting.max_by_key(|rule| (rule.length, rule.is_allowed));
         strongest.is_none_or(|rule| rule.is_allowed)
@@ -201,16 +193,16 @@ mod tests {
 
     use super::*;
 
-    fn said(text: impl AsRef<[u8]>) -> Robots {
-        Robots::of(200, text.as_ref(), "neuraxis/0.1.0")
+    fn said(text: impl AsRef<[u8]>) -> Rules {
+        Rules::of(200, text.as_ref(), "neuraxis/0.1.0").unwrap()
     }
 
-    fn allows(robots: &Robots, path: &str) -> bool {
+    fn allows(rules: &Rules, path: &str) -> bool {
         let url = Url::parse("https://example.org")
             .unwrap()
             .join(path)
             .unwrap();
-        robots.allows(&url)
+        rules.allows(&url)
     }
 
     #[test]
@@ -299,11 +291,11 @@ mod tests {
 
     #[test]
     fn a_site_without_the_file_allows_all_and_one_that_fails_allows_nothing() {
-        let robots = |status, body: &[u8]| Robots::of(status, body, "neuraxis");
-        assert!(allows(&robots(404, b"<html>"), "/x"));
-        assert!(allows(&robots(403, b""), "/x"));
-        assert!(!allows(&robots(503, b""), "/x"));
-        assert!(allows(&robots(200, b""), "/x"));
+        for (status, body) in [(404, "<html>"), (403, ""), (200, "")] {
+            let rules = Rules::of(status, body.as_bytes(), "neuraxis").unwrap();
+            assert!(allows(&rules, "/x"), "{status}");
+        }
+        assert_eq!(Rules::of(503, b"", "neuraxis"), None);
     }
 
     #[test]

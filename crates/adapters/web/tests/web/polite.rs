@@ -39,6 +39,50 @@ async fn robots_txt_is_asked_once_and_kept_to() {
 }
 
 #[tokio::test]
+async fn a_robots_txt_that_has_moved_within_its_site_is_kept_to_and_elsewhere_nothing_is_said() {
+    for (target, says) in [
+        ("/rules", true),
+        ("rules#part", true),
+        ("http://example.org/rules", false),
+        ("http://10.0.0.1/rules", false),
+        ("http://[", false),
+    ] {
+        let site = WebSite::start(move |request| match request.path() {
+            "/robots.txt" => WebAnswer::redirect(target),
+            "/rules" => WebAnswer::document("text/plain", "User-agent: *\nDisallow: /private/"),
+            _ => WebAnswer::page("<p>open"),
+        })
+        .await;
+        let mut config = allowing([&site]);
+        config.robots = true;
+        let tool = tool(&config);
+        assert!(fetch(&tool, &site.url("/open")).await.is_ok(), "{target}");
+        let private = fetch(&tool, &site.url("/private/a")).await;
+        assert_eq!(private.is_err(), says, "{target}");
+        let expected: &[&str] = match says {
+            true => &["/robots.txt", "/rules", "/open"],
+            false => &["/robots.txt", "/open", "/private/a"],
+        };
+        assert_eq!(site.targets(), expected, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_robots_txt_that_leads_on_again_and_again_says_nothing() {
+    let site = WebSite::start(|request| match request.path() {
+        "/open" => WebAnswer::page("<p>open"),
+        path => WebAnswer::redirect(format!("{path}x")),
+    })
+    .await;
+    let mut config = allowing([&site]);
+    config.robots = true;
+    config.max_redirects = 2;
+    assert!(fetch(&tool(&config), &site.url("/open")).await.is_ok());
+    let asked = ["/robots.txt", "/robots.txtx", "/robots.txtxx", "/open"];
+    assert_eq!(site.targets(), asked);
+}
+
+#[tokio::test]
 async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
     let site = WebSite::start(|request| match request.path() {
         "/robots.txt" => WebAnswer::status(500),
