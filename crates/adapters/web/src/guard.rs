@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use url::{Host, Url};
 
 pub use allowed::{AllowedHost, InvalidHost};
-pub(crate) use resolver::{GuardedResolver, OpenResolver};
+pub(crate) use resolver::Resolver;
 pub use resolver::{NameLookup, SystemLookup};
 
 /// Why an address is not fetched. None of the messages tells an address that a name has: names of a private network may be

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
-use reqwest::dns::Resolve;
 use reqwest::{Client, Response, redirect, retry};
 use url::Url;
 
 use crate::config::WebConfig;
 use crate::error::FetchError;
-use crate::guard::{BlockedAddress, Guard, GuardedResolver, NameLookup, OpenResolver, Reach};
+use crate::guard::{BlockedAddress, Guard, NameLookup, Reach, Resolver};
 
 /// How long a connection that is not used is kept: pages of one site are often read one after the other.
 const KEEP_IDLE: Duration = Duration::from_secs(20);
@@ -71,22 +70,23 @@ impl Clients {
 
     fn client(&self, reach: Reach) -> Result<&Client, FetchError> {
         let client = match reach {
-            Reach::Public => self
-                .public
-                .get_or_init(|| self.connect(Arc::new(GuardedResolver(Arc::clone(&self.lookup))))),
-            Reach::Allowed => self
-                .allowed
-                .get_or_init(|| self.connect(Arc::new(OpenResolver(Arc::clone(&self.lookup))))),
+            Reach::Public => &self.public,
+            Reach::Allowed => &self.allowed,
         };
+        let client = client.get_or_init(|| self.connect(reach));
         client.as_ref().map_err(Clone::clone)
     }
 
-    fn connect(&self, resolver: Arc<dyn Resolve>) -> Result<Client, FetchError> {
+    fn connect(&self, reach: Reach) -> Result<Client, FetchError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
         // What is not compressed cannot grow when it is read.
         let plain = HeaderValue::from_static("identity");
         headers.insert(header::ACCEPT_ENCODING, plain);
+        let resolver = Resolver {
+            lookup: Arc::clone(&self.lookup),
+            reach,
+        };
         let client = Client::builder()
             .user_agent(&self.user_agent)
             .default_headers(headers)

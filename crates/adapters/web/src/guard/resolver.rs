@@ -8,8 +8,8 @@ use std::sync::Arc;
 use neuraxis_ports::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::BlockedAddress;
 use super::address::not_public;
+use super::{BlockedAddress, Reach};
 
 /// Looks names of hosts up. Whatever it answers, the guard looks at it before anything connects there.
 #[async_trait]
@@ -38,19 +38,24 @@ impl NameLookup for SystemLookup {
     }
 }
 
-/// Lets a name lead to public addresses alone. A name with one address that is not public is refused as a whole: it is set
-/// up to reach what it must not.
-#[derive(Debug)]
-pub(crate) struct GuardedResolver(pub(crate) Arc<dyn NameLookup>);
+/// Lets a name lead no further than it may. To reach public addresses alone, a name with one address that is not public is
+/// refused as a whole: it is set up to reach what it must not.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolver {
+    pub(crate) lookup: Arc<dyn NameLookup>,
+    pub(crate) reach: Reach,
+}
 
-/// Lets a name lead anywhere, for hosts that the operator allows.
-#[derive(Debug)]
-pub(crate) struct OpenResolver(pub(crate) Arc<dyn NameLookup>);
+type Refused = Box<dyn std::error::Error + Send + Sync>;
 
-impl GuardedResolver {
-    async fn addresses(lookup: &dyn NameLookup, host: &str) -> Result<Vec<IpAddr>, Refused> {
-        let found = lookup.addresses(host).await?;
-        match found.iter().find_map(|address| not_public(*address)) {
+impl Resolver {
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Refused> {
+        let found = self.lookup.addresses(host).await?;
+        let refused = match self.reach {
+            Reach::Public => found.iter().find_map(|address| not_public(*address)),
+            Reach::Allowed => None,
+        };
+        match refused {
             None => Ok(found),
             Some(kind) => Err(Box::new(BlockedAddress::Resolved {
                 host: host.to_owned(),
@@ -60,22 +65,10 @@ impl GuardedResolver {
     }
 }
 
-type Refused = Box<dyn std::error::Error + Send + Sync>;
-
-impl Resolve for GuardedResolver {
+impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let lookup = Arc::clone(&self.0);
-        Box::pin(async move {
-            let found = Self::addresses(&*lookup, name.as_str()).await?;
-            Ok(sockets(found))
-        })
-    }
-}
-
-impl Resolve for OpenResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let lookup = Arc::clone(&self.0);
-        Box::pin(async move { Ok(sockets(lookup.addresses(name.as_str()).await?)) })
+        let resolver = self.clone();
+        Box::pin(async move { Ok(sockets(resolver.addresses(name.as_str()).await?)) })
     }
 }
 
@@ -105,6 +98,13 @@ mod tests {
         }
     }
 
+    fn resolver(answers: impl Into<Vec<Vec<IpAddr>>>) -> Resolver {
+        Resolver {
+            lookup: Arc::new(Changing(Mutex::new(answers.into()))),
+            reach: Reach::Public,
+        }
+    }
+
     fn addresses(texts: &[&str]) -> Vec<IpAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
@@ -118,7 +118,7 @@ mod tests {
             addresses(&["93.184.215.14", "10.0.0.1"]),
             addresses(&["::ffff:93.184.215.14"]),
         ];
-        let resolver = GuardedResolver(Arc::new(Changing(Mutex::new(answers.into()))));
+        let resolver = resolver(answers);
         let mut passed = Vec::new();
         for _ in 0..5 {
             let name = "rebinding.example".parse().unwrap();
@@ -129,8 +129,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_names_the_host_and_the_kind_and_not_the_address() {
-        let lookup = Changing(Mutex::new(vec![addresses(&["10.11.12.13"])]));
-        let refused = GuardedResolver::addresses(&lookup, "intranet.example").await;
+        let resolver = resolver([addresses(&["10.11.12.13"])]);
+        let refused = resolver.addresses("intranet.example").await;
         let text = refused.unwrap_err().to_string();
         assert!(
             text.starts_with(
