@@ -204,7 +204,7 @@ impl Fetcher {
         };
         let mut target = at.join(&target).map_err(|_| self.astray())?;
         target.set_fragment(None);
-        is_short(&target)?;
+        check_length(&target)?;
         // An address that must not be reached is named as such, wherever it stands.
         self.guard.check(&target)?;
         match site(&target) == site(at) {
@@ -318,7 +318,7 @@ pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
 }
 
 /// Refuses what a redirect leads to if a model could not have named it.
-fn is_short(url: &Url) -> Result<(), FetchError> {
+fn check_length(url: &Url) -> Result<(), FetchError> {
     // A model names it without escapes, each of which stands for one byte.
     let escapes = url.as_str().matches('%').count();
     match url.as_str().len() - 2 * escapes > MAX_URL_BYTES {

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
@@ -74,13 +73,8 @@ pub fn use_convert_helper(program: impl Into<PathBuf>) {
     let _named_before = HELPER.set(program.into());
 }
 
-/// What the helper answers.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Read(Readable),
-    Unreadable(String),
-}
+/// What the helper answers: what it read, or why that cannot be read.
+type Answer = Result<Readable, String>;
 
 /// Reads a document apart from everything else, within a time.
 ///
@@ -109,8 +103,7 @@ pub(crate) async fn convert_apart(
     match answer {
         Err(_) => Err(ConvertError::Timeout { within }),
         Ok(Err(failed)) => Err(failed),
-        Ok(Ok(Some(Answer::Read(readable)))) => Ok(readable),
-        Ok(Ok(Some(Answer::Unreadable(why)))) => Err(ConvertError::Unreadable { why }),
+        Ok(Ok(Some(answer))) => answer.map_err(|why| ConvertError::Unreadable { why }),
         Ok(Ok(None)) => Err(ConvertError::Crashed { kind: kind.name() }),
     }
 }
@@ -164,7 +157,7 @@ async fn on_thread(
     let (send, receive) = oneshot::channel();
     let work = move || {
         let _kept = place;
-        let _nobody_waits = send.send(answer(&order, &bytes));
+        let _nobody_waits = send.send(convert(&order, &bytes));
     };
     let thread = thread::Builder::new().name("neuraxis-convert".to_owned());
     let started = thread.stack_size(STACK_BYTES).spawn(work);
@@ -173,13 +166,6 @@ async fn on_thread(
     })?;
     // A thread that panics drops what it would have answered with.
     Ok(receive.await.ok())
-}
-
-fn answer(order: &Order, bytes: &[u8]) -> Answer {
-    match convert(order, bytes) {
-        Ok(readable) => Answer::Read(readable),
-        Err(why) => Answer::Unreadable(why),
-    }
 }
 
 /// Reads what comes in and answers. Whatever goes wrong shows by there being no answer.
@@ -198,7 +184,7 @@ fn serve() -> ExitCode {
     limit(&order);
     let answered = thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK_BYTES);
-        let work = || serde_json::to_vec(&answer(&order, bytes)).ok();
+        let work = || serde_json::to_vec(&convert(&order, bytes)).ok();
         let thread = thread.spawn_scoped(scope, work).ok()?;
         thread.join().ok().flatten()
     });
