@@ -40,10 +40,10 @@ impl Recorder {
         }
     }
 
-    fn begin(&self, request: &ModelRequest, mode: Mode) -> Take {
+    fn begin(&self, request: &ModelRequest, mode: Mode) -> OpenExchange {
         let (number, started_ms) = self.recording.next();
         let info = self.client.info();
-        Take {
+        OpenExchange {
             recording: Arc::clone(&self.recording),
             started: Instant::now(),
             bytes: 0,
@@ -67,13 +67,13 @@ impl Recorder {
 #[async_trait]
 impl LlmClient for Recorder {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        let mut take = self.begin(request, Mode::Whole);
+        let mut exchange = self.begin(request, Mode::Whole);
         let result = self.client.respond(request, ctx).await;
         match &result {
-            Ok(reply) => take.add(Event::Reply(reply.clone())),
-            Err(error) => take.add(Event::Error(error.clone())),
+            Ok(reply) => exchange.add(Event::Reply(reply.clone())),
+            Err(error) => exchange.add(Event::Error(error.clone())),
         }
-        take.ended();
+        exchange.ended();
         result
     }
 
@@ -82,15 +82,15 @@ impl LlmClient for Recorder {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let mut take = self.begin(request, Mode::Streamed);
+        let mut exchange = self.begin(request, Mode::Streamed);
         match self.client.stream_respond(request, ctx).await {
             Ok(stream) => {
-                take.add(Event::Open);
-                Ok(Tap { stream, take }.boxed())
+                exchange.add(Event::Open);
+                Ok(RecordedStream { stream, exchange }.boxed())
             }
             Err(error) => {
-                take.add(Event::Error(error.clone()));
-                take.ended();
+                exchange.add(Event::Error(error.clone()));
+                exchange.ended();
                 Err(error)
             }
         }
@@ -110,20 +110,20 @@ impl LlmClient for Recorder {
 }
 
 /// A stream that is written down as it is read.
-struct Tap {
+struct RecordedStream {
     stream: ReplyStream,
-    take: Take,
+    exchange: OpenExchange,
 }
 
-impl Stream for Tap {
+impl Stream for RecordedStream {
     type Item = Result<ReplyDelta, LlmError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.stream.poll_next_unpin(cx);
         match &next {
-            Poll::Ready(Some(Ok(delta))) => self.take.add(Event::Delta(delta.clone())),
-            Poll::Ready(Some(Err(error))) => self.take.add(Event::Error(error.clone())),
-            Poll::Ready(None) => self.take.ended(),
+            Poll::Ready(Some(Ok(delta))) => self.exchange.add(Event::Delta(delta.clone())),
+            Poll::Ready(Some(Err(error))) => self.exchange.add(Event::Error(error.clone())),
+            Poll::Ready(None) => self.exchange.ended(),
             Poll::Pending => {}
         }
         next
@@ -135,14 +135,14 @@ impl Stream for Tap {
 }
 
 /// An exchange being recorded. It is written when it ends or, given up by its caller, when it is dropped.
-struct Take {
+struct OpenExchange {
     recording: Arc<Recording>,
     started: Instant,
     bytes: usize,
     exchange: Option<Exchange>,
 }
 
-impl Take {
+impl OpenExchange {
     fn add(&mut self, event: Event) {
         let ms = millis(self.started);
         let Some(exchange) = &mut self.exchange else {
@@ -172,7 +172,7 @@ impl Take {
     }
 }
 
-impl Drop for Take {
+impl Drop for OpenExchange {
     fn drop(&mut self) {
         let last = self
             .exchange

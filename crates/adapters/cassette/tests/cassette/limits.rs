@@ -116,10 +116,9 @@ async fn a_file_is_readable_by_its_owner_only() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_full_disk_ends_the_recording_and_not_the_call() {
+async fn a_recording_whose_first_line_has_no_room_on_the_disk_is_not_made() {
     let mut options = options();
     options.existing = ExistingFile::Replace;
-    // The first line fails already: nothing is recorded, and whoever asked for it is told.
     let error = Recording::create("/dev/full", options).unwrap_err();
     assert!(
         matches!(error, CassetteError::Io { doing: "write", .. }),
