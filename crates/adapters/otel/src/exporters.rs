@@ -22,61 +22,54 @@ pub(crate) fn span_exporter(
     retries: RetryPolicy,
 ) -> Result<SpanExporter, StartError> {
     let target = config.target(Signal::Traces);
+    let builder = SpanExporter::builder();
     let built = match target.protocol {
-        Protocol::HttpProtobuf => {
-            let within = time_limit(Signal::Traces, |name| std::env::var(name).ok());
-            let mut builder = SpanExporter::builder()
-                .with_http()
-                .with_protocol(Wire::HttpBinary)
-                .with_http_client(http_client(&target, within)?)
-                .with_retry_policy(retries);
-            if let Some(endpoint) = &target.endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            builder.build()
-        }
-        Protocol::Grpc => {
-            let mut builder = SpanExporter::builder()
-                .with_tonic()
-                .with_retry_policy(retries);
-            if let Some(endpoint) = &target.endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            if target.is_encrypted() {
-                builder = builder.with_tls_config(ClientTlsConfig::new().with_native_roots());
-            }
-            builder.build()
-        }
+        Protocol::HttpProtobuf => over_http(builder.with_http(), &target, Signal::Traces)?
+            .with_retry_policy(retries)
+            .build(),
+        Protocol::Grpc => over_grpc(builder.with_tonic(), &target)
+            .with_retry_policy(retries)
+            .build(),
     };
     built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
 }
 
 pub(crate) fn metric_exporter(config: &OtlpConfig) -> Result<MetricExporter, StartError> {
     let target = config.target(Signal::Metrics);
+    let builder = MetricExporter::builder();
     let built = match target.protocol {
-        Protocol::HttpProtobuf => {
-            let within = time_limit(Signal::Metrics, |name| std::env::var(name).ok());
-            let mut builder = MetricExporter::builder()
-                .with_http()
-                .with_protocol(Wire::HttpBinary)
-                .with_http_client(http_client(&target, within)?);
-            if let Some(endpoint) = &target.endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            builder.build()
-        }
-        Protocol::Grpc => {
-            let mut builder = MetricExporter::builder().with_tonic();
-            if let Some(endpoint) = &target.endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            if target.is_encrypted() {
-                builder = builder.with_tls_config(ClientTlsConfig::new().with_native_roots());
-            }
-            builder.build()
-        }
+        Protocol::HttpProtobuf => over_http(builder.with_http(), &target, Signal::Metrics)?.build(),
+        Protocol::Grpc => over_grpc(builder.with_tonic(), &target).build(),
     };
     built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
+}
+
+fn over_http<B: WithExportConfig + WithHttpConfig>(
+    builder: B,
+    target: &Target,
+    signal: Signal,
+) -> Result<B, StartError> {
+    let within = time_limit(signal, |name| std::env::var(name).ok());
+    let builder = builder
+        .with_protocol(Wire::HttpBinary)
+        .with_http_client(http_client(target, within)?);
+    Ok(to_endpoint(builder, target))
+}
+
+fn over_grpc<B: WithExportConfig + WithTonicConfig>(builder: B, target: &Target) -> B {
+    let builder = to_endpoint(builder, target);
+    match target.is_encrypted() {
+        true => builder.with_tls_config(ClientTlsConfig::new().with_native_roots()),
+        false => builder,
+    }
+}
+
+/// Without an endpoint of its own, it goes where OpenTelemetry's variables say.
+fn to_endpoint<B: WithExportConfig>(builder: B, target: &Target) -> B {
+    match &target.endpoint {
+        Some(endpoint) => builder.with_endpoint(endpoint),
+        None => builder,
+    }
 }
 
 /// Returns how long the other side may take over one batch, as OpenTelemetry's variables say. The SDK reads them for clients
