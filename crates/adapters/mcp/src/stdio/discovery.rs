@@ -70,7 +70,8 @@ impl Discovery {
         Some(JsonRpcMessage::error(error, Some(id)))
     }
 
-    /// Tells whether a message counts: not if it answers what was refused.
+    /// Tells whether a message counts: not if it answers what was refused. An error that does not say what it answers is taken
+    /// for that answer, which is the first to be due.
     pub(super) fn counts(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let (id, is_result) = match message {
             JsonRpcMessage::Response(answer) => (Some(&answer.id), true),
@@ -78,8 +79,9 @@ impl Discovery {
             _ => return true,
         };
         // Some give a number back as a text.
-        let refused = self.refused.as_ref().map(ToString::to_string);
-        if refused.is_some() && refused == id.map(ToString::to_string) {
+        let is_it = |refused: &RequestId| id.is_none_or(|id| id.to_string() == refused.to_string());
+        if self.refused.as_ref().is_some_and(is_it) {
+            self.refused = None;
             self.late.0.fetch_or(is_result, Ordering::Relaxed);
             return false;
         }

@@ -242,7 +242,19 @@ async fn a_server_that_says_nothing_to_an_unknown_question_is_asked_in_the_older
     let late_refusal = r#"begin() {
         printf '{"jsonrpc":"2.0","id":"%s","error":{"code":-32601,"message":"unknown"}}\n' "$first"
         begun; }"#;
-    for answers_late in ["begin() { begun; }", &late_result, late_refusal] {
+    let of_no_id = r#"begin() {
+        printf '{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"}}\n'
+        begun; }"#;
+    let of_null = r#"begin() {
+        printf '{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"unknown"}}\n'
+        begun; }"#;
+    for answers_late in [
+        "begin() { begun; }",
+        &late_result,
+        late_refusal,
+        of_no_id,
+        of_null,
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let silent = r#"echo started >> starts
             refuse() { first=$id; }
