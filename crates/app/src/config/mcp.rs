@@ -13,7 +13,9 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
-use super::secret::{may_be_key, may_be_secret, shown_variable, sounds_secret};
+use super::secret::{
+    header_sounds_secret, may_be_secret, may_be_secret_header, shown_variable, sounds_secret,
+};
 use super::{Layers, Origin};
 use crate::discover::key_from_file;
 use crate::environment::Environment;
@@ -198,7 +200,9 @@ impl McpServerSection {
                     .insert((*name).to_owned(), Secret::verbatim(value));
             }
         }
-        for (name, value) in &self.env {
+        // What is passed on takes the place of what is written under the same name.
+        let written = self.env.iter();
+        for (name, value) in written.filter(|(name, _)| !self.pass_env.contains(name)) {
             program.env.insert(name.clone(), Secret::verbatim(value));
             if !may_be_secret(name, value) {
                 program.plain.insert(name.clone());
@@ -223,18 +227,25 @@ impl McpServerSection {
             (None, Some(file)) => Some(token(&environment.working_dir().join(file))?),
             (None, None) => None,
         };
-        for (name, value) in &self.headers {
-            address.headers.insert(name.clone(), Secret::new(value));
+        // By their names in small letters: however one is written, it is sent once, with the last value.
+        let mut told = BTreeMap::new();
+        for (header, value) in &self.headers {
             // A word such as `issues` is none, and would be taken out of the names of tools, too.
-            if !sounds_secret(name) && !may_be_key(value) {
-                address.plain.insert(name.clone());
-            }
+            let is_plain = !may_be_secret_header(header, value);
+            told.insert(
+                header.to_ascii_lowercase(),
+                (header, Secret::new(value), is_plain),
+            );
         }
         for (header, name) in &self.headers_env {
             let key = format!("headers_env.{header}");
             let value = variable(environment, &key, name)?;
             let is_short = value.expose().trim().len() < SHORTEST_SECRET;
-            if is_short && !sounds_secret(header) && !sounds_secret(name) {
+            let is_plain = is_short && !header_sounds_secret(header) && !sounds_secret(name);
+            told.insert(header.to_ascii_lowercase(), (header, value, is_plain));
+        }
+        for (header, value, is_plain) in told.into_values() {
+            if is_plain {
                 address.plain.insert(header.clone());
             }
             address.headers.insert(header.clone(), value);

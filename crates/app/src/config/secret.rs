@@ -99,6 +99,22 @@ pub(super) fn sounds_secret(name: &str) -> bool {
     secrets.iter().any(|secret| name.contains(secret))
 }
 
+/// Tells whether a header that stands in the configuration as it is may be a secret all the same.
+pub(super) fn may_be_secret_header(name: &str, value: &str) -> bool {
+    let value = value.trim();
+    let (scheme, bare) = value.split_once(' ').unwrap_or_default();
+    let schemes = ["basic", "bearer", "token"];
+    let has_scheme = schemes.iter().any(|it| it.eq_ignore_ascii_case(scheme));
+    header_sounds_secret(name) || has_scheme || may_be_key(value) || may_be_key(bare)
+}
+
+/// Tells whether a header is called as one that holds a secret. Of variables that would say too much: `PWD` names a folder.
+pub(super) fn header_sounds_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let secrets = ["bearer", "cred", "jwt", "pwd", "session"];
+    sounds_secret(name) || secrets.iter().any(|secret| lower.contains(secret))
+}
+
 /// Tells whether a text in the place of a name looks like a key: those of providers are long, or begin with a mark.
 pub(crate) fn may_be_key(text: &str) -> bool {
     let is_long = text.len() >= 20 && text.bytes().any(|byte| byte.is_ascii_digit());
@@ -154,6 +170,33 @@ mod tests {
         }
         assert_eq!(shown("models.coding.api_key_file", "/k"), "***");
         assert_eq!(shown("models.coding.model", "m"), "m");
+    }
+
+    #[test]
+    fn a_header_is_a_secret_by_its_name_or_by_its_value() {
+        for (name, value) in [
+            ("X-Credential", "ada"),
+            ("x-session", "ada"),
+            ("X-Jwt", "ada"),
+            ("x-pwd", "ada"),
+            ("x-bearer", "ada"),
+            ("x-api-key", "ada"),
+            ("x-upstream", "Bearer hunter2"),
+            ("x-upstream", "basic aHVudGVyMg"),
+            ("x-upstream", "Token hunter2"),
+            ("x-upstream", "Other sk-12345678"),
+            ("x-upstream", "abcdefghij0123456789"),
+        ] {
+            assert!(may_be_secret_header(name, value), "{name}: {value}");
+        }
+        for (name, value) in [
+            ("X-MCP-Toolsets", "issues"),
+            ("x-team", "blue or green"),
+            ("x-kind", "Bearer"),
+        ] {
+            assert!(!may_be_secret_header(name, value), "{name}: {value}");
+        }
+        assert!(!sounds_secret("DBUS_SESSION_BUS_ADDRESS") && !sounds_secret("PWD"));
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
 #[test]
 fn a_header_that_is_no_secret_tears_no_text_apart() {
     let machine = own("[mcp.servers.a]\nurl = 'https://a/'\n\
-         headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'sk-canary' }\n\
+         headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'abcdefghij0123456789', x-session = 's-canar', x-upstream = 'Token u-canar' }\n\
          headers_env = { x-mode = 'MODE', x-region = 'A_TOKEN', x-pass = 'WORD' }\n")
     .with_variable("MODE", "quick")
     .with_variable("A_TOKEN", "t-canar")
@@ -296,7 +296,14 @@ fn a_header_that_is_no_secret_tears_no_text_apart() {
     let redactor = crate::discover::secrets_of(&config, &machine.environment);
     let plain = r#"list_issues {"is_admin": true, "quick": 1}"#;
     assert_eq!(redactor.text(plain), plain);
-    for secret in ["c-canary", "sk-canary", "t-canar", "w-canar"] {
+    for secret in [
+        "c-canary",
+        "abcdefghij0123456789",
+        "s-canar",
+        "u-canar",
+        "t-canar",
+        "w-canar",
+    ] {
         assert_eq!(redactor.text(secret), "[redacted]", "{secret}");
     }
     let Ok(Reach::Http(address)) = reach(&machine, "a") else {
@@ -307,4 +314,25 @@ fn a_header_that_is_no_secret_tears_no_text_apart() {
         .get("X-MCP-Toolsets")
         .map(neuraxis_ports::Secret::expose);
     assert_eq!(sent, Some("issues"), "it is sent all the same");
+}
+
+#[test]
+fn what_a_variable_holds_is_a_secret_though_a_word_is_written_under_the_same_name() {
+    let machine = own(
+        "[mcp.servers.a]\nurl = 'https://a/'\nheaders = { X-Team = 'blue' }\nheaders_env = { x-team = 'A_TEAM' }\n\
+         [mcp.servers.b]\ncommand = 'sh'\nenv = { B_TEAM = 'green' }\npass_env = ['B_TEAM']\n",
+    )
+    .with_variable("A_TEAM", "h-canary-1")
+    .with_variable("B_TEAM", "v-canary-1");
+    let config = machine.load().unwrap();
+    let redactor = crate::discover::secrets_of(&config, &machine.environment);
+    for secret in ["h-canary-1", "v-canary-1"] {
+        assert_eq!(redactor.text(secret), "[redacted]", "{secret}");
+    }
+    let Ok(Reach::Http(address)) = reach(&machine, "a") else {
+        panic!("it is a service")
+    };
+    let sent = address.headers.values();
+    let sent: Vec<&str> = sent.map(neuraxis_ports::Secret::expose).collect();
+    assert_eq!(sent, ["h-canary-1"]);
 }
