@@ -47,7 +47,7 @@ pub(crate) enum Era {
     Unknown,
     /// It begins with `initialize`, as servers did until 2025-11-25.
     Legacy,
-    /// In the way of today alone, however long it takes to answer.
+    /// In the way of today, however long it takes to answer.
     Modern,
 }
 
@@ -81,19 +81,24 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Starts or reaches a server and agrees with it on a version. Not bounded in time.
+    /// Starts or reaches a server and agrees with it on a version. Not bounded in time. That it speaks the way of today, if too
+    /// late, is kept in `era`, though the rest may be given up.
     pub(crate) async fn open(
         config: &McpServerConfig,
         handler: impl Fn() -> Handler,
-        era: Era,
+        era: &mut Era,
         last_words: &mut LastWords,
     ) -> Result<Self, ConnectError> {
-        let opened = Self::open_in(config, handler(), era, last_words).await;
+        let opened = Self::open_in(config, handler(), *era, last_words).await;
         let opened = match opened {
             Err(Failed {
                 error,
                 other: Some(other),
             }) => {
+                // It said so. That one is older is no more than a guess.
+                if other == Era::Modern {
+                    *era = other;
+                }
                 let opened = Self::open_in(config, handler(), other, last_words).await;
                 opened.map_err(|failed| Failed::from(error.and(failed.error)))
             }
@@ -145,16 +150,21 @@ impl Connection {
                 let other = match era {
                     // It does know the way of today, and took longer than it was given.
                     Era::Unknown if late.as_ref().is_some_and(Late::is_so) => Some(Era::Modern),
+                    Era::Legacy => None,
                     // Some do not outlive a question that they do not know.
-                    Era::Unknown if error.is_end() => Some(Era::Legacy),
+                    _ if error.is_end() => Some(Era::Legacy),
                     // Others answer it with an error of their own, such as the status 500.
-                    Era::Unknown if error.is_odd() && !was_asked_both => Some(Era::Legacy),
+                    _ if error.is_odd() && !was_asked_both => Some(Era::Legacy),
                     _ => None,
                 };
+                // Before it is started anew, so that the two are not there at once.
+                if let (Some(_), Some(process)) = (other, process) {
+                    process.stop().await;
+                }
                 return Err(Failed { error, other });
             }
         };
-        let connection = Self::of(service, process, last_words.clone()).await;
+        let connection = Self::of(service, process, era, last_words.clone()).await;
         let is_spoken = |known: &ProtocolVersion| known.as_str() == connection.version;
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {
             let theirs = connection.version.clone();
@@ -167,6 +177,7 @@ impl Connection {
     async fn of(
         service: RunningService<RoleClient, Handler>,
         process: Option<Process>,
+        asked_in: Era,
         last_words: LastWords,
     ) -> Self {
         let peer = service.peer().clone();
@@ -204,7 +215,7 @@ impl Connection {
             peer,
             version: version.map_or_else(String::new, |it| one_line(&it.to_string(), 40)),
             program,
-            era: if is_legacy { Era::Legacy } else { Era::Unknown },
+            era: if is_legacy { Era::Legacy } else { asked_in },
             last_words,
             ending,
             ended,

@@ -52,7 +52,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         let since = Instant::now();
         let opened = tokio::select! {
-            opened = open(&shared, era) => opened,
+            opened = open(&shared, &mut era) => opened,
             () = stop.cancelled() => break,
         };
         let why = match opened {
@@ -107,7 +107,7 @@ const fn cannot_be_helped(error: &ConnectError) -> bool {
 }
 
 /// Connects, in a span of its own for whoever exports them.
-async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError> {
+async fn open(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, ConnectError> {
     let name = &*shared.config.name;
     let span = tracing::info_span!(
         target: SPAN_TARGET,
@@ -126,7 +126,7 @@ async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError
 }
 
 /// Connects, and asks for the tools, within the time that a start may take.
-async fn connect(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError> {
+async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, ConnectError> {
     let config = &shared.config;
     let handler = || {
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));

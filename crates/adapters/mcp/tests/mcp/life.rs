@@ -273,6 +273,7 @@ async fn a_server_that_says_nothing_to_an_unknown_question_is_asked_in_the_older
 async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let slow = r#"
+        echo started >> life; trap 'echo ended >> life' EXIT
         refuse() { if [ -e late ]; then discovered "$id"; else first=$id; fi; }
         begin() { touch late; discovered "$first"
             printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id"; }
@@ -282,6 +283,34 @@ async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for
     let server = ready(config).await;
     assert_eq!(server.report().protocol, "2026-07-28");
     assert_eq!(names(&server), ["shop__look"]);
+    let life = fs::read_to_string(folder.path().join("life")).unwrap();
+    assert_eq!(life, "started\nended\nstarted\n", "never two at once");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_late_each_time_is_waited_for_from_the_second_time_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // Too slow to be started twice within its time.
+    let slow = r#"
+        echo started >> starts
+        refuse() { sleep 2.5; discovered "$id"; }
+        begin() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id"; }
+        list() { answer '{"tools":[{"name":"look","inputSchema":{}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}'; echo listed >> lists; }
+        call() { exit 3; }"#;
+    let mut config = script_in(folder.path(), &format!("{DISCOVERED}\n{slow}"));
+    config.start_timeout = Duration::from_millis(4500);
+    let server = start(config);
+    server.ready().await.unwrap_err();
+    until("it is connected", || !server.tools().is_empty()).await;
+    assert_eq!(server.report().protocol, "2026-07-28");
+    let count = |file: &str| {
+        let lines = fs::read_to_string(folder.path().join(file)).unwrap_or_default();
+        lines.lines().count()
+    };
+    assert_eq!(count("starts"), 3, "twice, and then once");
+    call(&server, "shop__look", "{}").await.unwrap_err();
+    until("it is connected again", || count("lists") == 2).await;
+    assert_eq!(count("starts"), 4);
 }
 
 /// A server that does not care how it is asked to end once it was called, as what it started does not.
