@@ -26,6 +26,7 @@ use crate::calls::Calls;
 use crate::elicit;
 use crate::error::MAX_SAID;
 use crate::notices::Notices;
+use crate::schema::MAX_BYTES;
 use crate::text::one_line;
 
 /// The most log messages of a connection that go to the log.
@@ -94,8 +95,15 @@ pub(crate) async fn ask(
         return refused("it asks a question, and it is not known whom");
     };
     let message = notices.secrets.text(message);
-    let schema = params.get("requestedSchema").cloned();
-    let schema = notices.secrets.value(schema.unwrap_or_default());
+    let schema = params.get("requestedSchema").unwrap_or(&Value::Null);
+    // Before it is read: each reference within it copies what it leads to.
+    let size = schema.to_string().len();
+    if size > MAX_BYTES {
+        return refused(&format!(
+            "it asks a question whose schema has {size} bytes, more than {MAX_BYTES}"
+        ));
+    }
+    let schema = notices.secrets.value(schema.clone());
     let question = match elicit::question(&notices.server, &message, &schema) {
         Ok(question) => question,
         Err(why) => {

@@ -6,8 +6,8 @@
 use neuraxis_core::{JsonText, bounded_schema};
 use serde_json::{Map, Value};
 
-/// The most bytes of a tool's schema.
-const MAX_BYTES: usize = 64 * 1024;
+/// The most bytes of a schema, of a tool or of a question.
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
 
 /// Returns a schema that can be used, for the model and for checking.
 ///

@@ -120,6 +120,24 @@ async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_
 }
 
 #[tokio::test]
+async fn a_question_whose_schema_is_too_large_is_declined_with_a_notice() {
+    let text = "x".repeat(64 * 1024);
+    let large = format!(r#"{{"type":"object","properties":{{}},"description":"{text}"}}"#);
+    for asking in [ASKING, ASKING_BACK] {
+        let approver = Arc::new(ScriptedApprover::new());
+        let server = ready(script(&asking.replace(STRICT, &large))).await;
+        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
+            .await
+            .unwrap();
+        let heard = output.value.as_text();
+        assert!(heard.contains("action:decline"), "{heard}");
+        assert!(approver.questions().is_empty());
+        let told = notices(&server);
+        assert!(told.contains("bytes, more than 65536: declined"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn where_nobody_answers_it_is_declined_and_the_call_goes_on() {
     let server = ready(script(ASKING)).await;
     let output = call_in(&server, "shop__look", "{}", tool_context())
