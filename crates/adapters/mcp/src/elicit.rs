@@ -63,8 +63,8 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
             place
                 .cloned()
                 .ok_or("a field refers to what is not in its schema")?
-        } else if let Some(one) = only_one(&schema) {
-            schema.retain(|name, _| !UNIONS.contains(&name.as_str()));
+        } else if let Some((union, one)) = only_one(&schema) {
+            schema.remove(union);
             one
         } else {
             if let Some(kind) = only_type(&schema) {
@@ -80,14 +80,16 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
     Err("a field leads on to too many schemas".to_owned())
 }
 
-/// Returns the one schema that is joined to nothing but null. A value to choose is none.
-fn only_one(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
-    let union = UNIONS.iter().find_map(|key| schema.get(*key))?;
+/// Returns the one schema that is joined to nothing but null, and by what. A value to choose is none.
+fn only_one(schema: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>)> {
     let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
-    let mut others = union.as_array()?.iter().filter(|it| !is_null(it));
-    let one = others.next()?.as_object()?;
-    let is_only = others.next().is_none() && !one.contains_key("const");
-    is_only.then(|| one.clone())
+    UNIONS.into_iter().find_map(|union| {
+        let joined = schema.get(union)?.as_array()?;
+        let mut others = joined.iter().filter(|it| !is_null(it));
+        let one = others.next()?.as_object()?;
+        let is_only = others.next().is_none() && !one.contains_key("const");
+        is_only.then(|| (union, one.clone()))
+    })
 }
 
 /// Returns the one type that stands in a list with nothing but null.
@@ -275,6 +277,8 @@ mod tests {
                 "pages": {"allOf": [{"type": "integer", "minimum": 1.0, "maximum": 9}], "title": "Pages"},
                 "wrap": {"anyOf": [{"oneOf": [{"const": "r"}, {"const": "p"}]}, {"type": "null"}]},
                 "only": {"type": "string", "oneOf": [{"const": "r", "title": "Ribbon"}]},
+                "both": {"anyOf": [{"type": "string"}], "oneOf": [{"const": "r"}, {"const": "p"}]},
+                "last": {"oneOf": [{"const": "r"}, {"const": "p"}], "allOf": [{"title": "Last"}]},
             },
             "$defs": {"Size": {"type": "string", "title": "Size", "enum": ["s", "l"]}},
         });
@@ -301,6 +305,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!((count("wrap"), count("only")), (2, 1));
+        assert_eq!((count("both"), count("last")), (2, 2));
+        assert_eq!(field("last").title.as_deref(), Some("Last"));
     }
 
     #[test]
