@@ -139,7 +139,8 @@ async fn a_call_waits_for_others_to_the_same_host_no_longer_than_it_says() {
     assert!(last.message.starts_with(busy), "{}", last.message);
     assert_eq!(last.persistence, Persistence::Temporary);
     let waits = config.timeout * 5;
-    assert!(tool.spec().timeout > Some(waits + config.timeout + config.convert_timeout));
+    let most = waits + config.timeout + config.convert_timeout * 2;
+    assert!(tool.spec().timeout >= Some(most), "it counts both waits");
 }
 
 #[tokio::test]
