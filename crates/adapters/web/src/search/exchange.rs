@@ -145,11 +145,26 @@ fn client(base: &Url) -> reqwest::Result<Client> {
         .redirect(redirect::Policy::none())
         .retry(retry::never().max_retries_per_request(0))
         .referer(false);
-    // A proxy reaches its own machine by these addresses, and not this one.
-    if is_loopback(base) {
+    // A proxy reaches its own machine by these addresses, and not this one. SOCKS is not spoken.
+    if is_loopback(base) || has_socks_proxy(base, |name| std::env::var(name).ok()) {
         return client.no_proxy().build();
     }
     client.build()
+}
+
+/// Tells whether the proxy that the environment names for an address speaks SOCKS. As with the client, the variable of its
+/// scheme goes before that of all, and each counts in capitals first.
+fn has_socks_proxy(base: &Url, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let own = match base.scheme() {
+        "https" => ["HTTPS_PROXY", "https_proxy"],
+        _ => ["HTTP_PROXY", "http_proxy"],
+    };
+    let named = |names: [&str; 2]| {
+        let proxy = names.into_iter().find_map(&variable);
+        proxy.filter(|proxy| !proxy.trim().is_empty())
+    };
+    let proxy = named(own).or_else(|| named(["ALL_PROXY", "all_proxy"]));
+    proxy.is_some_and(|proxy| proxy.trim_start().to_ascii_lowercase().starts_with("socks"))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -260,6 +275,34 @@ mod tests {
         let expected = SearchHit::new("Rust & more", "https://example.org/", "a b c <T>");
         assert_eq!(hits[0], expected);
         assert_eq!((hits.len(), hits[1].title.len()), (2, MAX_TITLE));
+    }
+
+    #[test]
+    fn a_proxy_that_speaks_socks_is_none() {
+        let secure = Url::parse("https://search.example/").unwrap();
+        let open = Url::parse("http://search.example/").unwrap();
+        let socks = "socks5h://127.0.0.1:1080";
+        let cases: [(&Url, &[(&str, &str)], bool); 8] = [
+            (&secure, &[("ALL_PROXY", socks)], true),
+            (&secure, &[("https_proxy", "SOCKS5://127.0.0.1:1")], true),
+            (&secure, &[("HTTPS_PROXY", ""), ("all_proxy", socks)], true),
+            (&open, &[("ALL_PROXY", socks)], true),
+            (&open, &[("HTTPS_PROXY", socks)], false),
+            (
+                &secure,
+                &[("HTTPS_PROXY", "http://127.0.0.1:1"), ("ALL_PROXY", socks)],
+                false,
+            ),
+            (&secure, &[("ALL_PROXY", "http://127.0.0.1:1")], false),
+            (&secure, &[], false),
+        ];
+        for (base, variables, expected) in cases {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(it, _)| *it == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(has_socks_proxy(base, variable), expected, "{variables:?}");
+        }
     }
 
     #[test]
