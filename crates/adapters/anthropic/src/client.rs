@@ -137,7 +137,7 @@ impl LlmClient for AnthropicClient {
     ) -> Result<ReplyStream, LlmError> {
         let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
         self.endpoint
-            .stream(&self.route, body, ctx, decoder)
+            .stream(&self.route, body, ctx, || decoder)
             .await
             .map_err(|error| self.refused.learn(error, request.messages.messages()))
     }

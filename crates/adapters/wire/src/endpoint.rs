@@ -230,8 +230,8 @@ impl Endpoint {
         answer
     }
 
-    /// Posts a request to a model whose reply streams in as server-sent events, which `decoder` turns into pieces of a
-    /// reply. It waits for its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the
+    /// Posts a request to a model whose reply streams in as server-sent events, which what `decoder` makes turns into pieces of
+    /// a reply. It is made once the server answers: until then the call keeps no room for it. The call waits for its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the
     /// exchange has its own of the [`Timeouts`].
     ///
     /// Once the decoder said that the reply is whole, the stream ends, and its connection is free for the next call.
@@ -244,12 +244,12 @@ impl Endpoint {
     /// # Cancel safety
     ///
     /// Dropping the future or the stream closes the connection, or its part of it over HTTP/2.
-    pub async fn stream(
+    pub async fn stream<D: ReplyDecoder>(
         &self,
         route: &Route,
         body: Bytes,
         ctx: &CallContext,
-        decoder: impl ReplyDecoder,
+        decoder: impl FnOnce() -> D,
     ) -> Result<ReplyStream, LlmError> {
         let cancellation = &ctx.cancellation;
         let timeouts = &self.timeouts;
@@ -281,7 +281,7 @@ impl Endpoint {
         if let Some(permit) = permit {
             body.hold(permit);
         }
-        Ok(Box::pin(EventStream::new(body, decoder)))
+        Ok(Box::pin(EventStream::new(body, decoder())))
     }
 
     /// Waits for a permit, of which there is one for each reply that may come in at the same time.

@@ -139,7 +139,7 @@
 //!         json.raw("]}");
 //!         self.prefixes.keep(prefix);
 //!         let words = Words { model: self.model.clone(), shares: Shares::default() };
-//!         self.endpoint.stream(&self.route, body.into(), ctx, words).await
+//!         self.endpoint.stream(&self.route, body.into(), ctx, || words).await
 //!     }
 //! }
 //! ```

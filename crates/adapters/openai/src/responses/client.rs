@@ -78,7 +78,7 @@ impl ResponsesClient {
     ) -> Result<ReplyStream, LlmError> {
         let body = self.encoder.body(request, Delivery::Streamed)?;
         self.endpoint
-            .stream(&self.route, body, ctx, self.output())
+            .stream(&self.route, body, ctx, || self.output())
             .await
             .map_err(|error| self.encoder.learn(error, request))
     }

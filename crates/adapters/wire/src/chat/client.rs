@@ -145,7 +145,7 @@ impl ChatClient {
     ) -> Result<ReplyStream, LlmError> {
         let sent = self.encoder.refused();
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
-        let decoder = Filtered::new(self.blocks(), filter);
+        let decoder = || Filtered::new(self.blocks(), filter);
         self.endpoint
             .stream(&self.route, body, ctx, decoder)
             .await
