@@ -9,6 +9,7 @@ use neuraxis_core::{AskApproval, LiveBody, OpenQuestion, Question, QuestionId};
 use neuraxis_ports::{Approver, ApproverReply, QuestionReply, TurnContext, async_trait};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::driver::tool_call::Reports;
 use crate::engine::Engine;
@@ -19,6 +20,8 @@ pub(super) struct Asking {
     engine: Arc<Engine>,
     reports: Arc<Reports>,
     asked: Asked,
+    /// Cancelled once the call is over, however it ends.
+    pub(super) cancellation: CancellationToken,
     place: Mutex<Place>,
 }
 
@@ -44,6 +47,7 @@ impl Asking {
             engine: Arc::clone(engine),
             reports: Arc::clone(reports),
             asked,
+            cancellation: CancellationToken::new(),
             place: Mutex::default(),
         }
     }
@@ -114,7 +118,7 @@ impl Asking {
         reply.unwrap_or(QuestionReply::Cancelled)
     }
 
-    /// Asks an approver.
+    /// Asks an approver, for as long as the call lasts: who asks need not be the call itself.
     async fn ask_approver(&self, question: &Question, approver: &dyn Approver) -> QuestionReply {
         let mut answering = approver.answer(question);
         // Who answers at once keeps nobody waiting.
@@ -123,10 +127,10 @@ impl Asking {
         }
         let asked = self.reports.feed.questions.ask_elsewhere();
         self.place().permit = None;
-        let reply = answering.await;
+        let reply = self.cancellation.run_until_cancelled(answering).await;
         drop(asked);
         self.come_back().await;
-        reply
+        reply.unwrap_or(QuestionReply::Cancelled)
     }
 
     /// Takes a question away, and shows what became of it.

@@ -187,6 +187,7 @@ impl Driver {
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
+        ctx.cancellation = asking.cancellation.clone();
         let trace = self.scope.trace.as_ref();
         ctx.trace = trace.map(|trace| trace.at(run.effect_id.span_id()));
         ctx.progress = Progress::to(reports);

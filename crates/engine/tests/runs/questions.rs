@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AskApproval, Field, FieldKind, JsonText, LiveBody, OpenQuestion, QuestionId, QuestionOutcome,
-    RunId, RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
+    AskApproval, Field, FieldKind, FinishReason, JsonText, LiveBody, OpenQuestion, QuestionId,
+    QuestionOutcome, RunId, RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
 };
 use neuraxis_engine::{AnswerQuestionError, Event, Events, Orchestrator, OrchestratorBuilder};
 use neuraxis_ports::{
     Approver, ApproverReply, Question, QuestionReply, Tool, ToolContext, ToolError, TurnContext,
     async_trait,
 };
-use neuraxis_testkit::{AskingTool, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{
+    AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
+};
+use tokio::sync::mpsc;
 
 use crate::support::{builder, hear, policy, request};
 
@@ -164,6 +167,8 @@ enum How {
     Often(usize),
     /// It asks something longer than anybody reads.
     AtLength,
+    /// It asks in a task of its own and does not wait for the reply, which goes here.
+    Aside(mpsc::UnboundedSender<QuestionReply>),
 }
 
 #[async_trait]
@@ -188,6 +193,12 @@ impl Tool for Asking {
             How::AtLength => {
                 let question = Question::new("shop", "x".repeat(64 * 1024));
                 format!("{:?}", ctx.person.ask(&question).await)
+            }
+            How::Aside(replies) => {
+                let (person, replies) = (ctx.person.clone(), replies.clone());
+                tokio::spawn(async move { replies.send(person.ask(&question).await) });
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                "done".to_owned()
             }
         };
         Ok(ToolOutput::new(JsonText::string(&said)))
@@ -339,6 +350,42 @@ async fn while_an_approver_is_asked_other_tools_have_the_place_of_the_call_and_n
         assert_eq!(result.status, RunStatus::Done);
         assert_eq!(buy.heard(), [answer(r#"{"size":3}"#)]);
     }
+}
+
+/// Answers nothing, ever.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Approver for Silent {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        ApproverReply::Nobody
+    }
+
+    async fn answer(&self, _: &Question) -> QuestionReply {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_approver_is_asked_ends_with_the_call_and_the_time_of_the_run_goes_on() {
+    let (replies, mut heard) = mpsc::unbounded_channel();
+    let tool = Asking(spec("buy").read_only().into(), How::Aside(replies));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("buy", "{}")]))
+        .then(Script::hanging());
+    let orchestrator = builder(model)
+        .policy(policy("modes.exploratory.deadline = '10s'\n"))
+        .tool(Arc::new(tool))
+        .approver(Arc::new(Silent))
+        .build()
+        .unwrap();
+    let (handle, _events) = orchestrator.stream(request("Buy.")).await.unwrap();
+    let reply = tokio::time::timeout(MINUTE, heard.recv()).await;
+    assert_eq!(reply, Ok(Some(QuestionReply::Cancelled)));
+    let result = tokio::time::timeout(MINUTE, handle.result()).await;
+    let result = result.expect("its time stands still").unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]
