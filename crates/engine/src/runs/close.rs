@@ -19,6 +19,9 @@ use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
+/// Why a run ended whose caller went away before, or was told that its request was refused.
+const UNHEARD: &str = "nobody heard that it had begun";
+
 /// Why nobody goes on with a run.
 #[derive(Debug)]
 pub(crate) enum Unresumable {
@@ -85,6 +88,14 @@ impl Runs {
         }
         self.end_as_interrupted(claim, records, why).await?;
         Ok(())
+    }
+
+    /// Ends a run that nobody heard of, unless it has ended or is gone with its session.
+    pub(super) async fn end_unheard(&self, claim: Claim) -> Result<(), ResumeError> {
+        match self.close_claimed(claim, UNHEARD).await {
+            Err(ResumeError::Ended(_) | ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
+            closed => closed,
+        }
     }
 
     /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.

@@ -163,26 +163,27 @@ impl ActiveRuns {
     }
 }
 
-/// Why a run ended that began when nobody waited for it any more.
-const GONE: &str = "the caller went away";
-
 /// A run's place here and its lease, renewed by every commit. Dropped, the place is free; the lease of a run of which nothing
-/// is on record is given back, be it that something failed in between or that the caller went away. If it turns out to be on
+/// is on record is given back before, be it that something failed in between or that the caller went away. If it turns out to be on
 /// record after all, it is ended, or left to whoever takes it up.
 #[derive(Debug)]
 pub(crate) struct RunSlot {
+    parts: Arc<Parts>,
     lease: HeldLease,
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
     /// What becomes of it if something is on record that nobody here heard of.
     unheard: Unheard,
-    claim: Claim,
+    /// Something was posted to the run by another process.
+    posted: Arc<Notify>,
+    /// Its place here, until this is dropped.
+    claim: Option<Claim>,
 }
 
 impl RunSlot {
     /// Returns the run.
     pub(crate) const fn run(&self) -> RunId {
-        self.claim.run
+        self.lease.lease.run
     }
 
     /// Returns the number of its lease, which is greater than those of all who drove it before.
@@ -197,7 +198,7 @@ impl RunSlot {
 
     /// Returns the service that the run belongs to.
     pub(crate) fn runs(&self) -> Runs {
-        Runs::new(&self.claim.parts)
+        Runs::new(&self.parts)
     }
 
     /// Notes that something is on record of the run, so that its lease is not given back as if it had never been.
@@ -207,21 +208,20 @@ impl RunSlot {
 
     /// Notes that the run is lost to this process, which lives.
     pub(crate) fn note_lost(&self) {
-        self.claim.parts.lost.note(self.run());
+        self.parts.lost.note(self.run());
     }
 
     /// Lets what is posted to the run here reach it at once, and a repeated request its events.
     pub(crate) fn show(&self, handle: RunHandle) {
-        let active = &self.claim.parts.active;
+        let active = &self.parts.active;
         active.lock().entry(self.run()).or_default().handle = Some(Box::new(handle));
         active.moved.notify_waiters();
     }
 
     /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it.
     pub(crate) async fn give_back(&self) {
-        if let Err(error) = self.abandon().await {
-            note_busy(self.run(), &error);
-        }
+        // What fails is tried again as this is dropped, which finds out what is on record.
+        let _ = self.abandon().await;
     }
 
     /// As [`give_back`](Self::give_back), for callers that do nothing else.
@@ -230,10 +230,10 @@ impl RunSlot {
     ///
     /// [`StoreError::Stale`] if something is on record of the run after all.
     pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
-        let abandoned = self.store().abandon_run(&self.lease.lease).await;
-        // Not before: whoever stops waiting for it leaves a lease that the slot gives back as it is dropped.
+        self.store().abandon_run(&self.lease.lease).await?;
+        // Not before: what fails, or is not waited for, leaves a lease that the slot gives back as it is dropped.
         self.note_recorded();
-        abandoned
+        Ok(())
     }
 
     /// Gives the lease back if nothing is on record of the run.
@@ -336,7 +336,7 @@ impl RunSlot {
 
     /// Is over once another process has posted to the run, as far as somebody here has heard of it.
     pub(crate) async fn is_posted_to(&self) {
-        self.claim.posted.notified().await;
+        self.posted.notified().await;
     }
 
     /// Takes out of the inbox what no record will name.
@@ -353,16 +353,16 @@ impl RunSlot {
 
     /// Returns the store that the run is kept in, for a call that lives longer than this is borrowed.
     pub(crate) fn shared_store(&self) -> Arc<dyn SessionStore> {
-        Arc::clone(&self.claim.parts.store)
+        Arc::clone(&self.parts.store)
     }
 
     /// Returns the store that the run is kept in.
     pub(crate) fn store(&self) -> &dyn SessionStore {
-        self.claim.parts.store.as_ref()
+        self.parts.store.as_ref()
     }
 
     fn moment(&self) -> Moment {
-        Moment::now(self.claim.parts.engine.clock.as_ref())
+        Moment::now(self.parts.engine.clock.as_ref())
     }
 }
 
@@ -371,12 +371,16 @@ impl Drop for RunSlot {
         if self.is_recorded.load(Ordering::Relaxed) {
             return;
         }
-        let (parts, lease) = (Arc::clone(&self.claim.parts), self.lease.lease.clone());
-        let unheard = self.unheard;
-        self.claim.parts.engine.tasks.spawn(async move {
-            match parts.store.abandon_run(&lease).await {
+        // Kept until then: a request made again meanwhile waits, and is not told that somebody else has the run.
+        let Some(claim) = self.claim.take() else {
+            return;
+        };
+        let (lease, unheard) = (self.lease.lease.clone(), self.unheard);
+        self.parts.engine.tasks.spawn(async move {
+            let abandoned = claim.parts.store.abandon_run(&lease).await;
+            match abandoned {
                 Err(StoreError::Stale(_)) => {
-                    if let Err(error) = leave_unheard(&parts, &lease, unheard).await {
+                    if let Err(error) = leave_unheard(claim, &lease, unheard).await {
                         note_unended(lease.run, &error);
                     }
                 }
@@ -389,16 +393,20 @@ impl Drop for RunSlot {
 
 /// Ends a run that is on record and that nobody here drives, or lets others take it up at once.
 async fn leave_unheard(
-    parts: &Arc<Parts>,
+    claim: Claim,
     lease: &RunLease,
     unheard: Unheard,
 ) -> Result<(), ResumeError> {
     match unheard {
         Unheard::Ended => {
-            parts.active.until_gone(lease.run).await;
-            Runs::new(parts).close(lease.run, GONE).await
+            let runs = Runs::new(&claim.parts);
+            runs.end_unheard(claim).await
         }
-        Unheard::Left => Ok(parts.store.release(lease).await?),
+        Unheard::Left => match claim.parts.store.release(lease).await {
+            // Somebody else has it already, or it was given back before and only the answer was lost.
+            Err(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(()),
+            released => Ok(released?),
+        },
     }
 }
 

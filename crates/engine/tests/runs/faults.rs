@@ -346,7 +346,7 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
     }
 }
 
-/// Gives a request up while the store keeps the beginning of its run, and waits until the store has answered.
+/// Gives a request up while the store keeps the beginning of its run.
 async fn give_up_midway(orchestrator: &Orchestrator, request: UserRequest, is_streamed: bool) {
     let patience = Duration::from_secs(1);
     let is_given_up = match is_streamed {
@@ -360,7 +360,6 @@ async fn give_up_midway(orchestrator: &Orchestrator, request: UserRequest, is_st
         }
     };
     assert!(is_given_up, "the store answered before");
-    tokio::time::sleep(Duration::from_secs(20)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,6 +375,8 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
             let session = [&known, &empty, &new][place];
             store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(10)));
             give_up_midway(&orchestrator, ask_in(session, "first"), is_streamed).await;
+            // By then the store has answered.
+            tokio::time::sleep(Duration::from_secs(20)).await;
             let case = format!("{session}, {operation:?}, streamed: {is_streamed}");
             assert_eq!(model.requests().len(), 1, "{case}: it went on for nobody");
             let second = orchestrator.handle(ask_in(session, "second")).await;
@@ -388,15 +389,49 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
 
 #[tokio::test(start_paused = true)]
 async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_it_is_made_again() {
-    let store = failing_store();
-    let model = ScriptedModel::always(reply::text("ok"));
-    let orchestrator = builder(model).store(store.clone()).build().unwrap();
-    let late = Fault::AnswerLate(Duration::from_secs(10));
-    store.fail_next(StoreOperation::BeginRun, late);
-    let asked = || request("first").idempotency_key("booking-1".parse().unwrap());
-    give_up_midway(&orchestrator, asked(), true).await;
-    assert_eq!(orchestrator.handle(asked()).await.unwrap().reply, "ok");
-    assert_eq!(store.inner().runs(&session()).await.unwrap().len(), 1);
+    use StoreOperation::{AbandonRun, BeginRun, Release};
+    // Made again while the store is still busy with it, and later.
+    for wait in [0, 20] {
+        let store = failing_store();
+        let model = ScriptedModel::always(reply::text("ok"));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        for operation in [BeginRun, AbandonRun, Release] {
+            store.fail_next(operation, Fault::AnswerLate(Duration::from_secs(5)));
+        }
+        let asked = || request("first").idempotency_key("booking-1".parse().unwrap());
+        give_up_midway(&orchestrator, asked(), true).await;
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        assert_eq!(orchestrator.handle(asked()).await.unwrap().reply, "ok");
+        assert_eq!(store.inner().runs(&session()).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_began_although_its_request_was_refused_leaves_its_session_free() {
+    let store = Arc::new(Store::new(MemoryStore::with_lease(Duration::from_secs(
+        3_600,
+    ))));
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
+    let [_, empty] = with_and_without_a_run(&orchestrator, &store).await;
+    let asked = model.requests().len();
+    // All attempts to keep its first records are kept, and none is answered.
+    for _ in 0..5 {
+        let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
+        store.fail_next(StoreOperation::Commit, lost);
+    }
+    let refused = orchestrator.handle(ask_in(&empty, "first")).await;
+    assert!(
+        matches!(refused, Err(RequestError::Store(_))),
+        "{refused:?}"
+    );
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let second = orchestrator.handle(ask_in(&empty, "second")).await;
+    assert_eq!(second.unwrap().reply, "ok");
+    assert_eq!(model.requests().len(), asked + 1, "it went on for nobody");
+    let runs = store.inner().runs(&empty).await.unwrap();
+    let ends: Vec<_> = runs.iter().map(|run| run.status).collect();
+    assert_eq!(ends, [RunStatus::Interrupted, RunStatus::Done]);
 }
 
 #[tokio::test(start_paused = true)]

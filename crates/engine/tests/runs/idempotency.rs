@@ -340,7 +340,9 @@ async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_reque
     // Neither the first records nor the giving back get through.
     let gone = || Fault::Refuse(StoreError::Damaged("gone".to_owned()));
     world.store.fail_next(StoreOperation::Commit, gone());
-    world.store.fail_next(StoreOperation::AbandonRun, gone());
+    for _ in 0..2 {
+        world.store.fail_next(StoreOperation::AbandonRun, gone());
+    }
     assert!(engine.handle(keyed("go")).await.is_err());
     assert_eq!(world.runs().await, 1);
     let result = engine.handle(keyed("go")).await.unwrap();

@@ -97,10 +97,12 @@ impl Claim {
             begun => begun?,
         };
         Ok(RunSlot {
+            parts: Arc::clone(&self.parts),
             lease: HeldLease::new(lease, asked),
             is_recorded: AtomicBool::new(false),
             unheard,
-            claim: self,
+            posted: Arc::clone(&self.posted),
+            claim: Some(self),
         })
     }
 
