@@ -10,13 +10,14 @@ use neuraxis_core::{
     InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId, TraceContext,
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Runs;
 use super::attach::LOOK_EVERY;
 use super::restored::{client_finished, recorded_trace};
 use super::resume::{Answer, ResumeError};
+use super::slot::{Claim, Unheard, note_unended};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
 use crate::live::{Piece, RemoteLive};
@@ -28,27 +29,50 @@ use crate::run_handle::{RunHandle, RunLink};
 const LOOK_SOON: Duration = Duration::from_millis(10);
 
 impl Runs {
-    /// Leaves a run to other processes whose first records are kept, and follows it.
+    /// Leaves a run to other processes whose first records are kept, and follows it. It is left all the same if whoever asked for
+    /// it is gone meanwhile, or ended if nobody else would ask.
     pub(super) async fn hand_over(
         &self,
         dispatcher: &Arc<dyn RunDispatcher>,
         driver: Box<Driver>,
         handle: RunHandle,
+        unheard: Unheard,
     ) -> RunHandle {
-        driver.leave().await;
         let RunHandle {
             link,
             session_id,
             trace,
             is_repeat,
         } = handle;
-        let records = link.feed.with_records(<[_]>::to_vec);
         let run_id = link.run_id;
-        self.dispatch_soon(dispatcher, session_id.clone(), run_id);
+        let (told, waits) = oneshot::channel();
+        let (runs, dispatcher) = (self.clone(), Arc::clone(dispatcher));
+        let session = session_id.clone();
+        self.parts.engine.tasks.spawn(async move {
+            driver.leave().await;
+            if told.is_closed() && unheard == Unheard::Ended {
+                return runs.end_left(run_id).await;
+            }
+            runs.dispatch_soon(&dispatcher, session, run_id);
+            // Who is gone hears nothing of it.
+            let _ = told.send(());
+        });
+        // However it was left, it is followed from here on.
+        let _ = waits.await;
+        let records = link.feed.with_records(<[_]>::to_vec);
         RunHandle {
             trace,
             is_repeat,
             ..self.follow(run_id, session_id, records)
+        }
+    }
+
+    /// Ends a run that nobody waits for and that no other process heard of, unless somebody here goes on with it already.
+    async fn end_left(&self, run_id: RunId) {
+        if let Some(claim) = Claim::take(&self.parts, run_id)
+            && let Err(error) = self.end_unheard(claim).await
+        {
+            note_unended(run_id, &error);
         }
     }
 

@@ -21,8 +21,7 @@ use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
-pub(crate) use claim::Claim;
-use claim::Unheard;
+pub(crate) use claim::{Claim, Unheard};
 use lease::{HeldLease, Moment};
 
 /// The runs at work in this process.
@@ -194,6 +193,11 @@ impl RunSlot {
     /// Returns the session of the run.
     pub(crate) const fn session(&self) -> &SessionId {
         &self.lease.lease.session
+    }
+
+    /// Returns what becomes of the run if nobody hears that it began.
+    pub(crate) const fn unheard(&self) -> Unheard {
+        self.unheard
     }
 
     /// Returns the service that the run belongs to.
@@ -410,7 +414,7 @@ async fn leave_unheard(
     }
 }
 
-fn note_unended(run: RunId, error: &ResumeError) {
+pub(super) fn note_unended(run: RunId, error: &ResumeError) {
     tracing::warn!(%run, %error, "a run that began unheard is not ended: it is taken up later");
 }
 

@@ -231,13 +231,14 @@ impl Runs {
     ) -> Result<RunHandle, StoreError> {
         self.parts.known.note(slot.session());
         let is_whole = run.policy == DataPolicy::ALL;
+        let unheard = slot.unheard();
         let (driver, first, handle) = self.begin(slot, scope, run).await?;
         // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
         if let Some(dispatcher) = &self.parts.dispatcher
             && !first.status.is_ended()
             && is_whole
         {
-            return Ok(self.hand_over(dispatcher, driver, handle).await);
+            return Ok(self.hand_over(dispatcher, driver, handle, unheard).await);
         }
         driver.show(&handle);
         let task = self.parts.engine.tasks.spawn(driver.drive(first));

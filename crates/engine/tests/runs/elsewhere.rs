@@ -15,10 +15,12 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     DispatchError, RunDispatcher, RunLog as _, SessionIndex as _, Tool as _, async_trait,
 };
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
+use neuraxis_testkit::{
+    Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
+};
 use tokio::sync::mpsc;
 
-use crate::support::{builder, policy, request, session};
+use crate::support::{builder, failing_store, policy, request, session};
 
 /// Passes on what is dispatched, but for the first attempts.
 #[derive(Debug)]
@@ -140,6 +142,34 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
     let kinds = records.iter().map(|record| record.body.kind());
     assert!(!kinds.into_iter().any(|kind| kind == "resumed"));
     assert_paired(fleet.store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_caller_left_while_it_was_handed_over_is_ended_or_under_a_key_dispatched() {
+    for is_keyed in [false, true] {
+        let store = failing_store();
+        let (runs, mut dispatched) = mpsc::unbounded_channel();
+        let failures = AtomicUsize::new(0);
+        let server = builder(ScriptedModel::new())
+            .store(store.clone())
+            .ids(Arc::new(UuidV7))
+            .dispatcher(Arc::new(Dispatched { runs, failures }))
+            .build()
+            .unwrap();
+        let late = Fault::AnswerLate(Duration::from_secs(10));
+        store.fail_next(StoreOperation::Release, late);
+        let asked = match is_keyed {
+            true => request("go").idempotency_key("booking-17".parse().unwrap()),
+            false => request("go"),
+        };
+        let asking = tokio::time::timeout(Duration::from_secs(1), server.stream(asked)).await;
+        assert!(asking.is_err(), "the store answered before");
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let runs = store.inner().runs(&session()).await.unwrap();
+        assert_eq!(runs[0].ended_at.is_some(), !is_keyed);
+        // Of an end, too, whoever may have the run hears.
+        assert_eq!(dispatched.try_recv(), Ok(runs[0].run_id));
+    }
 }
 
 #[tokio::test(start_paused = true)]

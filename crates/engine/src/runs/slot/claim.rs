@@ -173,7 +173,7 @@ impl Drop for Leasing {
 
 /// What becomes of a run that turns out to be on record when whoever asked for it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unheard {
+pub(crate) enum Unheard {
     /// It is ended: nobody else would.
     Ended,
     /// It is left to whoever takes it up.
