@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use neuraxis_core::{CallToVet, ToolClass, Vetting};
+use neuraxis_core::{CallToVet, ToolCallId, ToolClass, Vetting};
 
 use crate::catalog::ToolCatalog;
 
@@ -33,10 +33,12 @@ pub(super) fn hopeful<'a>(
     .map(|(place, _)| place)
 }
 
-/// Tries calls out that a person would be asked about, and refuses those that could only fail.
+/// Tries calls out that a person would be asked about, and refuses those that could only fail. Not those of tools that the client
+/// brought: whoever asks runs them, and a tool here of the same name may be another.
 pub(super) async fn dry_run(
     catalog: &ToolCatalog,
     calls: &[CallToVet],
+    brought: &[ToolCallId],
     mut vetted: Vec<Vetting>,
 ) -> Vec<Vetting> {
     let places: Vec<usize> = hopeful(&vetted, calls).collect();
@@ -44,6 +46,9 @@ pub(super) async fn dry_run(
         let (Some(vetting), Some(call)) = (vetted.get_mut(place), calls.get(place)) else {
             continue;
         };
+        if brought.contains(&call.tool_call_id) {
+            continue;
+        }
         let Ok(tool) = catalog.check(&call.name, &call.arguments) else {
             continue;
         };

@@ -89,13 +89,21 @@ impl Driver {
         let vetted = calls.concluded(vetted);
         if hopeful(&vetted, &calls.vet.calls).next().is_some() {
             let catalog = Arc::clone(&self.catalog);
+            let brought = self.brought_calls(&calls.vet);
             self.work.push(Box::pin(async move {
-                let vetted = dry_run(&catalog, &calls.vet.calls, vetted).await;
+                let vetted = dry_run(&catalog, &calls.vet.calls, &brought, vetted).await;
                 Work::Answer(Box::new(calls.vetted(vetted, Vec::new())))
             }));
             return;
         }
         self.ready.push_back(calls.vetted(vetted, Vec::new()));
+    }
+
+    /// Returns which calls are of tools that the client brought.
+    fn brought_calls(&self, vet: &Vet) -> Vec<ToolCallId> {
+        let of_client = |call: &&CallToVet| self.is_brought(vet.agent, &call.name);
+        let brought = vet.calls.iter().filter(of_client);
+        brought.map(|call| call.tool_call_id.clone()).collect()
     }
 
     /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
@@ -193,6 +201,7 @@ impl Driver {
                 .unwrap_or_default(),
             owner: self.scope.request.owner().map(str::to_owned),
         };
+        let brought = self.brought_calls(&calls.vet);
         self.work.push(Box::pin(async move {
             let answered = AssertUnwindSafe(lookup.answer(&calls.vet.calls, vetted))
                 .catch_unwind()
@@ -204,7 +213,7 @@ impl Driver {
                 (calls.vet.calls.iter().map(deny).collect(), Vec::new())
             });
             let vetted = calls.concluded(vetted);
-            let vetted = dry_run(&lookup.catalog, &calls.vet.calls, vetted).await;
+            let vetted = dry_run(&lookup.catalog, &calls.vet.calls, &brought, vetted).await;
             Work::Answer(Box::new(calls.vetted(vetted, granted)))
         }));
     }

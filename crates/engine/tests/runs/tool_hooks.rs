@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use neuraxis_core::{
     ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Record, RecordBody, Role,
-    RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript, Vetted, Vetting,
+    RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, ToolSpec, Transcript, Vetted, Vetting,
 };
 use neuraxis_engine::{
     Agent, ApprovalKey, Brought, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook};
+use neuraxis_ports::{
+    AfterCall, ApproverReply, BeforeCall, RunLog as _, Tool, ToolContext, ToolError, ToolHook,
+    async_trait,
+};
 use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, ScriptedToolHook, reply, spec,
 };
@@ -531,6 +534,42 @@ async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client
         assert_eq!(program.hook.seen()[0].arguments.as_str(), r#"{"n":1}"#);
         assert_eq!(program.pay.count(), 0);
     }
+}
+
+/// Finds nothing that it could do.
+#[derive(Debug)]
+struct Unable(ToolSpec);
+
+#[async_trait]
+impl Tool for Unable {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn dry_run(&self, _: &JsonText) -> Result<(), ToolError> {
+        Err(ToolError::new("there is no such account"))
+    }
+
+    async fn call(&self, _: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::new("there is no such account"))
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", r#"{"n":1}"#)]))
+        .then(reply::text("Done."));
+    let hook = ScriptedToolHook::new().before(BeforeCall::ask("It is above 100."));
+    let orchestrator = builder(model)
+        .tool(Arc::new(Unable(spec("pay").schema(SCHEMA).into())))
+        .tool_hook(Arc::new(hook))
+        .approver(Arc::new(DecideLater))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").bring(pay_of_client())).await;
+    assert!(heard.results().is_empty(), "{:?}", heard.results());
+    assert_eq!(heard.result.status, RunStatus::Waiting);
 }
 
 #[tokio::test]
