@@ -355,6 +355,7 @@ fn hint_about(error: &StoreError) -> Option<String> {
         StoreError::Damaged(_) => Some(
             "`neuraxis sessions verify` names the sessions that are damaged, `neuraxis doctor --offline` checks the file itself".to_owned(),
         ),
+        StoreError::Refused(_) => Some("`neuraxis doctor --offline` says more".to_owned()),
         StoreError::Unavailable(_) => Some(
             "try again in a moment; if it stays so, `neuraxis doctor --offline` says more".to_owned(),
         ),

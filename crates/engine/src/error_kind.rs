@@ -129,7 +129,7 @@ kinds! {
 fn of_store(error: &StoreError) -> &'static str {
     match error {
         StoreError::SessionHeld(_) => "session_busy",
-        error if error.is_retryable() => "store_unavailable",
+        StoreError::Unavailable(_) | StoreError::Refused(_) => "store_unavailable",
         _ => "store_failed",
     }
 }

@@ -193,6 +193,11 @@ fn not_stored(error: &StoreError) -> Problem {
         let detail = "the request could not be carried out: the store cannot be reached now; try again later";
         return Problem::new(&STORE_UNAVAILABLE, detail);
     }
+    if let StoreError::Refused(_) = error {
+        let detail =
+            "the request could not be carried out: the store refuses it; the server's log says why";
+        return Problem::new(&STORE_UNAVAILABLE, detail);
+    }
     let detail =
         "the request could not be carried out: the store failed; the server's log says why";
     Problem::new(&STORE_FAILED, detail)
@@ -249,6 +254,10 @@ mod tests {
         for (error, name) in [
             (
                 StoreError::Unavailable("db.internal".to_owned()),
+                "store-unavailable",
+            ),
+            (
+                StoreError::Refused("db.internal".to_owned()),
                 "store-unavailable",
             ),
             (

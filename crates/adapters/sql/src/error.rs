@@ -244,9 +244,7 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     let message = format!("{place}: {why}");
     match kind(error) {
         Kind::Broken | Kind::Passing => StoreError::Unavailable(message),
-        Kind::Refused => {
-            StoreError::Unavailable(format!("{place}: the database refuses it: {why}"))
-        }
+        Kind::Refused => StoreError::Refused(message),
         Kind::Disk | Kind::Lasting => StoreError::Damaged(message),
     }
 }

@@ -231,6 +231,24 @@ async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_store_does_not_let_be_done_is_refused_at_once() {
+    let store = failing_store();
+    let model = ScriptedModel::always(reply::text("ok"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    orchestrator.handle(request("before")).await.unwrap();
+    let refusal = StoreError::Refused("a right is missing".to_owned());
+    store.fail_next(StoreOperation::BeginRun, Fault::Refuse(refusal.clone()));
+    let asked = Instant::now();
+    match orchestrator.handle(request("first")).await {
+        Err(RequestError::Store(error)) => assert_eq!(error, refusal),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    let second = orchestrator.handle(request("second")).await.unwrap();
+    assert_eq!(second.reply, "ok");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_commit_is_tried_five_times() {
     for (refusals, is_kept) in [(4, true), (5, false)] {
         let store = failing_store();

@@ -96,6 +96,10 @@ pub enum StoreError {
     /// The store cannot be reached or is overloaded.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The store does not let it be done, such as where a right is missing: it fails until somebody changes that, and what is
+    /// stored is as it was.
+    #[error("the store refuses it: {0}")]
+    Refused(String),
     /// What is stored cannot be read, or is not what was stored.
     #[error("the store is damaged: {0}")]
     Damaged(String),

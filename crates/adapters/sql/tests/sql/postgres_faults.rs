@@ -179,7 +179,7 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
         .unwrap();
     let refused = SqlStore::open(&of_role).await.unwrap_err();
     assert!(
-        matches!(&refused, OpenError::Store(StoreError::Unavailable(told)) if told.contains("42501")),
+        matches!(&refused, OpenError::Store(StoreError::Refused(told)) if told.contains("42501")),
         "{refused:?}"
     );
 
@@ -197,7 +197,7 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     let refused = busy.warn(&store, "refused").await;
     let is_told = matches!(
         &refused,
-        Err(StoreError::Unavailable(told)) if told.contains("the database refuses it") && told.contains("42501")
+        Err(StoreError::Refused(told)) if told.contains("42501")
     );
     assert!(is_told, "{refused:?}");
     let grant = "GRANT INSERT ON neuraxis.steps TO few";

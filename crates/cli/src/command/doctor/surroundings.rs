@@ -269,7 +269,10 @@ fn fix_of_store(error: &StoreError) -> &'static str {
         }
         StoreError::Unavailable(_) => {
             "see whether the disk is full, the file belongs to somebody else or another program has it locked, or the \
-             server is down or gives its user too few rights"
+             server is down"
+        }
+        StoreError::Refused(_) => {
+            "give its user the rights that the guide on storage names, or look whether its tables are all there"
         }
         _ => "name another place in store.url",
     }
