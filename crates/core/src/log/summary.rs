@@ -42,7 +42,7 @@ pub struct LogSummary {
     pub pending: Vec<Pending>,
     /// When its first record was made.
     pub started_at: Option<Timestamp>,
-    /// When its last record was made.
+    /// When the latest of its records was made, which need not be the last one: clocks of several machines differ.
     pub last_at: Option<Timestamp>,
     /// When it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ impl LogSummary {
     pub fn apply(&mut self, record: &Record) {
         self.records = record.seq.0;
         self.started_at.get_or_insert(record.at);
-        self.last_at = Some(record.at);
+        self.last_at = self.last_at.max(Some(record.at));
         self.meter.read(record);
         self.tally.read(record);
         self.taint.read(record);
@@ -253,4 +253,24 @@ fn user_text(message: &Message) -> Option<String> {
     // What a text column of every database can hold.
     let shown = shown.replace('\0', "\u{FFFD}");
     Some(if cut.is_some() { shown + "…" } else { shown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_whose_clock_is_behind_makes_no_run_older() {
+        let log = include_str!("../../tests/golden/parallel_agents.jsonl");
+        let records = log.lines().map(|line| Record::from_json(line).unwrap());
+        let mut records: Vec<Record> = records.collect();
+        let mut summary = LogSummary::default();
+        records.iter().for_each(|record| summary.apply(record));
+        let latest = summary.last_at;
+        let mut late = records.pop().unwrap();
+        late.at = Timestamp::UNIX_EPOCH;
+        summary.apply(&late);
+        assert_eq!(summary.last_at, latest);
+        assert!(latest > Some(Timestamp::UNIX_EPOCH));
+    }
 }

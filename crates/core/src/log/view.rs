@@ -272,7 +272,7 @@ impl RunView {
         self.summary.started_at
     }
 
-    /// Returns when the last record was made.
+    /// Returns when the latest record was made, by the clocks of the machines that made them.
     #[must_use]
     pub const fn last_at(&self) -> Option<Timestamp> {
         self.summary.last_at

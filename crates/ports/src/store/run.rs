@@ -219,7 +219,7 @@ struct Shown<'a> {
     text: Option<&'a str>,
     /// When its first record was made.
     started_at: Option<Timestamp>,
-    /// When its last record was made.
+    /// When the latest of its records was made.
     last_at: Option<Timestamp>,
     /// When it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
