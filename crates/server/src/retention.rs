@@ -5,6 +5,7 @@
 //! clock of the machine or by that of the store, whichever is behind: a clock that is ahead would have everybody's sessions deleted.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use neuraxis::SessionId;
 use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::uuid::Uuid;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{ExportError, Sessions, SystemClock, UuidV7};
 use neuraxis::ports::{Clock, Ids, RunFilter, SessionFilter, StoreError};
@@ -21,6 +23,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How often it is looked for old sessions: they are days old.
 const EVERY: Duration = Duration::from_secs(3_600);
+
+/// How old a file has to be that is not written whole before nobody can be at it any more.
+const LEFT_AFTER: Duration = Duration::from_secs(86_400);
 
 /// How many sessions are archived and deleted between two questions for more.
 const PAGE: usize = 100;
@@ -72,6 +77,9 @@ impl Retention {
         let keep = config.keep?;
         let archive = config.archive.clone();
         Some(Self(tokio::spawn(async move {
+            if let Some(folder) = &archive {
+                clear(folder.clone()).await;
+            }
             let mut ticks = interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut which = Look::First;
@@ -211,6 +219,45 @@ async fn archived(
     Ok(sessions.delete_at(id, exported.head).await?)
 }
 
+/// Removes from a folder what servers left that were killed while they wrote.
+async fn clear(folder: PathBuf) {
+    let Some(before) = old_before(SystemClock.now(), None, LEFT_AFTER) else {
+        return;
+    };
+    let place = folder.clone();
+    let cleared = tokio::task::spawn_blocking(move || remove_parts(&place, before)).await;
+    match cleared.map_err(io::Error::other).flatten() {
+        Ok(()) => {}
+        // Nothing was archived yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "what was not archived whole is not removed");
+        }
+    }
+}
+
+/// Removes the files that were not written whole before a time. Younger ones may be under way at another server.
+fn remove_parts(folder: &Path, before: Timestamp) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !is_part(&entry.file_name()) {
+            continue;
+        }
+        let changed = Timestamp::try_from(entry.metadata()?.modified()?);
+        if changed.is_ok_and(|changed| changed < before) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_part(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix('.'));
+    let id = name.and_then(|name| name.strip_suffix(".part"));
+    id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+}
+
 /// Writes a file whole or not at all.
 fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
@@ -298,6 +345,21 @@ mod tests {
         fs::create_dir_all(folder.path().join("old.jsonl/taken")).unwrap();
         assert!(write(folder.path(), "old.jsonl", b"whole").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_server_left_that_was_killed_while_it_wrote_is_removed_once_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join(format!(".{}.part", UuidV7.new_id()));
+        let others = ["old.jsonl", ".notes.part"].map(|name| folder.path().join(name));
+        for path in [&part, &others[0], &others[1]] {
+            fs::write(path, "half of").unwrap();
+        }
+        remove_parts(folder.path(), Timestamp::UNIX_EPOCH).unwrap();
+        assert!(part.exists(), "it may be under way");
+        remove_parts(folder.path(), Timestamp::MAX).unwrap();
+        assert!(!part.exists());
+        assert!(others.iter().all(|path| path.exists()));
     }
 
     const DAY: i64 = 86_400;
