@@ -179,13 +179,13 @@ impl Tool for Asking {
 
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         let question = which();
-        let said = match self.1 {
+        let said = match &self.1 {
             How::Impatiently => {
                 let asked = tokio::time::timeout(MINUTE / 2, ctx.person.ask(&question)).await;
                 format!("{asked:?}")
             }
             How::Often(count) => {
-                let asked = (0..count).map(|_| ctx.person.ask(&question));
+                let asked = (0..*count).map(|_| ctx.person.ask(&question));
                 let replies = futures_util::future::join_all(asked).await;
                 let is_declined = |reply: &&QuestionReply| **reply == QuestionReply::Declined;
                 replies.iter().filter(is_declined).count().to_string()
