@@ -20,7 +20,8 @@ pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<ReplyDelta, LlmError>> +
 
 /// A model that can be asked.
 ///
-/// **One attempt.** An implementation never repeats a request; the engine does, by [`LlmError::is_retryable`].
+/// **One attempt.** An implementation never repeats a request; the engine does, by [`LlmError::is_retryable`]. What a
+/// server refuses before its model is asked may be said at once in a form that it takes: that is no attempt of the model.
 /// **Cancel safety.** Dropping the future or the stream, or cancelling [`CallContext::cancellation`], gives the call up
 /// and closes its connection at once. **Order.** Calls are independent; any number may run at the same time.
 #[async_trait]

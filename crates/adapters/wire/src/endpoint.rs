@@ -22,7 +22,7 @@ pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
 use self::answer::HttpReply;
 pub use self::config::{EndpointConfig, KeyHeader, MaxConcurrent};
-use crate::body::{Limits, after, given_up};
+use crate::body::{Body, Limits, after, given_up};
 use crate::errors::ServerErrors;
 use crate::reply::ReplyDecoder;
 use crate::stream::EventStream;
@@ -251,6 +251,17 @@ impl Endpoint {
         ctx: &CallContext,
         decoder: impl FnOnce() -> D,
     ) -> Result<ReplyStream, LlmError> {
+        let body = self.events(route, body, ctx).await?;
+        Ok(Box::pin(EventStream::new(body, decoder())))
+    }
+
+    /// Posts such a request, and returns the body in which its reply streams in.
+    pub(crate) async fn events(
+        &self,
+        route: &Route,
+        body: Bytes,
+        ctx: &CallContext,
+    ) -> Result<Body, LlmError> {
         let cancellation = &ctx.cancellation;
         let timeouts = &self.timeouts;
         let total = timeouts.total.unwrap_or(Duration::MAX);
@@ -281,7 +292,7 @@ impl Endpoint {
         if let Some(permit) = permit {
             body.hold(permit);
         }
-        Ok(Box::pin(EventStream::new(body, decoder())))
+        Ok(body)
     }
 
     /// Waits for a permit, of which there is one for each reply that may come in at the same time.

@@ -45,26 +45,25 @@ async fn a_late_system_message_that_the_template_behind_a_server_refuses_is_sent
         messages::result("c1", "look", "1"),
         Message::system("Sum it up."),
     ]);
-    for (late_system, refused) in [
-        (None, 1),
-        (Some(LateSystem::Auto), 1),
-        (Some(LateSystem::User), 0),
-        (Some(LateSystem::System), 2),
+    for (late_system, asked) in [
+        (None, 2),
+        (Some(LateSystem::Auto), 2),
+        (Some(LateSystem::User), 1),
+        (Some(LateSystem::System), 1),
     ] {
         let server = Loopback::start(strict).await;
         let mut config = config(&server, Api::Chat);
         config.model = "qwen3.5".to_owned();
         config.late_system = late_system;
         let client = OpenAiClient::new(config).unwrap();
-        for attempt in 0..2 {
-            match respond(&client, &late).await {
-                Ok(_) => assert!(attempt >= refused, "{late_system:?}"),
-                Err(error) => {
-                    assert!(attempt < refused, "{error}");
-                    assert_eq!(error.is_retryable(), refused == 1, "{error}");
-                }
+        match respond(&client, &late).await {
+            Ok(_) => assert_ne!(late_system, Some(LateSystem::System)),
+            Err(error) => {
+                assert_eq!(late_system, Some(LateSystem::System), "{error}");
+                assert!(!error.is_retryable(), "{error}");
             }
         }
+        assert_eq!(server.seen().len(), asked, "{late_system:?}");
     }
 }
 

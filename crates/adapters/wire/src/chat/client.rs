@@ -14,6 +14,7 @@ use crate::chat::state::Origin;
 use crate::endpoint::{Endpoint, Route};
 use crate::reply::{Filtered, ReplyFilter};
 use crate::request::Delivery;
+use crate::stream::EventStream;
 
 /// Words by which a server's template refuses a system message where it stands.
 const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are supported"];
@@ -29,7 +30,9 @@ const NO_USAGE: &str = "stream_options";
 
 /// A client of Chat Completions, in the dialect of one server.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection.
+/// Makes one attempt a call. A request that the server refuses, and takes in another form, is asked again at once in that
+/// form, which it is for each form once: the model was not asked, so that the refusal is no attempt and says nothing of the
+/// model's health. Cancelling a call, or dropping it, closes its connection.
 #[derive(Debug)]
 pub struct ChatClient {
     endpoint: Arc<Endpoint>,
@@ -107,14 +110,16 @@ impl ChatClient {
         extra: &ExtraFields,
         filter: impl ReplyFilter,
     ) -> Result<Reply, LlmError> {
-        let sent = self.encoder.refused();
-        let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
-        let answer = self
-            .endpoint
-            .ask(&self.route, body, ctx)
-            .await
-            .map_err(|error| self.learn(error, request, Delivery::Whole, sent))?;
-        self.blocks().whole(&answer, self.endpoint.errors(), filter)
+        loop {
+            let sent = self.encoder.refused();
+            let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
+            match self.endpoint.ask(&self.route, body, ctx).await {
+                Ok(answer) => {
+                    return self.blocks().whole(&answer, self.endpoint.errors(), filter);
+                }
+                Err(error) => self.learn(error, request, Delivery::Whole, sent)?,
+            }
+        }
     }
 
     /// Answers a request piece by piece.
@@ -143,13 +148,17 @@ impl ChatClient {
         extra: &ExtraFields,
         filter: impl ReplyFilter,
     ) -> Result<ReplyStream, LlmError> {
-        let sent = self.encoder.refused();
-        let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
-        let decoder = || Filtered::new(self.blocks(), filter);
-        self.endpoint
-            .stream(&self.route, body, ctx, decoder)
-            .await
-            .map_err(|error| self.learn(error, request, Delivery::Streamed, sent))
+        loop {
+            let sent = self.encoder.refused();
+            let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
+            match self.endpoint.events(&self.route, body, ctx).await {
+                Ok(events) => {
+                    let decoder = Filtered::new(self.blocks(), filter);
+                    return Ok(Box::pin(EventStream::new(events, decoder)));
+                }
+                Err(error) => self.learn(error, request, Delivery::Streamed, sent)?,
+            }
+        }
     }
 
     /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.
@@ -166,14 +175,14 @@ impl ChatClient {
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
-    /// calls, the question for a stream's usage.
+    /// calls, the question for a stream's usage. Any other error stays one, and so does a second refusal of the same.
     fn learn(
         &self,
         error: LlmError,
         request: &ModelRequest,
         delivery: Delivery,
         sent: Refused,
-    ) -> LlmError {
+    ) -> Result<(), LlmError> {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
         // The schema that is told was among what it refuses.
@@ -184,7 +193,7 @@ impl ChatClient {
             LlmErrorKind::BadRequest | LlmErrorKind::Server { .. }
         );
         let change = if !is_refusal {
-            return error;
+            return Err(error);
         } else if NO_TURN.iter().any(|words| said.contains(words))
             && encoder.take_turns(request, sent)
         {
@@ -198,10 +207,9 @@ impl ChatClient {
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"
         } else {
-            return error;
+            return Err(error);
         };
-        tracing::info!(model = %self.model, "the server refuses {change}");
-        let said = format!("the server refuses {change}: {}", error.message);
-        LlmError::new(LlmErrorKind::server(None), said)
+        tracing::info!(model = %self.model, %error, "the server refuses {change}");
+        Ok(())
     }
 }

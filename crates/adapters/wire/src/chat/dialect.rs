@@ -158,8 +158,7 @@ pub enum LateSystem {
     System,
     /// A user message that says that it comes from the system.
     User,
-    /// A system message, until the server refuses one; from then on a user message. The refused call fails with an error
-    /// that may be retried.
+    /// A system message, until the server refuses one; from then on a user message, in the refused call as well.
     Auto,
 }
 
