@@ -185,8 +185,7 @@ impl Encoder {
             let shows = matches!(&**message, Message::Tool(result) if !result.media.is_empty());
             shows || is_out_of_turn(message, before)
         });
-        let changes =
-            speaks_twice && self.dialect.late_system == LateSystem::Auto && !sent.repeated_roles;
+        let changes = speaks_twice && !sent.repeated_roles;
         self.note(changes, |refused| &mut refused.repeated_roles) || is_late
     }
 

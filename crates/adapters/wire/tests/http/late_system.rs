@@ -24,10 +24,15 @@ fn strict(body: &str) -> Answer {
 
 /// A client that learns what its server refuses.
 fn learning(server: &Loopback) -> ChatClient {
+    sending(server, LateSystem::Auto)
+}
+
+/// A client that sends late system messages so.
+fn sending(server: &Loopback, late_system: LateSystem) -> ChatClient {
     let config = EndpointConfig::new(server.url());
     let endpoint = Arc::new(Endpoint::new(config).unwrap());
     let mut dialect = Dialect::standard("test");
-    dialect.late_system = LateSystem::Auto;
+    dialect.late_system = late_system;
     let route = endpoint.route("v1/chat/completions");
     ChatClient::new(endpoint, route, "m", dialect)
 }
@@ -181,9 +186,11 @@ fn refusal_of_mistral(status: u16, said: impl Into<serde_json::Value>) -> Answer
 
 #[tokio::test]
 async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_there() {
-    for (next, role) in [
-        (Message::user("and?"), "user"),
-        (Message::system("Sum up."), "system"),
+    for (next, late_system, role) in [
+        (Message::user("and?"), LateSystem::Auto, "user"),
+        (Message::user("and?"), LateSystem::System, "user"),
+        (Message::system("Sum up."), LateSystem::Auto, "system"),
+        (Message::system("Sum up."), LateSystem::User, "user"),
     ] {
         let server = Loopback::start(move |seen| {
             let refused = format!(r#""tool_call_id":"c1"}},{{"role":"{role}""#);
@@ -196,7 +203,7 @@ async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_
             }
         })
         .await;
-        let client = learning(&server);
+        let client = sending(&server, late_system);
         let request = request_of([
             Message::system("first"),
             Message::user("look"),
