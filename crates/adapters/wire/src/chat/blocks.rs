@@ -201,7 +201,9 @@ impl Blocks {
         {
             self.take_delta(*message, out)?;
         }
-        let brought = if out.len() > before {
+        // What the server wants to see again may come after the finish: it is no word of the model's.
+        let is_said = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
+        let brought = if out.iter().skip(before).any(is_said) {
             if self.finish.is_some() {
                 return Err(invalid("the reply went on after it had finished"));
             }

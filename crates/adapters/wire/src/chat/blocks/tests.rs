@@ -273,6 +273,17 @@ fn what_a_server_wants_to_see_again_with_a_call_is_kept_beside_it() {
 }
 
 #[test]
+fn what_a_server_wants_to_see_again_may_come_after_the_reply_has_finished() {
+    let call = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#;
+    let signed =
+        r#"{"tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"c2ln"}}}]}"#;
+    let chunks = [delta(call), finished("tool_calls"), delta(signed)];
+    let reply = reply(chunks.iter().map(String::as_str)).unwrap();
+    assert_eq!(calls(&reply), [(Some("c"), "ls", "{}")]);
+    assert!(reply.calls().all(|call| call.state.is_some()));
+}
+
+#[test]
 fn calls_that_contradict_themselves_are_refused() {
     let first = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":""}}]}"#;
     let call = |call: &str| format!(r#"{{"tool_calls":[{call}]}}"#);
