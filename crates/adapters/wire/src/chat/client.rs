@@ -22,8 +22,11 @@ const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are suppor
 /// Words by which it refuses two messages of the user in a row, or one behind the results of calls.
 const NO_TURN: [&str; 2] = ["roles must alternate", "unexpected role"];
 
-/// Words by which a server refuses the id of a call, as Mistral's does and those that serve its models.
-const NO_ID: &str = "must be a-z, a-z, 0-9, with a length of 9";
+/// Words by which a server refuses the id of a call, as Mistral's does and the templates of its models.
+const NO_ID: [&str; 2] = [
+    "must be a-z, a-z, 0-9, with a length of 9",
+    "alphanumeric strings with length 9",
+];
 
 /// The field that a server which counts no stream names where it refuses a request.
 const NO_USAGE: &str = "stream_options";
@@ -202,7 +205,9 @@ impl ChatClient {
             && encoder.avoid_late_system(request, sent)
         {
             "a system message that is not the first; from now on it is sent as a user message"
-        } else if said.contains(NO_ID) && encoder.make_ids_strict(request, sent) {
+        } else if NO_ID.iter().any(|words| said.contains(words))
+            && encoder.make_ids_strict(request, sent)
+        {
             "the id of a call; from now on they are of nine letters and digits"
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"

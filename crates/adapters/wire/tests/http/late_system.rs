@@ -221,38 +221,40 @@ async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_
 
 #[tokio::test]
 async fn calls_have_ids_of_the_form_that_a_server_wants_once_it_refused_another() {
+    const OF_MISTRAL: &str = r#"{"object":"error","message":"Tool call id was call_01a_a0_0_0 but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_request_error","param":null,"code":null}"#;
+    const OF_LLAMA_SERVER: &str = r#"{"error":{"code":500,"message":"Jinja Exception: Tool call IDs should be alphanumeric strings with length 9!","type":"server_error"}}"#;
+    const OF_MLX: &str =
+        r#"{"error":"Tool call IDs should be alphanumeric strings with length 9!"}"#;
     let is_strict = |id: &str| id.len() == 9 && id.bytes().all(|sign| sign.is_ascii_alphanumeric());
-    let server = Loopback::start(move |seen| {
-        let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
-        let messages = body["messages"].as_array().unwrap().iter();
-        let mut ids = messages.filter_map(|message| message["tool_call_id"].as_str());
-        match ids.find(|id| !is_strict(id)) {
-            Some(id) => {
-                let said =
-                    format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.");
-                refusal_of_mistral(400, said)
+    for (status, refusal) in [(400, OF_MISTRAL), (500, OF_LLAMA_SERVER), (404, OF_MLX)] {
+        let server = Loopback::start(move |seen| {
+            let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+            let messages = body["messages"].as_array().unwrap().iter();
+            let mut ids = messages.filter_map(|message| message["tool_call_id"].as_str());
+            match ids.all(is_strict) {
+                true => Answer::json(WHOLE),
+                false => Answer::whole(status, "content-type: application/json", refusal),
             }
-            None => Answer::json(WHOLE),
-        }
-    })
-    .await;
-    let client = learning(&server);
-    let request = request_of([
-        Message::user("look"),
-        messages::calls([
-            ("call_01a_a0_0_0", "look", "{}"),
-            ("a1B2c3D4e", "look", "{}"),
-        ]),
-        messages::result("call_01a_a0_0_0", "look", "1"),
-        messages::result("a1B2c3D4e", "look", "2"),
-    ]);
-    let reply = promptly(client.respond(&request, &call_context())).await;
-    assert_eq!(reply.unwrap().text(), "Héllo 🦀");
-    let sent: serde_json::Value = serde_json::from_str(&server.seen()[1].body).unwrap();
-    let sent = &sent["messages"];
-    assert_eq!(sent[1]["tool_calls"][0]["id"], sent[2]["tool_call_id"]);
-    assert_eq!(sent[1]["tool_calls"][1]["id"], "a1B2c3D4e");
-    assert_eq!(sent[3]["tool_call_id"], "a1B2c3D4e");
+        })
+        .await;
+        let client = learning(&server);
+        let request = request_of([
+            Message::user("look"),
+            messages::calls([
+                ("call_01a_a0_0_0", "look", "{}"),
+                ("a1B2c3D4e", "look", "{}"),
+            ]),
+            messages::result("call_01a_a0_0_0", "look", "1"),
+            messages::result("a1B2c3D4e", "look", "2"),
+        ]);
+        let reply = promptly(client.respond(&request, &call_context())).await;
+        assert_eq!(reply.unwrap().text(), "Héllo 🦀");
+        let sent: serde_json::Value = serde_json::from_str(&server.seen()[1].body).unwrap();
+        let sent = &sent["messages"];
+        assert_eq!(sent[1]["tool_calls"][0]["id"], sent[2]["tool_call_id"]);
+        assert_eq!(sent[1]["tool_calls"][1]["id"], "a1B2c3D4e");
+        assert_eq!(sent[3]["tool_call_id"], "a1B2c3D4e");
+    }
 }
 
 #[tokio::test]
