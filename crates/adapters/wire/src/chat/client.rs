@@ -28,6 +28,9 @@ const NO_ID: [&str; 2] = [
     "alphanumeric strings with length 9",
 ];
 
+/// The field that Gemini misses where it did not sign a call itself.
+const NO_SIGNATURE: &str = "thought_signature";
+
 /// The field that a server which counts no stream names where it refuses a request.
 const NO_USAGE: &str = "stream_options";
 
@@ -178,7 +181,8 @@ impl ChatClient {
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
-    /// calls, the question for a stream's usage. Any other error stays one, and so does a second refusal of the same.
+    /// calls, calls without its signature, the question for a stream's usage. Any other error stays one, and so does a
+    /// second refusal of the same.
     fn learn(
         &self,
         error: LlmError,
@@ -209,6 +213,8 @@ impl ChatClient {
             && encoder.make_ids_strict(request, sent)
         {
             "the id of a call; from now on they are of nine letters and digits"
+        } else if said.contains(NO_SIGNATURE) && encoder.sign_calls(request, sent) {
+            "calls that it did not sign; from now on they have what stands for a signature"
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"
         } else {

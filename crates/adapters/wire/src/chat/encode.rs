@@ -51,6 +51,8 @@ pub(super) struct Refused {
     repeated_roles: bool,
     /// An id of a call that is not of nine letters and digits.
     free_ids: bool,
+    /// Calls that it did not sign.
+    unsigned_calls: bool,
     /// To be asked for the usage of a stream.
     stream_usage: bool,
 }
@@ -196,6 +198,15 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.free_ids)
     }
 
+    /// Signs the calls that the server did not, from now on; false if that changes nothing for this request as it was sent.
+    pub(super) fn sign_calls(&self, request: &ModelRequest, sent: Refused) -> bool {
+        let messages = request.messages.messages();
+        let rules = self.rules(messages);
+        let is_unsigned = |message: &Arc<Message>| rules.is_unsigned(message);
+        let changes = messages.iter().any(is_unsigned) && !sent.unsigned_calls;
+        self.note(changes, |refused| &mut refused.unsigned_calls)
+    }
+
     /// Asks for the usage of streams no more; false if this request, as it was sent, did not ask for it.
     pub(super) fn leave_usage_unsaid(&self, delivery: Delivery, sent: Refused) -> bool {
         let changes = delivery == Delivery::Streamed
@@ -226,6 +237,7 @@ impl Encoder {
         Rules::new(dialect, late_as_user, messages)
             .alternating(refused.repeated_roles)
             .with_strict_ids(refused.free_ids)
+            .with_signed_calls(refused.unsigned_calls)
             .at(self.origin.clone())
     }
 

@@ -1,5 +1,5 @@
-//! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, the
-//! question for a stream's usage.
+//! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, calls
+//! that they did not sign, the question for a stream's usage.
 
 use std::sync::Arc;
 
@@ -255,6 +255,23 @@ async fn calls_have_ids_of_the_form_that_a_server_wants_once_it_refused_another(
         assert_eq!(sent[1]["tool_calls"][1]["id"], "a1B2c3D4e");
         assert_eq!(sent[3]["tool_call_id"], "a1B2c3D4e");
     }
+}
+
+#[tokio::test]
+async fn calls_that_the_server_did_not_sign_are_signed_once_it_refused_them() {
+    const REFUSAL: &str = r#"[{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly.","status":"INVALID_ARGUMENT"}}]"#;
+    let server = Loopback::start(|seen| match seen.body.contains("skip_thought_signature") {
+        true => Answer::json(WHOLE),
+        false => Answer::whole(400, "content-type: application/json", REFUSAL),
+    })
+    .await;
+    let request = request_of([
+        Message::user("look"),
+        messages::calls([("c1", "look", "{}")]),
+        messages::result("c1", "look", "1"),
+    ]);
+    let reply = promptly(learning(&server).respond(&request, &call_context())).await;
+    assert_eq!(reply.unwrap().text(), "Héllo 🦀");
 }
 
 #[tokio::test]

@@ -20,6 +20,10 @@ const FROM_THE_SYSTEM: &str = "[System message] ";
 /// What stands between two messages of the user where roles have to alternate: the request before came to no answer.
 pub(super) const NO_ANSWER: &str = "(no answer)";
 
+/// What stands for a signature that a call never got, since the program made it or another model did: with it Gemini does not
+/// look for one.
+const STAND_IN: &str = r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
+
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
@@ -31,6 +35,8 @@ pub(crate) struct Rules {
     pub(super) alternating: bool,
     /// Whether the ids of calls have to be of nine letters and digits.
     strict_ids: bool,
+    /// Whether the calls of each message have to be signed.
+    signed_calls: bool,
     /// How many messages there are up to the last user message.
     turn_start: usize,
 }
@@ -49,6 +55,7 @@ impl Rules {
             late_system_as_user,
             alternating: false,
             strict_ids: false,
+            signed_calls: false,
             turn_start: turn_start.map_or(0, |index| index + 1),
         }
     }
@@ -62,6 +69,12 @@ impl Rules {
     /// Gives calls ids of nine letters and digits, whatever theirs are.
     pub(crate) fn with_strict_ids(mut self, strict_ids: bool) -> Self {
         self.strict_ids = strict_ids;
+        self
+    }
+
+    /// Signs the calls of each message that the server did not sign.
+    pub(super) fn with_signed_calls(mut self, signed_calls: bool) -> Self {
+        self.signed_calls = signed_calls;
         self
     }
 
@@ -100,11 +113,23 @@ impl Rules {
         }
         CallState::read(call.state.as_ref()?, &self.origin)
     }
+
+    /// Tells whether a message has calls that the server did not sign. It signs the first of a message.
+    pub(super) fn is_unsigned(&self, message: &Message) -> bool {
+        let Message::Assistant(message) = message else {
+            return false;
+        };
+        let first = calls_of(message).next();
+        first.is_some_and(|call| self.extra_content(message, call).is_none())
+    }
 }
 
 impl MessageEncoder for Rules {
     fn same_until(&self, old: &Self) -> usize {
-        if self.dialect.media != old.dialect.media || self.strict_ids != old.strict_ids {
+        if self.dialect.media != old.dialect.media
+            || self.strict_ids != old.strict_ids
+            || self.signed_calls != old.signed_calls
+        {
             return 0;
         }
         if self.late_system_as_user != old.late_system_as_user
@@ -230,13 +255,10 @@ fn encode_assistant(
 }
 
 fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter<'_>) {
-    let calls = message.parts.iter().filter_map(|part| match part {
-        Part::ToolCall(call) => Some(call),
-        _ => None,
-    });
     let mut any = false;
-    for call in calls {
-        json.raw(if any { "," } else { r#","tool_calls":["# });
+    for call in calls_of(message) {
+        let is_first = !any;
+        json.raw(if is_first { r#","tool_calls":["# } else { "," });
         any = true;
         json.raw(r#"{"id":"#);
         json.string(&rules.taken_id(call_id(rules.dialect.provider, message, call)));
@@ -245,15 +267,26 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.raw(r#","arguments":"#);
         json.string(&arguments(&call.arguments, rules.dialect.arguments));
         json.raw("}");
-        if let Some(extra) = rules.extra_content(message, call) {
+        let extra = match rules.extra_content(message, call) {
+            None if is_first && rules.signed_calls => Some(STAND_IN),
+            extra => extra.map(RawValue::get),
+        };
+        if let Some(extra) = extra {
             json.raw(r#","extra_content":"#);
-            json.raw(extra.get());
+            json.raw(extra);
         }
         json.raw("}");
     }
     if any {
         json.raw("]");
     }
+}
+
+fn calls_of(message: &AssistantMessage) -> impl Iterator<Item = &ToolCall> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    })
 }
 
 /// Returns the arguments of an earlier call in a form that the server takes.

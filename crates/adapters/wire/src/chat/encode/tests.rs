@@ -281,6 +281,48 @@ fn what_came_with_a_call_goes_back_to_the_model_and_server_that_gave_it_and_to_n
 }
 
 #[test]
+fn the_first_call_of_a_message_is_signed_once_the_server_refused_it_unsigned() {
+    let mut signed = reply_of("llama");
+    let extra = json!({"google": {"thought_signature": "c2ln"}});
+    if let Message::Assistant(message) = &mut signed
+        && let Some(Part::ToolCall(call)) = message.parts.last_mut()
+    {
+        let state = json!({"server": "http://a", "model": "m", "extra_content": extra});
+        call.state = Some(JsonText::from_text(state.to_string()));
+    }
+    let encoder = Encoder::new("m", STANDARD).at(Origin {
+        server: "http://a".into(),
+        model: "m".into(),
+    });
+    let ours = request_of([Message::user("hi"), signed.clone()]);
+    assert!(
+        !encoder.sign_calls(&ours, encoder.refused()),
+        "nothing is missing"
+    );
+    let chosen = messages::calls([("c1", "look", "{}"), ("c2", "look", "{}")]);
+    let request = request_of([
+        chosen,
+        messages::result("c1", "look", "1"),
+        messages::result("c2", "look", "2"),
+        signed,
+    ]);
+    let sent = || {
+        let body = encoder.body(&request, Delivery::Whole).unwrap();
+        let messages = serde_json::from_slice::<Value>(&body).unwrap()["messages"].take();
+        [(0, 0), (0, 1), (3, 0)].map(|(message, call)| {
+            let call = &messages[message]["tool_calls"][call];
+            call.get("extra_content").cloned()
+        })
+    };
+    assert_eq!(sent(), [None, None, Some(extra.clone())]);
+    let refused = encoder.refused();
+    assert!(encoder.sign_calls(&request, refused));
+    let stand_in = json!({"google": {"thought_signature": "skip_thought_signature_validator"}});
+    assert_eq!(sent(), [Some(stand_in), None, Some(extra)]);
+    assert!(!encoder.sign_calls(&request, encoder.refused()));
+}
+
+#[test]
 fn reasoning_is_sent_back_as_the_dialect_says() {
     let history = || {
         [
