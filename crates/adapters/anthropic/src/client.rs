@@ -41,7 +41,7 @@ const RULES: [ErrorRule; 13] = [
 /// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
 ///
 /// Where the service refuses what the model thought earlier in a conversation, since it was thought about another
-/// beginning, the call fails so that it may be repeated, and from then on that conversation is sent without it.
+/// beginning, that conversation is sent without it, at once and from then on.
 #[derive(Debug)]
 pub struct AnthropicClient {
     endpoint: Endpoint,
@@ -121,12 +121,13 @@ impl AnthropicClient {
 #[async_trait]
 impl LlmClient for AnthropicClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        let (body, decoder) = self.exchange(request, Delivery::Whole)?;
-        let answer = self
-            .endpoint
-            .ask(&self.route, body, ctx)
-            .await
-            .map_err(|error| self.refused.learn(error, request.messages.messages()))?;
+        let (answer, decoder) = loop {
+            let (body, decoder) = self.exchange(request, Delivery::Whole)?;
+            match self.endpoint.ask(&self.route, body, ctx).await {
+                Ok(answer) => break (answer, decoder),
+                Err(error) => self.refused.learn(error, request.messages.messages())?,
+            }
+        };
         decoder.whole(&answer, self.endpoint.errors())
     }
 
@@ -135,11 +136,14 @@ impl LlmClient for AnthropicClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
-        self.endpoint
-            .stream(&self.route, body, ctx, || decoder)
-            .await
-            .map_err(|error| self.refused.learn(error, request.messages.messages()))
+        loop {
+            let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
+            let stream = self.endpoint.stream(&self.route, body, ctx, || decoder);
+            match stream.await {
+                Ok(stream) => break Ok(stream),
+                Err(error) => self.refused.learn(error, request.messages.messages())?,
+            }
+        }
     }
 
     fn info(&self) -> ModelInfo {

@@ -17,7 +17,7 @@ use crate::dialect::PROVIDER;
 /// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
 ///
 /// Where the service refuses what the model thought earlier in a conversation, since it was sealed for another organization or
-/// server, the call fails so that it may be repeated, and from then on that conversation is sent without it.
+/// server, that conversation is sent without it, at once and from then on.
 #[derive(Debug)]
 pub(crate) struct ResponsesClient {
     endpoint: Arc<Endpoint>,
@@ -57,12 +57,13 @@ impl ResponsesClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<Reply, LlmError> {
-        let body = self.encoder.body(request, Delivery::Whole)?;
-        let answer = self
-            .endpoint
-            .ask(&self.route, body, ctx)
-            .await
-            .map_err(|error| self.encoder.learn(error, request))?;
+        let answer = loop {
+            let body = self.encoder.body(request, Delivery::Whole)?;
+            match self.endpoint.ask(&self.route, body, ctx).await {
+                Ok(answer) => break answer,
+                Err(error) => self.encoder.learn(error, request)?,
+            }
+        };
         self.output().whole(&answer, self.endpoint.errors())
     }
 
@@ -76,11 +77,15 @@ impl ResponsesClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let body = self.encoder.body(request, Delivery::Streamed)?;
-        self.endpoint
-            .stream(&self.route, body, ctx, || self.output())
-            .await
-            .map_err(|error| self.encoder.learn(error, request))
+        loop {
+            let body = self.encoder.body(request, Delivery::Streamed)?;
+            let output = || self.output();
+            let stream = self.endpoint.stream(&self.route, body, ctx, output);
+            match stream.await {
+                Ok(stream) => break Ok(stream),
+                Err(error) => self.encoder.learn(error, request)?,
+            }
+        }
     }
 
     fn output(&self) -> Output {

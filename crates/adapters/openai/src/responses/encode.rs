@@ -98,8 +98,8 @@ impl Encoder {
         Ok(body.into())
     }
 
-    /// Takes note of a service that refuses the reasoning in a request.
-    pub(super) fn learn(&self, error: LlmError, request: &ModelRequest) -> LlmError {
+    /// Takes note of a service that refuses the reasoning in a request; any other error stays one.
+    pub(super) fn learn(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
         self.refused.learn(error, request.messages.messages())
     }
 

@@ -36,9 +36,9 @@ const NO_USAGE: &str = "stream_options";
 
 /// A client of Chat Completions, in the dialect of one server.
 ///
-/// Makes one attempt a call. A request that the server refuses, and takes in another form, is asked again at once in that
-/// form, which it is for each form once: the model was not asked, so that the refusal is no attempt and says nothing of the
-/// model's health. Cancelling a call, or dropping it, closes its connection.
+/// Makes one attempt a call. A request that the server refuses, and takes in another form, goes out again at once in that
+/// form, once for each: the model was not asked, so that the refusal is no attempt and says nothing of the model's health.
+/// Cancelling a call, or dropping it, closes its connection.
 #[derive(Debug)]
 pub struct ChatClient {
     endpoint: Arc<Endpoint>,

@@ -43,19 +43,23 @@ impl RefusedReasoning {
         messages.iter().rposition(is_refused).map_or(0, |at| at + 1)
     }
 
-    /// Takes note of a refusal, and makes of it an error after which the same request may succeed: it will be sent without
-    /// reasoning. Any other error stays what it is, and so does a second refusal.
-    #[must_use]
-    pub fn learn(&self, error: LlmError, messages: &[Arc<Message>]) -> LlmError {
+    /// Takes note of a refusal, after which the same request goes out again at once, without reasoning: the model was not
+    /// asked, so that the refusal is no attempt and says nothing of the model's health.
+    ///
+    /// # Errors
+    ///
+    /// Any other error, and a second refusal.
+    pub fn learn(&self, error: LlmError, messages: &[Arc<Message>]) -> Result<(), LlmError> {
         let said = error.message.to_ascii_lowercase();
         let is_refusal = error.kind == LlmErrorKind::BadRequest
             && self.words.iter().any(|words| said.contains(words));
         let sent = messages.get(self.without_until(messages)..);
         let last = messages.last();
         let (true, Some(last)) = (is_refusal && sent.is_some_and(has_reasoning), last) else {
-            return error;
+            return Err(error);
         };
         tracing::warn!(
+            %error,
             "the service refuses earlier reasoning: the conversation goes on without it"
         );
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,11 +68,7 @@ impl RefusedReasoning {
             refused.remove(0);
         }
         refused.push(Arc::downgrade(last));
-        let said = format!(
-            "the service refuses earlier reasoning, which is left out from now on: {}",
-            error.message
-        );
-        LlmError::new(LlmErrorKind::server(None), said)
+        Ok(())
     }
 }
 
@@ -110,17 +110,16 @@ mod tests {
     #[test]
     fn a_refusal_is_learned_once_and_for_its_conversation_alone() {
         let (refused, one, other) = (refused(), conversation(), conversation());
-        let error = refused.learn(refusal(), one.messages());
-        assert!(error.is_retryable(), "{error}");
+        assert_eq!(refused.learn(refusal(), one.messages()), Ok(()));
         assert_eq!(refused.without_until(one.messages()), 3);
         assert_eq!(refused.without_until(other.messages()), 0);
-        assert_eq!(refused.learn(refusal(), one.messages()), refusal());
+        assert_eq!(refused.learn(refusal(), one.messages()), Err(refusal()));
         let mut longer = one.clone();
         for message in other.messages() {
             longer.push(Arc::clone(message));
         }
         assert_eq!(refused.without_until(longer.messages()), 3);
-        assert!(refused.learn(refusal(), longer.messages()).is_retryable());
+        assert_eq!(refused.learn(refusal(), longer.messages()), Ok(()));
         assert_eq!(refused.without_until(longer.messages()), 6);
     }
 
@@ -129,11 +128,12 @@ mod tests {
         let refused = refused();
         let other = LlmError::new(LlmErrorKind::BadRequest, "too many tokens");
         let messages = conversation();
-        assert_eq!(refused.learn(other.clone(), messages.messages()), other);
+        let learned = refused.learn(other.clone(), messages.messages());
+        assert_eq!(learned, Err(other));
         let nothing_thought: Transcript = [Message::user("a")].into_iter().collect();
         assert_eq!(
             refused.learn(refusal(), nothing_thought.messages()),
-            refusal()
+            Err(refusal())
         );
         assert_eq!(refused.without_until(messages.messages()), 0);
     }
