@@ -9,9 +9,9 @@ use crate::project::failure::FileError;
 
 /// The most characters that are shown of a line.
 pub(super) const READ_MAX_LINE_CHARS: u64 = 2_000;
-/// The most bytes of text that one call shows: so many that the result is not cut once more, its line breaks and quotes being
-/// two bytes each in JSON.
-const READ_MAX_TEXT_BYTES: usize = 48 * 1024;
+/// The most bytes that the text of one call takes as JSON, where a quote or a line break has two: so many that the result,
+/// with what is told beside the text, is not cut once more.
+const READ_MAX_JSON_BYTES: usize = 56 * 1024;
 /// How far into a file lines are counted.
 pub(super) const READ_MAX_SCANNED_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -98,6 +98,8 @@ struct Scanner {
     /// Bytes of that line so far.
     line_bytes: u64,
     shown: ShownLine,
+    /// How many bytes the text found so far takes as JSON.
+    json_bytes: usize,
 }
 
 /// As much of the current line as is shown.
@@ -117,6 +119,7 @@ impl Scanner {
             line: 1,
             line_bytes: 0,
             shown: ShownLine::default(),
+            json_bytes: 0,
         }
     }
 
@@ -158,22 +161,24 @@ impl Scanner {
     }
 
     fn show_line(&mut self) {
-        let shown = std::mem::take(&mut self.shown);
-        if self.found.text.len() + shown.bytes.len() > READ_MAX_TEXT_BYTES {
+        let mut shown = std::mem::take(&mut self.shown);
+        if shown.is_cut {
+            shown.bytes.extend_from_slice("…\n".as_bytes());
+        }
+        let json_bytes = json_bytes(&shown.bytes);
+        if self.json_bytes + json_bytes > READ_MAX_JSON_BYTES {
             // What is shown ends with a whole line, and this one is where the next call begins.
             self.window.past_last = self.line;
             return;
         }
         self.found.text.extend_from_slice(&shown.bytes);
+        self.json_bytes += json_bytes;
         self.found.end_line = self.line;
-        if shown.is_cut {
-            self.found.text.extend_from_slice("…\n".as_bytes());
-            if self.found.cut_lines.len() < MAX_NAMED_LINES {
-                self.found.cut_lines.push(LongLine {
-                    line: self.line,
-                    bytes: self.line_bytes,
-                });
-            }
+        if shown.is_cut && self.found.cut_lines.len() < MAX_NAMED_LINES {
+            self.found.cut_lines.push(LongLine {
+                line: self.line,
+                bytes: self.line_bytes,
+            });
         }
     }
 
@@ -205,6 +210,16 @@ impl ShownLine {
             }
         }
     }
+}
+
+/// How many bytes a line takes within a JSON string; what is not UTF-8 is shown as U+FFFD, which has three.
+fn json_bytes(line: &[u8]) -> usize {
+    let bytes = |char: char| match char {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => char.len_utf8(),
+    };
+    String::from_utf8_lossy(line).chars().map(bytes).sum()
 }
 
 #[cfg(test)]

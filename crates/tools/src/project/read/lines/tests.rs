@@ -90,9 +90,32 @@ fn a_line_of_exactly_the_longest_length_is_not_cut() {
 fn too_much_text_ends_with_a_whole_line_and_the_rest_is_counted() {
     let line = format!("{}\n", "x".repeat(999));
     let found = scanned(line.repeat(100).as_bytes(), lines(1, 100));
-    assert_eq!(found.end_line, 49);
-    assert_eq!(found.text.len(), 49_000);
+    assert_eq!(found.end_line, 57);
+    assert_eq!(found.text.len(), 57_000);
     assert_eq!(found.total_lines, Some(100));
+}
+
+#[test]
+fn text_that_is_longer_as_json_ends_with_a_whole_line_before_it_is_too_long() {
+    for line in [
+        "\t\"a\\b\",\n".as_bytes(),
+        b"\n",
+        b"\x01\x1b[0m\n",
+        b"caf\xe9\xe9\xe9\n",
+        "x".repeat(3_000).as_bytes(),
+    ] {
+        let mut line = line.to_owned();
+        line.push(b'\n');
+        let found = scanned(&line.repeat(40_000), lines(1, 80_000));
+        let shown = String::from_utf8_lossy(&found.text);
+        let json = serde_json::to_string(&shown).unwrap().len() - 2;
+        assert!(
+            (READ_MAX_JSON_BYTES - 2_010..=READ_MAX_JSON_BYTES).contains(&json),
+            "{:?} makes {json} bytes",
+            line.escape_ascii().to_string()
+        );
+        assert!(shown.ends_with('\n'));
+    }
 }
 
 #[test]
