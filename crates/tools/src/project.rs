@@ -1,12 +1,13 @@
 //! The tools for a project: `list_files`, `read_file`, `search_files`, which only read, `write_file`, `apply_patch`, and
 //! `run_command`.
 //!
-//! The file tools see one folder and nothing else. Every file is opened through a handle of that folder ([`root`]), so
-//! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
-//! folder; what keeps them there is [`crate::sandbox`].
+//! The file tools see one folder and nothing else, but for the ignore files above it ([`ignored`]). Every file is opened
+//! through a handle of that folder ([`root`]), so that no symlink, `..`, absolute path or folder swapped at the wrong moment
+//! leads out of it. Commands run in that folder; what keeps them there is [`crate::sandbox`].
 
 #[cfg(feature = "commands")]
 mod command;
+mod content;
 mod difference;
 mod failure;
 mod glob;
@@ -47,8 +48,8 @@ pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///
-/// They stay inside that folder even if it is moved while they are in use. What `.gitignore` files name is left out of
-/// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
+/// They stay inside that folder even if it is moved while they are in use. What `.gitignore` files name, those above the
+/// folder in its repository included, is left out of lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
 /// written to what [`PROTECTED_NAMES`] names.
 ///
 /// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read, and

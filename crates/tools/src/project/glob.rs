@@ -1,6 +1,6 @@
 //! The glob by which lists and searches are narrowed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -10,12 +10,20 @@ use super::failure::FileError;
 const MAX_GLOB_BYTES: usize = 1_000;
 
 /// A glob over paths: `*` stays within a folder, `**` does not, and a glob without `/` is for names at any depth.
+/// One that ends with `/` is for all that is in that folder.
+#[derive(Debug, Default)]
+pub(super) struct PathGlob(Option<Narrowing>);
+
 #[derive(Debug)]
-pub(super) struct PathGlob(Option<GlobMatcher>);
+struct Narrowing {
+    matcher: GlobMatcher,
+    /// The folders that the glob names outright before its first wildcard, and the file if it has none.
+    beginning: PathBuf,
+}
 
 impl PathGlob {
-    /// Reads a glob. None matches everything.
-    pub(super) fn parse(glob: Option<&str>) -> Result<Self, FileError> {
+    /// Reads a glob. None matches everything; one may begin with a path by which the top of the project is known.
+    pub(super) fn parse(glob: Option<&str>, tops: &[PathBuf]) -> Result<Self, FileError> {
         let Some(glob) = glob else {
             return Ok(Self(None));
         };
@@ -26,8 +34,16 @@ impl PathGlob {
         if glob.is_empty() || glob.len() > MAX_GLOB_BYTES {
             return Err(invalid(format!("it must have 1 to {MAX_GLOB_BYTES} bytes")));
         }
-        let anchored = glob.trim_start_matches("./").trim_start_matches('/');
-        let whole = if glob.contains('/') {
+        let inside = tops
+            .iter()
+            .find_map(|top| Path::new(glob).strip_prefix(top).ok()?.to_str())
+            .unwrap_or(glob);
+        let anchored = inside.trim_start_matches("./").trim_matches('/');
+        let whole = if anchored.is_empty() {
+            "**".to_owned()
+        } else if glob.ends_with('/') {
+            format!("{anchored}/**")
+        } else if glob.contains('/') {
             anchored.to_owned()
         } else {
             format!("**/{glob}")
@@ -36,14 +52,34 @@ impl PathGlob {
             .literal_separator(true)
             .build()
             .map_err(|error| invalid(error.kind().to_string()))?;
-        Ok(Self(Some(glob.compile_matcher())))
+        let is_literal = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+        Ok(Self(Some(Narrowing {
+            matcher: glob.compile_matcher(),
+            beginning: whole.split('/').take_while(is_literal).collect(),
+        })))
+    }
+
+    /// Tells whether there is no glob.
+    pub(super) const fn is_for_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Tells whether what is in a folder may be meant, given the folder's path from the top of the project and from where
+    /// the walk began.
+    pub(super) fn leads_into(&self, from_top: &Path, from_start: &Path) -> bool {
+        self.0.as_ref().is_none_or(|glob| {
+            let leads_into = |folder: &Path| {
+                glob.beginning.starts_with(folder) || folder.starts_with(&glob.beginning)
+            };
+            leads_into(from_start) || leads_into(from_top)
+        })
     }
 
     /// Tells whether something is meant, given its path from the top of the project and from where the walk began.
     pub(super) fn matches(&self, from_top: &Path, from_start: &Path) -> bool {
         self.0
             .as_ref()
-            .is_none_or(|glob| glob.is_match(from_start) || glob.is_match(from_top))
+            .is_none_or(|glob| glob.matcher.is_match(from_start) || glob.matcher.is_match(from_top))
     }
 }
 
@@ -52,7 +88,7 @@ mod tests {
     use super::*;
 
     fn matches(glob: &str, path: &str) -> bool {
-        PathGlob::parse(Some(glob))
+        PathGlob::parse(Some(glob), &[PathBuf::from("/home/me/project")])
             .unwrap()
             .matches(Path::new(path), Path::new(path))
     }
@@ -73,18 +109,47 @@ mod tests {
 
     #[test]
     fn a_glob_may_be_written_from_the_top_or_from_where_the_walk_began() {
-        let glob = PathGlob::parse(Some("src/*.rs")).unwrap();
+        let glob = PathGlob::parse(Some("src/*.rs"), &[]).unwrap();
         assert!(glob.matches(Path::new("src/main.rs"), Path::new("main.rs")));
         assert!(glob.matches(Path::new("crates/core/src/lib.rs"), Path::new("src/lib.rs")));
     }
 
     #[test]
     fn a_broken_glob_is_refused_with_the_reason() {
-        let error = PathGlob::parse(Some("src/[a")).unwrap_err().to_string();
+        let error = PathGlob::parse(Some("src/[a"), &[])
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("invalid_glob: \"src/[a\" is not a valid glob: "),
             "{error}"
         );
-        assert!(PathGlob::parse(Some("")).is_err());
+        assert!(PathGlob::parse(Some(""), &[]).is_err());
+    }
+
+    #[test]
+    fn a_glob_that_ends_with_a_slash_is_for_all_that_is_in_the_folder() {
+        assert!(matches("src/", "src/deep/main.rs"));
+        assert!(matches("./", "src/main.rs"));
+        assert!(!matches("src/", "srcs/main.rs"));
+    }
+
+    #[test]
+    fn a_glob_may_begin_with_the_path_of_the_project() {
+        assert!(matches("/home/me/project/src/*.rs", "src/main.rs"));
+        assert!(matches("/home/me/project/src/", "src/deep/main.rs"));
+        assert!(matches("/home/me/project", "src/main.rs"));
+        assert!(!matches("/home/me/project/*.rs", "src/main.rs"));
+        assert!(!matches("/home/me/projects/src/*.rs", "src/main.rs"));
+    }
+
+    #[test]
+    fn folders_beside_those_that_a_glob_names_need_not_be_entered() {
+        let glob = PathGlob::parse(Some("crates/core/**/*.rs"), &[]).unwrap();
+        let enters = |path: &str| glob.leads_into(Path::new(path), Path::new(path));
+        assert!(enters("crates") && enters("crates/core") && enters("crates/core/src/deep"));
+        assert!(!enters("target") && !enters("crates/cores"));
+        assert!(glob.leads_into(Path::new("packages/crates"), Path::new("crates")));
+        let anywhere = PathGlob::parse(Some("*.rs"), &[]).unwrap();
+        assert!(anywhere.leads_into(Path::new("target"), Path::new("target")));
     }
 }

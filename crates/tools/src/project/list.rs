@@ -12,10 +12,12 @@ use super::failure::{FileError, shown};
 use super::file_tool;
 use super::glob::PathGlob;
 use super::root::{Located, LocatedFolder, ProjectRoot};
-use super::walk::{Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, is_false, walk};
+use super::walk::{
+    Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, is_false, walk,
+};
 use crate::blocking::Stop;
 use crate::function::DefinitionError;
-use crate::summary::{count, enumerate};
+use crate::summary::{count, enumerate, grouped};
 
 /// The most files and folders that one list names; the rest is counted.
 const LIST_MAX_ENTRIES: usize = 500;
@@ -68,7 +70,7 @@ struct Entry {
 }
 
 fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, FileError> {
-    let glob = PathGlob::parse(arguments.glob.as_deref())?;
+    let glob = PathGlob::parse(arguments.glob.as_deref(), root.known_as())?;
     let folder = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
         Located::Folder(folder) => folder,
         Located::File(file) => {
@@ -89,12 +91,10 @@ fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, 
     };
     let mut entries = Vec::new();
     let mut total = 0;
-    let passed_over = walk(root, &folder, bounds, stop, |met| {
-        if glob.matches(met.path, met.from_start) {
-            total += 1;
-            if entries.len() < LIST_MAX_ENTRIES {
-                entries.push(entry(met));
-            }
+    let passed_over = walk(root, &folder, &glob, bounds, stop, |met| {
+        total += 1;
+        if entries.len() < LIST_MAX_ENTRIES {
+            entries.push(entry(met));
         }
         Ok(())
     })?;
@@ -148,13 +148,19 @@ fn report(
             enumerate(names, total)
         ),
     };
-    let complete = total == entries.len() as u64 && !passed_over.stopped_early;
-    let hint = (!complete).then(|| {
-        format!(
-            "only the first {} are listed; narrow it with path, glob or depth",
-            entries.len()
-        )
-    });
+    let hint = if passed_over.stopped_early {
+        Some(format!(
+            "the list ends after {} files and folders, shown or not; narrow it with path",
+            grouped(WALK_MAX_ENTRIES)
+        ))
+    } else {
+        (total > entries.len() as u64).then(|| {
+            format!(
+                "only the first {} are listed; narrow it with path, glob or depth",
+                entries.len()
+            )
+        })
+    };
     List {
         path,
         entries,

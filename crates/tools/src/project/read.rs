@@ -1,9 +1,7 @@
 //! The tool `read_file`.
 
-mod content;
 mod lines;
 
-use std::io::{Read, Seek, SeekFrom};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -12,8 +10,8 @@ use neuraxis_ports::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::content::Content;
 use self::lines::{Excerpt, LongLine, Window};
+use super::content::{self, Content};
 use super::failure::{FileError, shown};
 use super::file_tool;
 use super::root::{Located, ProjectRoot};
@@ -106,23 +104,13 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
         path: path.clone(),
         source,
     };
-    let mut beginning = Vec::new();
-    Read::take(&mut file, content::EXAMINED_BYTES)
-        .read_to_end(&mut beginning)
-        .map_err(failed)?;
-    if let Content::Binary { media_type } = content::recognize(&beginning) {
-        let summary = format!(
-            "{path} is a binary file ({media_type}, {}); its content is not shown.",
-            size(bytes)
-        );
-        return Ok(File::Binary(Binary {
-            path,
-            bytes,
-            media_type,
-            summary,
-        }));
+    match content::examine(&mut file).map_err(failed)? {
+        Content::Text => {}
+        Content::Utf16 => return Ok(File::Binary(utf_16(path, bytes))),
+        Content::Binary { media_type } => {
+            return Ok(File::Binary(binary(path, bytes, media_type)));
+        }
     }
-    file.seek(SeekFrom::Start(0)).map_err(failed)?;
     let window = window(arguments);
     let excerpt =
         lines::scan(&mut file, window, lines::READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
@@ -141,6 +129,32 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
         });
     }
     Ok(File::Text(report(path, bytes, window, excerpt)))
+}
+
+fn binary(path: String, bytes: u64, media_type: &'static str) -> Binary {
+    let summary = format!(
+        "{path} is a binary file ({media_type}, {}); its content is not shown.",
+        size(bytes)
+    );
+    Binary {
+        path,
+        bytes,
+        media_type,
+        summary,
+    }
+}
+
+fn utf_16(path: String, bytes: u64) -> Binary {
+    let summary = format!(
+        "{path} is text in UTF-16 ({}), which is not shown; a command such as `iconv -f UTF-16 -t UTF-8` shows it.",
+        size(bytes)
+    );
+    Binary {
+        path,
+        bytes,
+        media_type: "text/plain; charset=utf-16",
+        summary,
+    }
 }
 
 fn window(arguments: &Arguments) -> Window {

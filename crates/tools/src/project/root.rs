@@ -111,6 +111,11 @@ impl ProjectRoot {
         own.is_some_and(|own| own != Own::Governing)
     }
 
+    /// The absolute paths by which the folder goes, the last one free of symlinks where that can be found out.
+    pub(super) fn known_as(&self) -> &[PathBuf] {
+        &self.known_as
+    }
+
     /// Finds a file or folder by the path that a model wrote. Symlinks are followed inside the project.
     pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
         let wanted = self.relative(asked)?;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::hits::{FileHits, Hit};
 use self::pattern::{Case, Pattern, Syntax};
+use super::content::{self, Content};
 use super::failure::{FileError, shown};
 use super::file_tool;
 use super::glob::PathGlob;
@@ -82,17 +83,17 @@ struct Search {
 }
 
 /// What became of the files that were met.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct FilesSeen {
     files_searched: u64,
     #[serde(skip_serializing_if = "is_zero")]
     binary_files: u64,
     #[serde(skip_serializing_if = "is_zero")]
     secret_files: u64,
-    /// Files that cannot be opened, or have a line too long to search.
+    /// Files that cannot be opened or read.
     #[serde(skip_serializing_if = "is_zero")]
     unreadable_files: u64,
-    /// Files of which only the beginning was searched, because of their size.
+    /// Files of which only the beginning was searched, because of their size or a line that is too long to search.
     #[serde(skip_serializing_if = "is_zero")]
     partly_searched_files: u64,
     /// Files that were not searched, because enough was searched before.
@@ -106,7 +107,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
         arguments.syntax.unwrap_or_default(),
         arguments.case,
     )?;
-    let glob = PathGlob::parse(arguments.glob.as_deref())?;
+    let glob = PathGlob::parse(arguments.glob.as_deref(), root.known_as())?;
     let mut run = SearchRun::new(
         &pattern,
         arguments.max_hits.unwrap_or(SEARCH_DEFAULT_HITS),
@@ -118,8 +119,8 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
             run.file(opened, bytes, &shown(&file.path))?;
             PassedOver::default()
         }
-        Located::Folder(folder) => walk(root, &folder, Bounds::default(), stop, |met| {
-            if met.kind == Kind::File && glob.matches(met.path, met.from_start) {
+        Located::Folder(folder) => walk(root, &folder, &glob, Bounds::default(), stop, |met| {
+            if met.kind == Kind::File {
                 if is_secret(met.path) {
                     run.files.secret_files += 1;
                 } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
@@ -136,7 +137,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
             Ok(())
         })?,
     };
-    Ok(run.report(passed_over))
+    Ok(run.report(&glob, passed_over))
 }
 
 struct SearchRun<'a> {
@@ -154,7 +155,7 @@ struct SearchRun<'a> {
 impl<'a> SearchRun<'a> {
     fn new(pattern: &'a Pattern, most_hits: u32, stop: &'a Stop) -> Self {
         let searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
+            .binary_detection(BinaryDetection::none())
             .heap_limit(Some(MAX_LINE_BUFFER_BYTES))
             .line_number(true)
             .build();
@@ -171,10 +172,21 @@ impl<'a> SearchRun<'a> {
         }
     }
 
-    fn file(&mut self, file: File, bytes: u64, path: &str) -> Result<(), FileError> {
+    fn file(&mut self, mut file: File, bytes: u64, path: &str) -> Result<(), FileError> {
         if self.bytes_left == 0 {
             self.files.unsearched_files += 1;
             return Ok(());
+        }
+        match content::examine(&mut file) {
+            Ok(Content::Text | Content::Utf16) => {}
+            Ok(Content::Binary { .. }) => {
+                self.files.binary_files += 1;
+                return Ok(());
+            }
+            Err(_) => {
+                self.files.unreadable_files += 1;
+                return Ok(());
+            }
         }
         let most = self.bytes_left.min(SEARCH_MAX_FILE_BYTES);
         let mut reader = MeteredReader::new(file, most, self.stop);
@@ -188,22 +200,17 @@ impl<'a> SearchRun<'a> {
             .search_reader(self.pattern, &mut reader, &mut found);
         self.stop.check()?;
         self.bytes_left -= reader.bytes_read();
-        match result {
-            Err(_) => self.files.unreadable_files += 1,
-            // Hits before the first NUL mean nothing in a file that is not text.
-            Ok(()) if found.is_binary => self.files.binary_files += 1,
-            Ok(()) => {
-                self.files.files_searched += 1;
-                self.files.partly_searched_files += u64::from(reader.bytes_read() < bytes);
-                self.files_with_hits += u64::from(found.total > 0);
-                self.total_hits += found.total;
-                self.hits.append(&mut found.hits);
-            }
-        }
+        // A line too long to search is an error; what was found before it is found all the same.
+        let in_part = result.is_err() || reader.bytes_read() < bytes;
+        self.files.files_searched += 1;
+        self.files.partly_searched_files += u64::from(in_part);
+        self.files_with_hits += u64::from(found.total > 0);
+        self.total_hits += found.total;
+        self.hits.append(&mut found.hits);
         Ok(())
     }
 
-    fn report(self, passed_over: PassedOver) -> Search {
+    fn report(self, glob: &PathGlob, passed_over: PassedOver) -> Search {
         let Self {
             hits,
             total_hits,
@@ -228,7 +235,15 @@ impl<'a> SearchRun<'a> {
                 enumerate(places, total_hits)
             ),
         };
-        let hint = hint(hits.len() as u64, total_hits, &files, passed_over);
+        let mut hints = Vec::new();
+        if (hits.len() as u64) < total_hits {
+            hints.push(format!(
+                "only {} hits are shown; narrow it with path, glob or a more exact pattern",
+                hits.len()
+            ));
+        }
+        hints.extend(files.hints(glob, passed_over));
+        let hint = (!hints.is_empty()).then(|| hints.join("; "));
         Search {
             hits,
             total_hits,
@@ -241,17 +256,31 @@ impl<'a> SearchRun<'a> {
     }
 }
 
-fn hint(shown: u64, total: u64, files: &FilesSeen, passed_over: PassedOver) -> Option<String> {
-    let incomplete =
-        files.partly_searched_files + files.unsearched_files > 0 || passed_over.stopped_early;
-    match (shown < total, incomplete) {
-        (false, false) => None,
-        (true, _) => Some(format!(
-            "only {shown} hits are shown; narrow it with path, glob or a more exact pattern"
-        )),
-        (false, true) => {
-            Some("not everything was searched; narrow it with path or glob".to_owned())
+impl FilesSeen {
+    /// Says what was not searched, and what to do about it.
+    fn hints(&self, glob: &PathGlob, passed_over: PassedOver) -> Vec<String> {
+        let mut hints = Vec::new();
+        if passed_over.stopped_early {
+            // A glob may leave the way as long as it was.
+            hints.push("not everything was searched; narrow it with path".to_owned());
+        } else if self.unsearched_files > 0 {
+            hints.push("not everything was searched; narrow it with path or glob".to_owned());
+        } else if *self == Self::default() && !glob.is_for_all() {
+            hints.push("no file matches the glob; list_files shows what there is".to_owned());
         }
+        if self.partly_searched_files > 0 {
+            hints.push(format!(
+                "only the beginning of {} was searched; a command such as `grep -n` searches the rest",
+                count(self.partly_searched_files, "file", "files")
+            ));
+        }
+        if self.unreadable_files > 0 {
+            hints.push(format!(
+                "{} cannot be read",
+                count(self.unreadable_files, "file", "files")
+            ));
+        }
+        hints
     }
 }
 
@@ -313,7 +342,7 @@ mod tests {
         for path in ["whole", "in part", "not at all"] {
             run.file(dir.open("a").unwrap(), 6, path).unwrap();
         }
-        let report = run.report(PassedOver::default());
+        let report = run.report(&PathGlob::default(), PassedOver::default());
         assert_eq!(report.total_hits, 5);
         assert_eq!(
             (
@@ -324,7 +353,10 @@ mod tests {
         );
         assert_eq!(
             report.hint.as_deref(),
-            Some("not everything was searched; narrow it with path or glob")
+            Some(
+                "not everything was searched; narrow it with path or glob; only the beginning of 1 file was searched; \
+                 a command such as `grep -n` searches the rest"
+            )
         );
     }
 }

@@ -9,12 +9,13 @@ use cap_std::fs::{Dir, FileType};
 use serde::Serialize;
 
 use super::failure::FileError;
+use super::glob::PathGlob;
 use super::ignored::IgnoreFiles;
 use super::root::{LocatedFolder, ProjectRoot, names};
 use crate::blocking::Stop;
 
 /// The most files and folders that one call goes through.
-const WALK_MAX_ENTRIES: u64 = 100_000;
+pub(super) const WALK_MAX_ENTRIES: u64 = 100_000;
 /// How many folders deep a call goes, counted from where it begins.
 pub(super) const WALK_MAX_DEPTH: u32 = 64;
 
@@ -26,8 +27,6 @@ pub(super) struct Met<'a> {
     pub(super) name: &'a OsStr,
     /// Its path from the top of the project.
     pub(super) path: &'a Path,
-    /// Its path from where the walk began.
-    pub(super) from_start: &'a Path,
     pub(super) kind: Kind,
 }
 
@@ -100,10 +99,11 @@ impl Default for Bounds {
     }
 }
 
-/// Visits what is in a folder and in its folders, in the order of names.
+/// Visits what a glob means in a folder and in its folders, in the order of names.
 pub(super) fn walk<Visit>(
     root: &ProjectRoot,
     start: &LocatedFolder,
+    glob: &PathGlob,
     bounds: Bounds,
     stop: &Stop,
     visit: Visit,
@@ -115,6 +115,7 @@ where
         .map_err(|e| FileError::from_io(&start.path, e))?;
     let mut walk = Walk {
         start: &start.path,
+        glob,
         ignored: ignore_files_above(root, &start.path),
         deepest: bounds.depth.min(WALK_MAX_DEPTH),
         left: bounds.entries,
@@ -136,7 +137,8 @@ fn most_names(left: u64) -> usize {
 
 /// The ignore files above a folder hold inside it, too.
 fn ignore_files_above(root: &ProjectRoot, folder: &Path) -> IgnoreFiles {
-    let mut ignored = IgnoreFiles::at_top(root.dir());
+    let path = root.known_as().last().map(PathBuf::as_path);
+    let mut ignored = IgnoreFiles::at_top(root.dir(), path);
     let mut above = PathBuf::new();
     for part in folder {
         let path = if above.as_os_str().is_empty() {
@@ -154,6 +156,7 @@ fn ignore_files_above(root: &ProjectRoot, folder: &Path) -> IgnoreFiles {
 
 struct Walk<'a, Visit> {
     start: &'a Path,
+    glob: &'a PathGlob,
     ignored: IgnoreFiles,
     deepest: u32,
     left: u64,
@@ -201,14 +204,15 @@ impl<Visit: FnMut(&Met<'_>) -> Result<(), FileError>> Walk<'_, Visit> {
             return Ok(ControlFlow::Continue(()));
         }
         let from_start = path.strip_prefix(self.start).unwrap_or(path);
-        (self.visit)(&Met {
-            folder,
-            name,
-            path,
-            from_start,
-            kind,
-        })?;
-        if kind != Kind::Folder {
+        if self.glob.matches(path, from_start) {
+            (self.visit)(&Met {
+                folder,
+                name,
+                path,
+                kind,
+            })?;
+        }
+        if kind != Kind::Folder || !self.glob.leads_into(path, from_start) {
             return Ok(ControlFlow::Continue(()));
         }
         self.descend(folder, name, path, level)
@@ -247,7 +251,7 @@ mod tests {
     use super::super::root::Located;
     use super::*;
 
-    fn seen(folders: &[&str], bounds: Bounds) -> (Vec<String>, PassedOver) {
+    fn seen(folders: &[&str], glob: Option<&str>, bounds: Bounds) -> (Vec<String>, PassedOver) {
         let top = TempDir::new().unwrap();
         for folder in folders {
             fs::create_dir_all(top.path().join(folder)).unwrap();
@@ -257,7 +261,8 @@ mod tests {
             panic!("the top is a folder")
         };
         let mut seen = Vec::new();
-        let passed_over = walk(&root, &start, bounds, &Stop::never(), |met| {
+        let glob = PathGlob::parse(glob, &[]).unwrap();
+        let passed_over = walk(&root, &start, &glob, bounds, &Stop::never(), |met| {
             seen.push(met.path.display().to_string());
             Ok(())
         });
@@ -270,11 +275,11 @@ mod tests {
             entries: 3,
             ..Bounds::default()
         };
-        let (met, passed_over) = seen(&["a", "b", "c"], three);
+        let (met, passed_over) = seen(&["a", "b", "c"], None, three);
         assert_eq!((met.len(), passed_over.stopped_early), (3, false));
-        let (met, passed_over) = seen(&["a", "b", "c", "d"], three);
+        let (met, passed_over) = seen(&["a", "b", "c", "d"], None, three);
         assert_eq!((met.len(), passed_over.stopped_early), (3, true));
-        let (met, passed_over) = seen(&["a/b/c/d"], three);
+        let (met, passed_over) = seen(&["a/b/c/d"], None, three);
         assert_eq!((met.len(), passed_over.stopped_early), (3, true));
     }
 
@@ -282,11 +287,25 @@ mod tests {
     fn folders_below_the_asked_depth_are_not_entered_and_not_reported_as_too_deep() {
         let (met, passed_over) = seen(
             &["a/b/c"],
+            None,
             Bounds {
                 depth: 2,
                 ..Bounds::default()
             },
         );
         assert_eq!((met.len(), passed_over), (2, PassedOver::default()));
+    }
+
+    #[test]
+    fn a_walk_goes_only_where_the_beginning_of_a_glob_leads() {
+        let three = Bounds {
+            entries: 3,
+            ..Bounds::default()
+        };
+        let (met, passed_over) = seen(&["a/b/c", "a/d", "z/e"], Some("z/*"), three);
+        assert_eq!(
+            (met, passed_over.stopped_early),
+            (vec!["z/e".to_owned()], false)
+        );
     }
 }

@@ -200,6 +200,20 @@ async fn a_binary_file_is_described_and_not_dumped() {
 }
 
 #[tokio::test]
+async fn text_in_utf_16_is_not_shown_and_the_way_to_it_is() {
+    let project = Project::new();
+    project.write("notes.txt", b"\xff\xfeh\0i\0");
+    let read = project
+        .call("read_file", json!({ "path": "notes.txt" }))
+        .await;
+    assert_eq!(read["media_type"], "text/plain; charset=utf-16");
+    assert_eq!(
+        read["summary"],
+        "notes.txt is text in UTF-16 (6 bytes), which is not shown; a command such as `iconv -f UTF-16 -t UTF-8` shows it."
+    );
+}
+
+#[tokio::test]
 async fn text_that_is_not_utf8_is_shown_and_marked() {
     let project = Project::new();
     project.write("latin1.txt", b"caf\xe9\n");

@@ -158,6 +158,38 @@ async fn what_gitignore_names_is_not_searched() {
 }
 
 #[tokio::test]
+async fn in_a_part_of_a_repository_its_gitignore_holds_unless_it_names_the_part() {
+    let project = Project::with(&[
+        ("../.git/info/exclude", "/project/local\n"),
+        ("../.gitignore", "build\n/project/out\n/project/*.tmp\n"),
+        (".gitignore", "!keep.tmp\n"),
+        ("build/a", "x"),
+        ("src/build/a", "x"),
+        ("out/a", "x"),
+        ("local/a", "x"),
+        ("a.tmp", "x"),
+        ("keep.tmp", "x"),
+        ("src/out/a", "x"),
+    ]);
+    let search = async || {
+        let search = json!({ "pattern": "x" });
+        project.call("search_files", search).await
+    };
+    assert_eq!(places(&search().await), ["keep.tmp:1:1", "src/out/a:1:1"]);
+    project.write("../.gitignore", "*\n");
+    assert_eq!(search().await["total_hits"], 7);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_gitignore_above_the_project_is_not_read_through_a_symlink() {
+    let project = Project::with(&[("../.git/HEAD", ""), ("../rules", "a\n"), ("a", "x")]);
+    std::os::unix::fs::symlink("rules", project.path("../.gitignore")).unwrap();
+    let search = json!({ "pattern": "x" });
+    assert_eq!(project.call("search_files", search).await["total_hits"], 1);
+}
+
+#[tokio::test]
 async fn no_hit_is_an_answer_and_no_error() {
     let project = Project::with(&[("a.txt", "nothing here\n")]);
     let search = project
@@ -285,6 +317,48 @@ async fn a_search_in_nothing_but_binary_files_says_so() {
 }
 
 #[tokio::test]
+async fn what_read_file_takes_for_text_is_searched() {
+    let project = Project::with(&[("late.log", &format!("{}\0\nneedle\n", "x\n".repeat(5_000)))]);
+    let utf_16: Vec<u8> = "\u{feff}needle\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    project.write("notes.txt", utf_16);
+    let search = project
+        .call("search_files", json!({ "pattern": "needle" }))
+        .await;
+    assert_eq!(places(&search), ["late.log:5002:1", "notes.txt:1:1"]);
+    assert_eq!(search["binary_files"], json!(null));
+}
+
+#[tokio::test]
+async fn a_glob_that_no_file_matches_is_told_from_a_pattern_that_none_has() {
+    let project = Project::with(&[("src/a.rs", "x")]);
+    let hint = async |glob: &str| {
+        let search = json!({ "pattern": "y", "glob": glob });
+        project.call("search_files", search).await["hint"].clone()
+    };
+    assert_eq!(
+        hint("lib/*.rs").await,
+        "no file matches the glob; list_files shows what there is"
+    );
+    assert_eq!(hint("src/*.rs").await, json!(null));
+}
+
+#[tokio::test]
+async fn a_glob_may_name_a_folder_or_begin_with_the_path_of_the_project() {
+    let project = Project::with(&[("src/deep/a.rs", "x"), ("b.rs", "x")]);
+    for glob in [
+        "src/".to_owned(),
+        format!("{}/**/*.rs", project.path("src").display()),
+    ] {
+        let search = json!({ "pattern": "x", "glob": glob });
+        let search = project.call("search_files", search).await;
+        assert_eq!(places(&search), ["src/deep/a.rs:1:1"], "{glob}");
+    }
+}
+
+#[tokio::test]
 async fn text_that_is_not_utf8_is_searched_and_marked() {
     let project = Project::new();
     project.write("latin1.txt", b"caf\xe9 au lait\n");
@@ -296,14 +370,24 @@ async fn text_that_is_not_utf8_is_searched_and_marked() {
 }
 
 #[tokio::test]
-async fn a_line_too_long_to_search_is_reported_and_the_other_files_are_searched() {
-    let project = Project::with(&[("a.txt", &"x".repeat(9 << 20)), ("b.txt", "x\n")]);
+async fn a_line_too_long_to_search_is_reported_and_what_is_before_it_is_searched() {
+    let long = format!("x\n{}", "x".repeat(9 << 20));
+    let project = Project::with(&[("a.txt", &long), ("b.txt", "x\n")]);
     let search = project
         .call("search_files", json!({ "pattern": "y|x$" }))
         .await;
+    assert_eq!(places(&search), ["a.txt:1:1", "b.txt:1:1"]);
     assert_eq!(
-        (places(&search), search["unreadable_files"].as_u64()),
-        (vec!["b.txt:1:1".to_owned()], Some(1))
+        (
+            search["partly_searched_files"].as_u64(),
+            search["hint"].as_str()
+        ),
+        (
+            Some(1),
+            Some(
+                "only the beginning of 1 file was searched; a command such as `grep -n` searches the rest"
+            )
+        )
     );
 }
 

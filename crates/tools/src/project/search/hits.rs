@@ -2,7 +2,7 @@
 
 use std::io;
 
-use grep_searcher::{Searcher, Sink, SinkFinish, SinkMatch};
+use grep_searcher::{Searcher, Sink, SinkMatch};
 use serde::Serialize;
 
 use super::pattern::Pattern;
@@ -34,7 +34,6 @@ pub(super) struct FileHits<'a> {
     most: usize,
     pub(super) hits: Vec<Hit>,
     pub(super) total: u64,
-    pub(super) is_binary: bool,
 }
 
 impl<'a> FileHits<'a> {
@@ -45,7 +44,6 @@ impl<'a> FileHits<'a> {
             most,
             hits: Vec::new(),
             total: 0,
-            is_binary: false,
         }
     }
 
@@ -76,11 +74,6 @@ impl Sink for FileHits<'_> {
                 .push(self.hit(found.line_number().unwrap_or_default(), found.bytes()));
         }
         Ok(true)
-    }
-
-    fn finish(&mut self, _searcher: &Searcher, finish: &SinkFinish) -> Result<(), io::Error> {
-        self.is_binary = finish.binary_byte_offset().is_some();
-        Ok(())
     }
 }
 

@@ -1,17 +1,33 @@
 //! Tells text from what is not text.
 
+use std::io::{self, Read, Seek};
+
 /// How much of a file is looked at.
-pub(super) const EXAMINED_BYTES: u64 = 8 * 1024;
+const EXAMINED_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Text,
-    Binary { media_type: &'static str },
+    /// Text of two bytes a character or more.
+    Utf16,
+    Binary {
+        media_type: &'static str,
+    },
+}
+
+/// Recognizes the content of a file, which is read from its beginning afterwards.
+pub(super) fn examine(file: &mut (impl Read + Seek)) -> io::Result<Content> {
+    let mut beginning = Vec::new();
+    file.by_ref()
+        .take(EXAMINED_BYTES)
+        .read_to_end(&mut beginning)?;
+    file.rewind()?;
+    Ok(recognize(&beginning))
 }
 
 /// Recognizes content by the beginning of a file. As for git, a NUL makes it binary; so do the marks of a known format
 /// on something that is not UTF-8.
-pub(super) fn recognize(beginning: &[u8]) -> Content {
+fn recognize(beginning: &[u8]) -> Content {
     // A character that is cut at the end of what was read is no sign of anything.
     let is_utf8 = std::str::from_utf8(beginning)
         .err()
@@ -21,9 +37,7 @@ pub(super) fn recognize(beginning: &[u8]) -> Content {
         return Content::Text;
     }
     if matches!(beginning, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) && has_nul {
-        return Content::Binary {
-            media_type: "text/plain; charset=utf-16",
-        };
+        return Content::Utf16;
     }
     let format =
         infer::get(beginning).filter(|format| format.matcher_type() != infer::MatcherType::Text);
@@ -44,7 +58,7 @@ mod tests {
 
     fn binary(beginning: &[u8]) -> Option<&'static str> {
         match recognize(beginning) {
-            Content::Text => None,
+            Content::Text | Content::Utf16 => None,
             Content::Binary { media_type } => Some(media_type),
         }
     }
@@ -56,10 +70,7 @@ mod tests {
             binary(b"%PDF-1.7\n\xff\xff\xff\xff"),
             Some("application/pdf")
         );
-        assert_eq!(
-            binary(b"\xff\xfeh\0i\0"),
-            Some("text/plain; charset=utf-16")
-        );
+        assert_eq!(recognize(b"\xff\xfeh\0i\0"), Content::Utf16);
         assert_eq!(binary(b"abc\0def"), Some("application/octet-stream"));
     }
 
