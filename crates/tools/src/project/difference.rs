@@ -1,10 +1,15 @@
 //! What a call changed in a file, for the people who watch: it stands in the metadata of the result.
 
+use std::collections::VecDeque;
+
 use diffy::{Line, PatchFormatter, create_patch};
 use serde::Serialize;
 
 /// How many bytes of a diff are kept. Beyond them only the numbers are.
 const MAX_DIFF_BYTES: usize = 16 * 1024;
+
+/// The most lines, before and after together, that are compared: the time it takes grows with their square.
+const MAX_COMPARED_LINES: usize = 20_000;
 
 /// A change of one file.
 #[derive(Debug, Serialize)]
@@ -20,9 +25,14 @@ impl Difference {
     /// The most bytes of a text, before or after, that is compared: comparing larger ones takes too long.
     pub(super) const MAX_COMPARED: u64 = 256 * 1024;
 
-    /// Compares two texts; nothing if one is too long.
+    /// Compares two texts; nothing if that would take too long.
     pub(super) fn between(before: &str, after: &str) -> Option<Self> {
         if before.len().max(after.len()) as u64 > Self::MAX_COMPARED {
+            return None;
+        }
+        let (old, new) = lines_between(before, after);
+        // Lines that were only added, or only removed, need no comparing.
+        if old > 0 && new > 0 && old + new > MAX_COMPARED_LINES {
             return None;
         }
         let patch = create_patch(before, after);
@@ -38,6 +48,21 @@ impl Difference {
     }
 }
 
+/// How many lines each of two texts has between the beginning and the end that they have in common.
+fn lines_between(before: &str, after: &str) -> (usize, usize) {
+    let [mut old, mut new] =
+        [before, after].map(|text| text.split_inclusive('\n').collect::<VecDeque<_>>());
+    while !old.is_empty() && old.front() == new.front() {
+        old.pop_front();
+        new.pop_front();
+    }
+    while !old.is_empty() && old.back() == new.back() {
+        old.pop_back();
+        new.pop_back();
+    }
+    (old.len(), new.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +76,19 @@ mod tests {
         let change = Difference::between("", &long).unwrap();
         assert_eq!((change.added_lines, change.diff), (10_000, None));
         assert!(Difference::between("", &"x".repeat(300_000)).is_none());
+    }
+
+    #[test]
+    fn what_would_take_too_long_is_not_compared_and_a_small_change_of_a_long_text_is() {
+        let lines = |from: u32| -> String {
+            let lines = from..from + 16_000;
+            lines.map(|line| format!("{line}\n")).collect()
+        };
+        assert!(Difference::between(&lines(0), &lines(20_000)).is_none());
+        assert!(Difference::between("x\n", &"y\n".repeat(100_000)).is_none());
+        let change = Difference::between(&lines(0), &lines(0).replace("\n8000\n", "\n8\n9\n"));
+        let change = change.unwrap();
+        assert_eq!((change.added_lines, change.removed_lines), (2, 1));
+        assert!(change.diff.unwrap().contains("-8000\n+8\n+9\n"));
     }
 }

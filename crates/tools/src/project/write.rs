@@ -106,7 +106,7 @@ fn write(
 ) -> Result<(Written, Option<Difference>), FileError> {
     let content = arguments.content.as_bytes();
     let target = target(root, arguments)?;
-    let difference = difference(root, &target, &arguments.content);
+    let before = before(root, &target);
     let change = match &target.existing {
         Some(existing) if is_same(root, existing, content)? => Change::Unchanged,
         Some(_) => Change::Replaced,
@@ -118,23 +118,24 @@ fn write(
         let folder = target.folder(root)?;
         target.prepare(&folder, content, None)?.commit()?;
     }
+    // Only now: comparing takes its time, and the file is written already if the call has no more.
+    let difference = before.and_then(|before| Difference::between(&before, &arguments.content));
     Ok((report(&target, change, &arguments.content), difference))
 }
 
-/// Compares the content with what is there; nothing where that cannot be compared.
-fn difference(root: &ProjectRoot, target: &Target, content: &str) -> Option<Difference> {
-    let before = match &target.existing {
-        Some(existing) if existing.bytes > Difference::MAX_COMPARED => return None,
-        Some(existing) => {
-            let (file, _) = root.open_file(&existing.file).ok()?;
-            let mut before = String::new();
-            let mut file = file.take(Difference::MAX_COMPARED);
-            file.read_to_string(&mut before).ok()?;
-            before
-        }
-        None => String::new(),
+/// Reads what is there; nothing where that cannot be compared.
+fn before(root: &ProjectRoot, target: &Target) -> Option<String> {
+    let Some(existing) = &target.existing else {
+        return Some(String::new());
     };
-    Difference::between(&before, content)
+    if existing.bytes > Difference::MAX_COMPARED {
+        return None;
+    }
+    let (file, _) = root.open_file(&existing.file).ok()?;
+    let mut before = String::new();
+    let mut file = file.take(Difference::MAX_COMPARED);
+    file.read_to_string(&mut before).ok()?;
+    Some(before)
 }
 
 /// Tells whether the file has this very content already.
