@@ -115,17 +115,21 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
     let excerpt =
         lines::scan(&mut file, window, lines::READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
     if excerpt.end_line == 0 && window.first > 1 {
-        let lines = match excerpt.total_lines {
-            Some(lines) => count(lines, "line", "lines"),
-            None => format!(
-                "more lines than are counted (the first {} only)",
-                size(lines::READ_MAX_SCANNED_BYTES)
-            ),
-        };
-        return Err(FileError::PastTheEnd {
-            path,
-            lines,
-            start: window.first,
+        let start = window.first;
+        return Err(match excerpt.total_lines {
+            Some(lines) => FileError::PastTheEnd {
+                path,
+                lines: count(lines, "line", "lines"),
+                start,
+            },
+            None => FileError::TooBig {
+                what: format!(
+                    "start_line {start} is not within the first {} of {path:?}, and read_file reads no further; use a \
+                     command such as `sed -n '{start},{}p'`",
+                    size(lines::READ_MAX_SCANNED_BYTES),
+                    window.past_last.saturating_sub(1)
+                ),
+            },
         });
     }
     Ok(File::Text(report(path, bytes, window, excerpt)))

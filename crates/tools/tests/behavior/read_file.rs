@@ -265,6 +265,17 @@ async fn of_a_file_too_big_to_count_the_asked_lines_are_shown_without_a_total() 
         (Some("a line of a log\n"), &json!(null))
     );
     assert_eq!(read["next_start_line"], 1_000);
+    let message = project
+        .fail(
+            "read_file",
+            json!({ "path": "huge.log", "start_line": 5_000 }),
+        )
+        .await;
+    assert_eq!(
+        message,
+        "too_big: start_line 5000 is not within the first 268,435,456 bytes of \"huge.log\", and read_file reads no \
+         further; use a command such as `sed -n '5000,5499p'`"
+    );
 }
 
 #[tokio::test]
