@@ -74,8 +74,9 @@ impl Target {
             return Err(FileError::Own { path: shown(&path) });
         }
         let permissions = metadata.permissions();
-        // A file could be replaced although it must not be written: the folder decides about that.
-        if permissions.readonly() {
+        // A file could be replaced although it must not be written: the folder decides about that. A mode that lets nobody
+        // write holds for those as well who may write everything.
+        if permissions.readonly() || !may_write(root, &path) {
             return Err(FileError::NotWritable { path: shown(&path) });
         }
         let existing = Existing {
@@ -203,16 +204,17 @@ impl Target {
         permissions: Option<Permissions>,
     ) -> Result<Prepared<'d>, FileError> {
         let existing = self.existing.as_ref().map(|file| file.permissions.clone());
-        let prepare = || {
-            let mut file = TempFile::new(folder)?;
+        // Where nothing can be made it is the folder that must not be written.
+        let made = TempFile::new(folder);
+        let mut file = made.map_err(|error| FileError::from_write(self.parent(), error))?;
+        let fill = || {
             file.as_file_mut().write_all(content)?;
             if let Some(permissions) = permissions.or(existing) {
                 file.as_file().set_permissions(permissions)?;
             }
-            file.as_file().sync_data()?;
-            Ok(file)
+            file.as_file().sync_data()
         };
-        let file = prepare().map_err(|error| FileError::from_write(&self.path, error))?;
+        fill().map_err(|error| FileError::from_write(&self.path, error))?;
         Ok(Prepared {
             file,
             name: self.name(),
@@ -242,6 +244,24 @@ impl Prepared<'_> {
         file.replace(name)
             .map_err(|error| FileError::from_write(&path, error))
     }
+}
+
+/// Tells whether the user that runs this program may write a file. Where that cannot be found out, writing it shows.
+#[cfg(unix)]
+fn may_write(root: &ProjectRoot, file: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, accessat};
+    use rustix::io::Errno;
+
+    let folder = open(root, file.parent().unwrap_or_else(|| Path::new("")));
+    let (Ok(folder), Some(name)) = (folder, file.file_name()) else {
+        return true;
+    };
+    accessat(&folder, name, Access::WRITE_OK, AtFlags::EACCESS) != Err(Errno::ACCESS)
+}
+
+#[cfg(not(unix))]
+const fn may_write(_: &ProjectRoot, _: &Path) -> bool {
+    true
 }
 
 fn open(root: &ProjectRoot, folder: &Path) -> io::Result<Dir> {

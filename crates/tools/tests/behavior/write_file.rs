@@ -272,6 +272,41 @@ mod on_unix {
     }
 
     #[tokio::test]
+    async fn a_file_that_others_may_write_and_this_user_may_not_is_not_replaced() {
+        let project = Project::with(&[("theirs.txt", "old")]);
+        let path = project.path("theirs.txt");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o466)).unwrap();
+        // A user such as root may write everything.
+        if fs::OpenOptions::new().append(true).open(&path).is_ok() {
+            return;
+        }
+        let write = json!({ "path": "theirs.txt", "content": "new" });
+        let message = project.fail("write_file", write).await;
+        assert!(
+            message.starts_with("no_permission: \"theirs.txt\""),
+            "{message}"
+        );
+        assert_eq!(fs::read_to_string(path).unwrap(), "old");
+    }
+
+    #[tokio::test]
+    async fn a_folder_in_which_nothing_can_be_made_is_named() {
+        let project = Project::with(&[("closed/a.txt", "old")]);
+        let folder = project.path("closed");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+        let write = json!({ "path": "closed/a.txt", "content": "new" });
+        let result = call(project.tool("write_file"), write, context()).await;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        // A user such as root may write everything.
+        if let Err(error) = result {
+            assert!(
+                error.message.starts_with("no_permission: \"closed\" "),
+                "{error}"
+            );
+        }
+    }
+
+    #[tokio::test]
     async fn pipes_and_devices_are_not_written() {
         let project = Project::new();
         let made = Command::new("mkfifo").arg(project.path("pipe")).status();
