@@ -2,9 +2,11 @@
 
 #[cfg(feature = "commands")]
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Metadata;
+
+use super::secret::is_spelling;
 
 /// The files of the program that offers the tools: its keys, its store and its configuration.
 ///
@@ -111,7 +113,10 @@ impl OwnInside {
     /// Tells what a path of the project is to this program; it is free of symlinks and `..`.
     pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
         let mut inside = self.inside.iter();
-        let found = inside.find(|(own, _)| path.starts_with(own));
+        let found = inside.find(|(own, _)| {
+            // Elsewhere file systems take other spellings of a name for the same one.
+            path.starts_with(own) || (cfg!(not(target_os = "linux")) && is_spelled_to(path, own))
+        });
         found.map(|(_, kind)| *kind)
     }
 
@@ -155,6 +160,15 @@ impl OwnInside {
             .flat_map(|path| path.ancestors().skip(1));
         above.collect()
     }
+}
+
+/// Tells whether a path leads to a file or beneath it on a file system that takes other spellings of a name for the same.
+fn is_spelled_to(path: &Path, file: &Path) -> bool {
+    let name = |part: Component<'_>| part.as_os_str().to_string_lossy().into_owned();
+    let mut names = path.components().map(name);
+    file.components()
+        .map(name)
+        .all(|known| names.next().is_some_and(|name| is_spelling(&name, &known)))
 }
 
 /// Returns the identity of a file, if it has other names.
@@ -209,5 +223,14 @@ mod tests {
         ] {
             assert_eq!(own.by_path(Path::new(path)), kind, "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_to_an_own_file_is_known_in_other_spellings() {
+        let is_spelled = |path: &str, own: &str| is_spelled_to(Path::new(path), Path::new(own));
+        assert!(is_spelled("Keys/SERVER.txt", "keys/server.txt"));
+        assert!(is_spelled("Logs/a/b", "logs"));
+        assert!(!is_spelled("keys", "keys/server.txt"));
+        assert!(!is_spelled("logs.txt", "logs"));
     }
 }
