@@ -62,6 +62,8 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i32>,
     /// What it made that is protected, by its paths from the project's top: it was given other names afterwards.
     pub(crate) set_aside: Vec<String>,
+    /// Whether something that it had started was still running, and was ended with it. Only a sandbox knows.
+    pub(crate) left_running: bool,
 }
 
 #[cfg(test)]

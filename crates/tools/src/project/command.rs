@@ -339,6 +339,7 @@ fn report(
     stderr: Collected,
     duration: Duration,
 ) -> Ran {
+    let left_running = matches!(&ending, Ending::Exited(ended) if ended.left_running);
     let (exit_code, signal, set_aside, timed_out) = match ending {
         Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.set_aside, false),
         Ending::TimedOut { set_aside } => (None, None, set_aside, true),
@@ -350,6 +351,10 @@ fn report(
     };
     let command = one_line(command, MAX_QUOTED_CHARS);
     let mut summary = format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64());
+    if left_running {
+        summary
+            .push_str(" Something that it had started was still running, and was ended with it.");
+    }
     summary.push_str(&renamed(&set_aside));
     Ran {
         summary,

@@ -22,7 +22,7 @@ use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
 use super::files::{self, Reach};
 use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
-use super::{Ended, network, privileges, repository, system_calls};
+use super::{Ended, network, privileges, processes, repository, system_calls};
 
 /// Does its work and answers the supervisor.
 pub(super) fn main() -> ExitCode {
@@ -231,6 +231,7 @@ fn execute(command: &str) -> io::Result<Ended> {
                 exit_code: status.exit_status(),
                 signal: status.terminating_signal(),
                 set_aside: Vec::new(),
+                left_running: processes::is_any_running(),
             });
         }
     }

@@ -20,6 +20,17 @@ pub(super) fn end_descendants() {
     }
 }
 
+/// Tells whether a child of this process is running. Those that have ended are waited for.
+pub(super) fn is_any_running() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Ends one child, and what ends with it.
 pub(super) fn end(child: Pid) {
     let _gone = kill_process(child, Signal::KILL);

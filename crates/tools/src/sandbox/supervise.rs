@@ -73,6 +73,8 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
         missing => missing.err(),
     };
     let answer = run(program, order, temporary.path());
+    // Without a pid namespace whoever lost his parent is the supervisor's.
+    let left_running = processes::is_any_running();
     processes::end_descendants();
     let set_aside = guard.map(Guard::after).unwrap_or_default();
     close(temporary);
@@ -94,7 +96,11 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
                 missing: others,
             }
         }
-        (Reply::Ended(ended), _) => Reply::Ended(Ended { set_aside, ..ended }),
+        (Reply::Ended(ended), _) => Reply::Ended(Ended {
+            set_aside,
+            left_running: ended.left_running || left_running,
+            ..ended
+        }),
         (answer, _) => answer,
     })
 }
@@ -145,6 +151,7 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
             exit_code: None,
             signal: None,
             set_aside: Vec::new(),
+            left_running: false,
         }));
     }
     inside

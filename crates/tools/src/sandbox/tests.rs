@@ -68,6 +68,7 @@ fn code(code: i32) -> Ended {
         exit_code: Some(code),
         signal: None,
         set_aside: Vec::new(),
+        left_running: false,
     }
 }
 
@@ -118,7 +119,10 @@ async fn without_a_pid_namespace_all_descendants_are_ended_too() {
         "env -i setsid sleep {time} >/dev/null 2>&1 & setsid sh -c '(sleep {time} & sleep {time} &) ; exit' >/dev/null 2>&1; kill -TERM $$"
     );
     let (ended, _) = run(project.path(), &[], &[], &command).await.unwrap();
-    assert_eq!((ended.exit_code, ended.signal), (None, Some(15)));
+    assert_eq!(
+        (ended.exit_code, ended.signal, ended.left_running),
+        (None, Some(15), true)
+    );
     let is_there = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let mut lines = processes.filter_map(|one| fs::read(one.path().join("cmdline")).ok());

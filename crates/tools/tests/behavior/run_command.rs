@@ -51,6 +51,22 @@ async fn assert_gone(time: &str) {
 }
 
 #[tokio::test]
+async fn of_what_a_command_leaves_running_it_is_told_that_it_was_ended() {
+    let project = Project::new();
+    let told = "Something that it had started was still running, and was ended with it.";
+    for (command, is_told) in [
+        (format!("sleep {} & echo up", own_time()), true),
+        (format!("(setsid sleep {} &) ; echo up", own_time()), true),
+        ("sleep 0.01 & wait; seq 9 | sort".to_owned(), false),
+    ] {
+        let ran = run(&project, &command).await;
+        assert_eq!(ran["exit_code"], 0, "{ran}");
+        let summary = ran["summary"].as_str().unwrap();
+        assert_eq!(summary.ends_with(told), is_told, "{summary}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() {
     let project = Project::with(&[("a.txt", "inside")]);
     let mut ran = run(&project, "cat a.txt; echo oops >&2; exit 3").await;

@@ -72,6 +72,7 @@ impl Unconfined {
             exit_code: status.code(),
             signal: signal(status),
             set_aside: Vec::new(),
+            left_running: false,
         })
     }
 
