@@ -52,8 +52,9 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
     and returns its exit code and output. There is no input and no terminal: use options that ask nothing. It can write \
     inside the project and in $TMPDIR only, and not to `.git` and `neuraxis.toml`. It reaches no network but a 127.0.0.1 of \
     its own, and no Unix sockets. A command that needs more asks for it by `access`: \"network\" to download packages, \
-    \"git\" to commit. Everything it starts is ended with it, so nothing can be left running. Use the file tools to read, \
-    search and write files.";
+    \"git\" to commit. Caches below the home folder cannot be written: to download, set CARGO_HOME, GOMODCACHE or \
+    npm_config_cache to a folder in the project. Everything it starts is ended with it, so nothing can be left running. Use \
+    the file tools to read, search and write files.";
 
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
@@ -195,7 +196,7 @@ struct Ran {
     /// Repositories and the like that appeared while it ran without access to git: `.set-aside` stands behind their names now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<String>,
-    /// What it could have asked for, if it failed.
+    /// What it could have asked for, if it failed for a reason that may be one of access.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
     summary: String,
@@ -244,7 +245,9 @@ async fn run(
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
     let duration = started.elapsed();
     let mut ran = report(&arguments.command, ending, stdout, stderr, duration);
-    if ran.exit_code != Some(0) {
+    // As `grep` does that finds nothing: one that met something closed says so.
+    let is_an_answer = ran.exit_code == Some(1) && ran.stderr.is_empty();
+    if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
     }

@@ -87,6 +87,11 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
     let piped = run(&project, "printf 'b\\na\\n' | sort && echo done").await;
     assert_eq!(piped["stdout"], "a\nb\ndone\n");
     assert_eq!(run(&project, "kill -9 $$").await["signal"], 9);
+    let nothing = run(&project, "grep outside a.txt").await;
+    assert_eq!(
+        (nothing["exit_code"].as_i64(), &nothing["without_access"]),
+        (Some(1), &Value::Null)
+    );
 }
 
 #[tokio::test]
