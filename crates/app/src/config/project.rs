@@ -42,8 +42,11 @@ impl Layers {
             if key == ["tools", "root"]
                 && let Some(root) = value.as_str()
             {
+                let is_empty = root.is_empty();
                 let root = environment.working_dir().join(root);
-                if let Some(what) = too_wide(&root, environment) {
+                if is_empty {
+                    change.meaning = "cannot be used: it names no folder".to_owned();
+                } else if let Some(what) = too_wide(&root, environment) {
                     change.meaning =
                         format!("offers no tools for files and commands: that is {what}");
                 } else if canonicalize(root).is_ok_and(|real| is_protected(&real)) {
@@ -119,6 +122,9 @@ impl Layers {
     fn narrower_root(&self, project: &mut Layer, environment: &Environment) -> Option<Layer> {
         let working_dir = environment.working_dir();
         let root = project.said().1.get("tools")?.get("root")?.as_str()?;
+        if root.is_empty() {
+            return None;
+        }
         let narrower = canonicalize(working_dir.join(root)).ok()?;
         let sections = self.sections().ok()?;
         let own = self.project_root(environment, &sections.tools);

@@ -93,6 +93,7 @@ struct RetiredConfig {
 pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
+    #[serde(deserialize_with = "folder")]
     pub root: Option<PathBuf>,
     /// What tools are told as the project that they work for (`ToolContext::project_id`); nothing if left out.
     pub project_id: Option<String>,
@@ -132,6 +133,18 @@ impl ToolsConfig {
                 .unwrap_or_else(|| usual.max_kept_bytes()),
         )
     }
+}
+
+/// Reads the name of a folder. An empty one names none: it would be the working directory, which a variable may name on purpose
+/// only.
+fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let folder = PathBuf::deserialize(deserializer)?;
+    if folder.as_os_str().is_empty() {
+        return Err(D::Error::custom(
+            "expected a folder, found an empty text: name one, such as \".\" for the working directory, or leave it out",
+        ));
+    }
+    Ok(Some(folder))
 }
 
 fn result_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {

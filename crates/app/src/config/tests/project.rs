@@ -499,6 +499,26 @@ fn the_home_folder_and_all_above_it_are_no_project_unless_a_flag_says_so() {
 }
 
 #[test]
+fn an_empty_name_of_the_folder_of_the_tools_lifts_no_guard() {
+    let expected = "tools.root: expected a folder, found an empty text";
+    let variable = Machine::new().with_variable("NEURAXIS_TOOLS__ROOT", "");
+    let said = variable.complaint();
+    assert!(said.contains(expected), "{said}");
+    assert!(said.starts_with("NEURAXIS_TOOLS__ROOT: "), "{said}");
+    let flag = Sources::default().with_flag("--set", "tools.root", "");
+    let said = Machine::new().complaint_from(&flag);
+    assert!(said.contains(expected), "{said}");
+    let file = Machine::new().with_file("user/neuraxis.toml", "[tools]\nroot = ''\n");
+    let said = file.complaint();
+    assert!(said.contains(expected), "{said}");
+    // Nothing in a file that nobody trusted is an error.
+    let config = found("[tools]\nroot = ''\n").load().unwrap();
+    let changes = config.found().unwrap().changes();
+    let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
+    assert_eq!(said, ["cannot be used: it names no folder"]);
+}
+
+#[test]
 fn a_key_of_earlier_versions_has_no_effect_and_can_be_removed() {
     let machine =
         found(LOOSER).with_file("user/neuraxis.toml", "[config]\nproject_policy = 'full'\n");
