@@ -116,7 +116,8 @@ impl Change {
                 )
             }
             ["driver", "restate", "ingress" | "admin"] => {
-                (2, format!("hands your runs over to {}", cut(text)))
+                let url = cut(&secret::without_secrets(text));
+                (2, format!("hands your runs over to {url}"))
             }
             ["driver", ..] => (5, "changes which process drives runs".to_owned()),
             ["store", ..] => (5, "changes how sessions are kept".to_owned()),

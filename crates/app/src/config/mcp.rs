@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use toml::{Table, Value};
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
 use super::secret::{
-    header_sounds_secret, may_be_secret, may_be_secret_header, shown_variable, sounds_secret,
+    header_sounds_secret, may_be_secret, may_be_secret_header, shown_argument, shown_variable,
+    sounds_secret,
 };
 use super::{Layers, Origin};
 use crate::discover::key_from_file;
@@ -185,6 +187,16 @@ impl McpServerSection {
         config.start_timeout = config.start_timeout.max(self.start_timeout);
         config.check()?;
         Ok(config)
+    }
+
+    /// Returns the arguments of the program as they may be shown: without what may be secret.
+    #[must_use]
+    pub fn shown_args(&self) -> Vec<String> {
+        let before = self.args.iter().map(|argument| Some(argument.as_str()));
+        let before = iter::once(None).chain(before);
+        let args = before.zip(&self.args);
+        args.map(|(before, argument)| shown_argument(before, argument))
+            .collect()
     }
 
     fn stdio(&self, command: &str, environment: &Environment) -> Result<StdioConfig, McpFault> {

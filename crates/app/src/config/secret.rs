@@ -36,7 +36,8 @@ pub fn shown_setting(key: &str, value: &str) -> String {
         key.rsplit('.').next(),
         Some("headers" | "headers_env" | "env")
     );
-    if is_of_headers || value.trim_start().starts_with('{') {
+    let is_list_of_mcp = key.starts_with("mcp.servers.") && value.trim_start().starts_with('[');
+    if is_of_headers || is_list_of_mcp || value.trim_start().starts_with('{') {
         return HIDDEN.to_owned();
     }
     shown(key, value)
@@ -59,11 +60,58 @@ pub(crate) fn shown(key: &str, value: &str) -> String {
         }
     }
     match key.rsplit('.').next().unwrap_or(key) {
-        "base_url" | "url" | "proxy" => without_secrets(value),
+        "base_url" | "url" | "proxy" | "endpoint" | "ingress" | "admin" | "advertise" => {
+            without_secrets(value)
+        }
         "api_key_env" if is_variable_name(value) => value.to_owned(),
         name if name.starts_with("api_key") => hidden(),
         _ => value.to_owned(),
     }
+}
+
+/// Returns an entry of a list as it may be shown, by the one before it.
+pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> String {
+    let is_argument = key.starts_with("mcp.servers.") && key.ends_with(".args");
+    match is_argument {
+        true => shown_argument(before, value),
+        false => shown(key, value),
+    }
+}
+
+/// Returns an argument of a program as it may be shown, by the one before it: a secret may stand in an address, behind the name
+/// of an option or a header, or in the word after that of an option.
+pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
+    let hidden = || HIDDEN.to_owned();
+    let is_secret = |name: &str, value: &str| may_be_secret(&name.to_ascii_uppercase(), value);
+    let option = before.filter(|before| before.starts_with('-') && !before.contains('='));
+    if option.is_some_and(|option| !argument.starts_with("--") && is_secret(option, argument)) {
+        return hidden();
+    }
+    if let Some((name, value)) = argument.split_once(['=', ':'])
+        && is_plain_name(name)
+        && is_secret(name, value)
+    {
+        let shown = argument.strip_suffix(value).unwrap_or_default();
+        return format!("{shown}{HIDDEN}");
+    }
+    if let Some((_, address)) = argument.split_once("://") {
+        let host = address.split('/').next().unwrap_or_default();
+        // What stands behind an @ in a path is a version, as in git+https://host/program@v1.
+        return match host.contains(['@', ':']) || address.contains(['?', '#']) {
+            true => without_secrets(argument),
+            false => argument.to_owned(),
+        };
+    }
+    match may_be_key(argument) && !argument.contains('/') {
+        true => hidden(),
+        false => argument.to_owned(),
+    }
+}
+
+/// Tells whether a text can be the name of an option, a variable or a header, and is no key itself.
+fn is_plain_name(text: &str) -> bool {
+    let usual = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    !text.is_empty() && text.chars().all(usual) && !may_be_key(text)
 }
 
 /// Returns the value of a key of an MCP server as it may be shown: its variables and headers may be secrets, and arguments
@@ -72,7 +120,7 @@ fn shown_of_mcp(key: &str, value: &str) -> String {
     let is_hidden = match key.rsplit('.').next().unwrap_or(key) {
         "url" => return without_secrets(value),
         "token_env" | "pass_env" => !is_variable_name(value),
-        "args" => may_be_key(value) && !value.contains('/'),
+        "args" => return shown_argument(None, value),
         _ if key.contains(".headers_env.") => !is_variable_name(value),
         _ => key.contains(".env.") || key.contains(".headers."),
     };
@@ -157,6 +205,57 @@ mod tests {
         ] {
             assert_eq!(without_secrets(url), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn no_password_is_left_of_an_address_whatever_its_key_is_called() {
+        for key in [
+            "driver.restate.ingress",
+            "driver.restate.admin",
+            "driver.restate.advertise",
+            "telemetry.otlp.endpoint",
+        ] {
+            let address = "http://me:hunter2@host:9070/v1?token=hunter2";
+            assert_eq!(shown(key, address), "http://***@host:9070/v1?***", "{key}");
+            let plain = "http://127.0.0.1:9070";
+            assert_eq!(shown(key, plain), plain, "{key}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_left_of_arguments() {
+        for (before, argument, expected) in [
+            (
+                None,
+                "postgresql://me:hunter2@db/prod",
+                "postgresql://***@db/prod",
+            ),
+            (
+                None,
+                "--db=postgres://me:hunter2@db/x",
+                "--db=postgres://***@db/x",
+            ),
+            (None, "https://host/v1?token=hunter2", "https://host/v1?***"),
+            (None, "--token=hunter2", "--token=***"),
+            (None, "API_KEY=hunter2", "API_KEY=***"),
+            (None, "Authorization: Bearer hunter2", "Authorization:***"),
+            (Some("--password"), "hunter2", "***"),
+            (Some("--api-key"), "hunt/er2", "***"),
+            (Some("--no-auth"), "--port", "--port"),
+            (Some("--token=***"), "server.sh", "server.sh"),
+            (Some("--token-file"), "/run/token", "/run/token"),
+            (Some("-y"), "@scope/server", "@scope/server"),
+            (
+                Some("--from"),
+                "git+https://host/it@v1",
+                "git+https://host/it@v1",
+            ),
+            (None, "sk-hunter2", "***"),
+        ] {
+            assert_eq!(shown_argument(before, argument), expected, "{argument}");
+        }
+        let list = "['--token', 'hunter2']";
+        assert_eq!(shown_setting("mcp.servers.a.args", list), "***");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The configuration in force as a list, for people.
 
+use std::iter;
+
 use neuraxis_core::JsonText;
 use toml::{Table, Value};
 
@@ -170,7 +172,15 @@ pub(super) fn on_one_line(key: &str, value: &Value) -> String {
         // The escapes of JSON are escapes of TOML too.
         Value::String(text) => JsonText::string(&secret::shown(key, text)).to_string(),
         Value::Array(values) => {
-            let values: Vec<String> = values.iter().map(|value| on_one_line(key, value)).collect();
+            let before = values.iter().map(Value::as_str);
+            let before = iter::once(None).chain(before);
+            let entry = |(before, value): (Option<&str>, &Value)| match value {
+                Value::String(text) => {
+                    JsonText::string(&secret::shown_entry(key, before, text)).to_string()
+                }
+                other => on_one_line(key, other),
+            };
+            let values: Vec<String> = before.zip(values).map(entry).collect();
             format!("[{}]", values.join(", "))
         }
         Value::Table(table) => {

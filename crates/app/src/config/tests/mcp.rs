@@ -234,6 +234,8 @@ fn what_a_program_would_be_started_with_is_shown_or_counts_as_cut() {
 fn nothing_secret_of_a_server_is_shown() {
     let machine = own(
         "[mcp.servers.a]\ncommand = 'sh'\nargs = ['-c', 'sk-canary-0123456789']\nenv = { KEY = 'canary' }\n\
+                       [mcp.servers.c]\ncommand = 'sh'\n\
+                       args = ['postgresql://me:canary@db/prod', '--token=canary', '--password', 'canary', 'server.sh']\n\
                        [mcp.servers.b]\nurl = 'https://b/?key=canary'\nheaders = { x-key = 'canary' }\ntoken_env = 'B_TOKEN'",
     );
     let settings = machine.load().unwrap().settings();
@@ -251,6 +253,8 @@ fn nothing_secret_of_a_server_is_shown() {
         shown.contains("mcp.servers.a.args = [\"-c\", \"***\"]"),
         "{shown}"
     );
+    let args = r#"mcp.servers.c.args = ["postgresql://***@db/prod", "--token=***", "--password", "***", "server.sh"]"#;
+    assert!(shown.contains(args), "{shown}");
 }
 
 #[test]

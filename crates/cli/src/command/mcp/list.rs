@@ -70,11 +70,12 @@ impl List {
 
 /// Says where a server is, without what may be secret.
 fn place(name: &str, section: &McpServerSection) -> String {
-    let shown = |key: &str, value: &str| shown_setting(&format!("mcp.servers.{name}.{key}"), value);
     if let Some(url) = &section.url {
-        return shown("url", url);
+        return shown_setting(&format!("mcp.servers.{name}.url"), url);
     }
     let command = section.command.iter().cloned();
-    let args = section.args.iter().map(|arg| shown("args", arg));
-    command.chain(args).collect::<Vec<_>>().join(" ")
+    command
+        .chain(section.shown_args())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
