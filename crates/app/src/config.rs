@@ -45,6 +45,7 @@ pub use models::ModelConfig;
 pub use named::AbsentTools;
 pub(crate) use named::SERVER_SEPARATOR;
 pub use origin::Origin;
+use prices::PriceListConfig;
 use read::Reading;
 pub use secret::shown_setting;
 pub use sections::{AccessLog, ServerConfig, TlsFiles, ToolsConfig};
@@ -79,6 +80,7 @@ pub struct Config {
     prompts: BTreeMap<String, PromptConfig>,
     project_root: PathBuf,
     policy: Policy,
+    price_list: PriceListConfig,
     found: Option<FoundFile>,
     folder_rules: Option<FolderRules>,
     too_wide_root: Option<&'static str>,
@@ -124,7 +126,8 @@ impl Config {
         answers::take_in(&mut policy, &layers, environment)?;
         let policy = layers.policy(policy)?;
         let (policy, loosening) = layers.tightened(policy);
-        let policy = sections.price_list.applied(policy, &layers, environment)?;
+        let price_list = sections.price_list.resolved(&layers, environment);
+        let policy = price_list.applied(policy)?;
         ignored.extend(loosening);
         if let Some(found) = &mut found {
             found.add_changes(ignored);
@@ -162,6 +165,7 @@ impl Config {
             tools: sections.tools,
             project_root,
             policy,
+            price_list,
             found,
             folder_rules: here.rules,
             too_wide_root,
@@ -351,6 +355,7 @@ impl Config {
             .values()
             .filter_map(|model| model.provider.file());
         let named = named.map(|file| environment.working_dir().join(file));
+        let named = named.chain(self.price_list.file().map(Path::to_owned));
         own = named.fold(own, OwnFiles::governing);
         let places = environment.config_dir().into_iter();
         let places = places.chain([environment.working_dir()]);

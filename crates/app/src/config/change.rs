@@ -101,36 +101,13 @@ impl Change {
             ),
             ["web", "search", rest @ ..] => of_search(rest, text),
             ["web", ..] => (3, "changes how pages of the web are fetched".to_owned()),
-            ["store", "url"] => {
-                let url = secret::shown("store.url", text);
-                (2, format!("keeps your sessions in {}", cut(&url)))
-            }
-            ["store", "log", "folder"] => {
-                (2, format!("copies your conversations to {}", cut(text)))
-            }
-            ["store", "approval_key_file"] => {
-                let file = cut(text);
-                (
-                    2,
-                    format!("lets whoever has the key in {file} approve calls"),
-                )
-            }
+            ["store", rest @ ..] => of_store(rest, text),
             ["driver", "restate", "ingress" | "admin"] => {
                 let url = cut(&secret::without_secrets(text));
                 (2, format!("hands your runs over to {url}"))
             }
             ["driver", ..] => (5, "changes which process drives runs".to_owned()),
-            ["store", ..] => (5, "changes how sessions are kept".to_owned()),
-            ["server", "listen"] if !is_of_this_machine(text) => {
-                let address = cut(text);
-                (
-                    2,
-                    format!("lets other machines reach the server: {address}"),
-                )
-            }
-            ["server", "keys"] => (2, format!("lets in whoever has a key of {}", cut(text))),
-            ["server", "modes"] => (2, "chooses the modes that clients may use".to_owned()),
-            ["server", ..] => (4, "changes how the server is reached and used".to_owned()),
+            ["server", rest @ ..] => of_server(rest, text),
             ["telemetry", "otlp", "endpoint"] => {
                 let url = cut(&secret::without_secrets(text));
                 (1, format!("sends traces of your runs to {url}"))
@@ -148,6 +125,11 @@ impl Change {
             ),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
             ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
+            ["price_list", "file"] => (
+                2,
+                format!("lets the prices in {} say what budgets count", cut(text)),
+            ),
+            ["price_list", ..] => (4, "changes which public prices count".to_owned()),
             ["config", ..] => (7, "has no effect".to_owned()),
             _ => (4, "is unknown to this version".to_owned()),
         };
@@ -305,6 +287,54 @@ fn of_search(rest: &[&str], text: &str) -> (u8, String) {
             ),
         ),
         _ => (5, "changes how the web is searched".to_owned()),
+    }
+}
+
+fn of_store(rest: &[&str], text: &str) -> (u8, String) {
+    match rest {
+        ["url"] => {
+            let url = secret::shown("store.url", text);
+            (2, format!("keeps your sessions in {}", cut(&url)))
+        }
+        ["log", "folder"] => (2, format!("copies your conversations to {}", cut(text))),
+        ["archive"] => {
+            let folder = cut(text);
+            (
+                2,
+                format!("writes conversations to {folder} before servers delete them"),
+            )
+        }
+        ["keep"] => {
+            let age = cut(text);
+            (
+                2,
+                format!("lets servers delete sessions in which nothing happens for {age}"),
+            )
+        }
+        ["approval_key_file"] => {
+            let file = cut(text);
+            (
+                2,
+                format!("lets whoever has the key in {file} approve calls"),
+            )
+        }
+        _ => (5, "changes how sessions are kept".to_owned()),
+    }
+}
+
+fn of_server(rest: &[&str], text: &str) -> (u8, String) {
+    match rest {
+        ["listen"] if !is_of_this_machine(text) => {
+            let address = cut(text);
+            (
+                2,
+                format!("lets other machines reach the server: {address}"),
+            )
+        }
+        ["keys"] => (2, format!("lets in whoever has a key of {}", cut(text))),
+        ["modes"] => (2, "chooses the modes that clients may use".to_owned()),
+        ["origins"] => (2, "lets pages of these origins ask the server".to_owned()),
+        _ => (4, "changes how the server is reached and used".to_owned()),
     }
 }
 

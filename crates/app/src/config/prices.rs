@@ -2,7 +2,7 @@
 //!
 //! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::{Policy, PriceList};
 use serde::Deserialize;
@@ -21,27 +21,34 @@ pub(super) struct PriceListConfig {
 }
 
 impl PriceListConfig {
+    /// Lets the file's path count from the file that names it.
+    pub(super) fn resolved(mut self, layers: &Layers, environment: &Environment) -> Self {
+        if let Some(file) = &mut self.file {
+            *file = layers.resolved(environment, "price_list.file", file);
+        }
+        self
+    }
+
+    /// Returns the file with the list.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Lets a policy know the prices of the file, where one is named.
     ///
     /// # Errors
     ///
     /// A [`ConfigError`] that names the file, if it cannot be read or is no list.
-    pub(super) fn applied(
-        &self,
-        policy: Policy,
-        layers: &Layers,
-        environment: &Environment,
-    ) -> Result<Policy, ConfigError> {
+    pub(super) fn applied(&self, policy: Policy) -> Result<Policy, ConfigError> {
         let Some(file) = &self.file else {
             return Ok(policy);
         };
-        let path = layers.resolved(environment, "price_list.file", file);
-        let text = read::whole(&path).map_err(|error| match error {
+        let text = read::whole(file).map_err(|error| match error {
             ConfigError::Read { path, source } => ConfigError::PriceListUnread { path, source },
             error => error,
         })?;
         let list = PriceList::from_toml(&text).map_err(|source| ConfigError::PriceList {
-            path,
+            path: file.clone(),
             source: Box::new(source),
         })?;
         Ok(policy.with_price_list(list))

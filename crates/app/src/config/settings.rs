@@ -97,6 +97,9 @@ impl Config {
                 self.add(&mut list, section, table);
             }
         }
+        if let Some(file) = self.price_list.file() {
+            self.add(&mut list, "price_list.file", file.display().to_string());
+        }
         list
     }
 

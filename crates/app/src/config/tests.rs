@@ -392,6 +392,18 @@ fn the_template_explains_every_key_there_is() {
 }
 
 #[test]
+fn no_section_there_is_is_unknown_to_whoever_is_asked_to_trust_it() {
+    for (section, head) in SECTIONS {
+        let text = format!("[{section}]\n{head}\n");
+        let config = Machine::new().with_untrusted(&text).load().unwrap();
+        for change in config.found().unwrap().changes() {
+            let unknown = "is unknown to this version";
+            assert_ne!(change.meaning, unknown, "[{section}] {}", change.key);
+        }
+    }
+}
+
+#[test]
 fn the_variable_that_says_what_is_logged_is_no_key() {
     let environment = Environment::new(std::env::temp_dir()).with_variable("NEURAXIS_LOG", "debug");
     assert!(Config::load(&environment, &Sources::default()).is_ok());

@@ -65,6 +65,22 @@ fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
 }
 
 #[test]
+fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
+    let machine = Machine::new()
+        .with_file("work/prices.toml", LIST)
+        .with_file(FOUND, "[price_list]\nfile = 'prices.toml'\n");
+    let config = machine.load().unwrap();
+    let file = machine.folder.path().join("work/prices.toml");
+    let settings = config.settings();
+    let shown = settings.iter().find(|it| it.key == "price_list.file");
+    let shown = shown.unwrap();
+    assert_eq!(shown.value, format!("{:?}", file.display().to_string()));
+    assert_eq!(shown.origin.to_string(), "neuraxis.toml:2");
+    let own = config.own_files(&machine.environment);
+    assert!(format!("{own:?}").contains("prices.toml"), "{own:?}");
+}
+
+#[test]
 fn an_untrusted_project_names_no_list_of_prices() {
     let machine = Machine::new()
         .with_file("work/prices.toml", LIST)

@@ -227,6 +227,26 @@ fn what_is_harmless_never_stands_before_what_lets_others_in() {
 }
 
 #[test]
+fn what_takes_sessions_or_decides_on_money_is_said_before_what_is_harmless() {
+    let text = "[store]\nlease_ms = 2_000\nkeep = '1h'\narchive = '/shared'\n\
+                [server]\nmax_runs = 1\norigins = ['https://evil.example']\n[price_list]\nfile = 'prices.toml'\n";
+    let config = found(text).load().unwrap();
+    let changes = config.found().unwrap().changes();
+    let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "lets the prices in prices.toml say what budgets count",
+            "lets pages of these origins ask the server",
+            "writes conversations to /shared before servers delete them",
+            "lets servers delete sessions in which nothing happens for 1h",
+            "changes how the server is reached and used",
+            "changes how sessions are kept",
+        ]
+    );
+}
+
+#[test]
 fn a_change_says_whether_it_is_cut() {
     let is_cut = |text: &str| {
         let config = found(text).load().unwrap();
