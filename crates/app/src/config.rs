@@ -8,6 +8,7 @@ mod driver;
 mod error;
 mod found;
 mod here;
+mod key;
 mod layer;
 mod layers;
 mod mcp;

@@ -8,6 +8,7 @@ use neuraxis_core::Role;
 
 use super::Layers;
 use super::error::ConfigError;
+use super::key::as_key;
 use super::layer::Layer;
 use super::models::ModelConfig;
 use super::secret::without_secrets;
@@ -20,7 +21,7 @@ pub(super) fn check_keys(
 ) -> Result<(), ConfigError> {
     for (role, model) in models {
         let keys = keys(role, model);
-        let foreign = |key: &&String| !layers.is_of_found_file(role, key);
+        let foreign = |key: &&String| !layers.strongest(key).is_some_and(Layer::is_found);
         let Some(key) = keys.iter().find(foreign) else {
             continue;
         };
@@ -71,25 +72,11 @@ fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
         keys.push(format!("models.{role}.api_key_file"));
     }
     let headers = model.provider.secret_headers();
-    keys.extend(headers.map(|(name, _)| format!("models.{role}.headers_env.{name}")));
+    keys.extend(headers.map(|(name, _)| format!("models.{role}.headers_env.{}", as_key(name))));
     keys
 }
 
 impl Layers {
-    /// Tells whether the file of the working directory, and nobody else, says what a key is.
-    fn is_of_found_file(&self, role: &Role, key: &str) -> bool {
-        let headers = format!("models.{role}.headers_env");
-        let header = key
-            .strip_prefix(&headers)
-            .and_then(|rest| rest.strip_prefix('.'));
-        if header.is_some_and(|header| header.contains('.')) {
-            // A name with a dot in it is not found by its path: then nobody else may name any header.
-            let mut named = self.0.iter().filter(|layer| layer.sets(&headers));
-            return named.all(Layer::is_found);
-        }
-        self.strongest(key).is_some_and(Layer::is_found)
-    }
-
     /// Returns the dotted path of what the file of the working directory says about where a model is, if it does.
     fn found_address(&self, role: &Role, model: &ModelConfig) -> Option<String> {
         model.provider.base_url()?;

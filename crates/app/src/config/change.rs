@@ -8,6 +8,7 @@ use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
 use super::Layers;
+use super::key::{as_key, path};
 use super::secret::{self, HIDDEN, may_be_key, shown_variable, sounds_secret};
 use super::settings::on_one_line;
 use crate::names::{is_shown_whole, shown};
@@ -167,7 +168,7 @@ impl Change {
     }
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
-        let key = names.join(".");
+        let key = path(names);
         // Without a key nothing is hidden.
         let in_full = on_one_line("", value);
         let whole = match names {
@@ -223,7 +224,8 @@ impl Keys<'_> {
         if let Some(file) = named("api_key_file") {
             return format!(", and what is in {},", cut(file));
         }
-        let own = |key: &str| self.own.sets(&format!("models.{}.{key}", self.role));
+        let role = as_key(self.role);
+        let own = |key: &str| self.own.sets(&format!("models.{role}.{key}"));
         if own("api_key_env") || own("api_key_file") || own("headers_env") {
             return ", and your key,".to_owned();
         }

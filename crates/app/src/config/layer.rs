@@ -10,6 +10,7 @@ use toml::de::{DeTable, ValueDeserializer};
 use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
+use super::key;
 use super::models::{self, Providers};
 use super::origin::Origin;
 use super::position::{Position, Positions, position_of};
@@ -198,7 +199,8 @@ impl Layer {
 
     /// Tells whether this layer sets a key, or something below it.
     pub(super) fn sets(&self, key: &str) -> bool {
-        let mut names = key.split('.');
+        let names = key::names(key);
+        let mut names = names.iter();
         let first = names.next().and_then(|name| self.table.get(name));
         names
             .try_fold(first, |value, name| Some(value?.as_table()?.get(name)))
@@ -208,16 +210,16 @@ impl Layer {
 
     /// Returns where a key stands in this layer.
     pub(super) fn origin(&self, key: &str) -> Origin {
-        at(&self.source, self.positions.key(key))
+        at(&self.source, self.positions.key(&key::names(key)))
     }
 
     /// Says what is wrong with this layer.
     pub(super) fn blame(&self, error: &figment::Error) -> ConfigError {
-        let path = error.path.join(".");
+        let names = &error.path;
         let fault = Fault::of(error);
         let position = match fault {
-            Fault::UnknownKey { .. } | Fault::SecretKey => self.positions.key(&path),
-            _ => self.positions.value(&path),
+            Fault::UnknownKey { .. } | Fault::SecretKey => self.positions.key(names),
+            _ => self.positions.value(names),
         };
         ConfigError::Key {
             at: at(&self.source, position),
@@ -278,17 +280,16 @@ fn at(source: &Origin, position: Option<Position>) -> Origin {
 }
 
 /// Returns the names on the path of a key, unless no key lies there.
-fn names(key: &str) -> Option<Vec<&str>> {
-    let names: Vec<&str> = key.split('.').take(MAX_DEPTH + 1).collect();
-    (names.len() <= MAX_DEPTH && !names.contains(&"")).then_some(names)
+fn names(key: &str) -> Option<Vec<String>> {
+    key::parts(key).filter(|names| names.len() <= MAX_DEPTH)
 }
 
 /// Puts a value into tables by the given names, the outermost first.
-fn nested(names: &[&str], value: Value) -> Table {
+fn nested(names: &[String], value: Value) -> Table {
     let mut names = names.iter().rev();
-    let innermost = names.next().copied().unwrap_or_default();
-    let table = Table::from_iter([(innermost.to_owned(), value)]);
+    let innermost = names.next().cloned().unwrap_or_default();
+    let table = Table::from_iter([(innermost, value)]);
     names.fold(table, |table, name| {
-        Table::from_iter([((*name).to_owned(), Value::Table(table))])
+        Table::from_iter([(name.clone(), Value::Table(table))])
     })
 }

@@ -9,10 +9,10 @@ use neuraxis_core::Role;
 use toml::Table;
 
 use super::error::{ConfigError, Fault};
+use super::key::{self, ancestry, as_key};
 use super::layer::Layer;
 use super::models::{self, ModelConfig, Providers};
 use super::origin::Origin;
-use super::position::ancestry;
 use super::project;
 use super::sections::{RETIRED_KEY, Sections, ToolsConfig};
 use crate::environment::Environment;
@@ -49,7 +49,7 @@ impl Layers {
 
     /// Says what is wrong with the sources together, though each is fine alone.
     fn blame(&self, error: &figment::Error) -> ConfigError {
-        let key = error.path.join(".");
+        let key = key::path(&error.path);
         match self.strongest(&key) {
             Some(layer) => layer.blame(error),
             None => self.fault_at(&key, Fault::of(error)),
@@ -89,9 +89,9 @@ impl Layers {
     /// Says where rules stand: a verdict names the line of its rule.
     pub(super) fn add_rule_places(&self, policy: &mut PolicyConfig) {
         for name in policy.rules.keys() {
-            let key = format!("rules.{name}");
-            if let Some(place) = self.origin(&key).place() {
-                policy.origins.add(key, place);
+            let origin = self.origin(&format!("rules.{}", as_key(name)));
+            if let Some(place) = origin.place() {
+                policy.origins.add(format!("rules.{name}"), place);
             }
         }
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
+use super::key::as_key;
 use super::layer::Layer;
 use super::secret::{
     header_sounds_secret, may_be_secret, may_be_secret_header, shown_argument, shown_variable,
@@ -333,7 +334,7 @@ impl McpConfig {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         for (name, server) in &mut self.servers {
-            let table = format!("mcp.servers.{name}");
+            let table = format!("mcp.servers.{}", as_key(name));
             if let Some(fault) = server.fault(&table) {
                 return Err(layers.fault_at(&table, fault));
             }
@@ -430,7 +431,7 @@ impl Layers {
 
 /// Where a server's section stands, for whoever tells of it.
 pub(super) fn origin_of(layers: &Layers, name: &str) -> Origin {
-    layers.origin_around(&format!("mcp.servers.{name}"))
+    layers.origin_around(&format!("mcp.servers.{}", as_key(name)))
 }
 
 fn variable(environment: &Environment, key: &str, name: &str) -> Result<Secret, McpFault> {

@@ -21,47 +21,42 @@ struct KeyPosition {
     value: Position,
 }
 
-/// The positions of all keys of a text, by their dotted paths.
+/// The positions of all keys of a text, by the names that lead there.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Positions(BTreeMap<String, KeyPosition>);
+pub(super) struct Positions(BTreeMap<Vec<String>, KeyPosition>);
 
 impl Positions {
     pub(super) fn of(text: &str, table: &DeTable<'_>) -> Self {
         let mut positions = Self::default();
-        positions.add(&Lines::of(text), "", table);
+        positions.add(&Lines::of(text), &mut Vec::new(), table);
         positions
     }
 
     /// Returns where a key stands.
-    pub(super) fn key(&self, path: &str) -> Option<Position> {
-        self.0.get(path).map(|position| position.key)
+    pub(super) fn key(&self, names: &[String]) -> Option<Position> {
+        self.0.get(names).map(|position| position.key)
     }
 
     /// Returns where a value stands; for what has no position of its own, such as an entry of a list, that of what holds it.
-    pub(super) fn value(&self, path: &str) -> Option<Position> {
-        ancestry(path).find_map(|path| self.0.get(path).map(|position| position.value))
+    pub(super) fn value(&self, names: &[String]) -> Option<Position> {
+        let mut above = (1..=names.len()).rev().filter_map(|end| names.get(..end));
+        above.find_map(|names| self.0.get(names).map(|position| position.value))
     }
 
-    fn add(&mut self, lines: &Lines<'_>, prefix: &str, table: &DeTable<'_>) {
+    fn add(&mut self, lines: &Lines<'_>, names: &mut Vec<String>, table: &DeTable<'_>) {
         for (key, value) in table {
-            let path = format!("{prefix}{}", key.get_ref());
+            names.push(key.get_ref().clone().into_owned());
             if let DeValue::Table(inner) = value.get_ref() {
-                self.add(lines, &format!("{path}."), inner);
+                self.add(lines, names, inner);
             }
             let position = KeyPosition {
                 key: lines.position(key.span().start),
                 value: lines.position(value.span().start),
             };
-            self.0.insert(path, position);
+            self.0.insert(names.clone(), position);
+            names.pop();
         }
     }
-}
-
-/// Returns a dotted path, then that of what holds it, and so on.
-pub(super) fn ancestry(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| {
-        path.rsplit_once('.').map(|(above, _)| above)
-    })
 }
 
 /// Returns where a span of a text begins.
@@ -95,20 +90,22 @@ impl<'a> Lines<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::names;
     use super::*;
 
     #[test]
     fn keys_and_values_are_found_by_line_and_column() {
-        let text = "# ü\n[a.b]\nc = 1\nd = { e = 'é', ff = 2 }\n";
+        let text = "# ü\n[a.b]\nc = 1\nd = { e = 'é', ff = 2 }\n'x.y' = 3\n";
         let table = DeTable::parse(text).unwrap();
         let positions = Positions::of(text, table.get_ref());
         let position = |line, column| Some(Position { line, column });
-        assert_eq!(positions.key("a.b"), position(2, 4));
-        assert_eq!(positions.key("a.b.c"), position(3, 1));
-        assert_eq!(positions.value("a.b.c"), position(3, 5));
-        assert_eq!(positions.key("a.b.d.ff"), position(4, 16));
-        assert_eq!(positions.value("a.b.c.0"), position(3, 5));
-        assert_eq!(positions.key("a.x"), None);
+        assert_eq!(positions.key(&names("a.b")), position(2, 4));
+        assert_eq!(positions.key(&names("a.b.c")), position(3, 1));
+        assert_eq!(positions.value(&names("a.b.c")), position(3, 5));
+        assert_eq!(positions.key(&names("a.b.d.ff")), position(4, 16));
+        assert_eq!(positions.value(&names("a.b.c.0")), position(3, 5));
+        assert_eq!(positions.key(&names("a.b.'x.y'")), position(5, 1));
+        assert_eq!(positions.key(&names("a.x")), None);
     }
 
     #[test]

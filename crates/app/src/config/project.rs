@@ -12,9 +12,9 @@ use toml::{Table, Value};
 
 use super::change::Change;
 use super::error::{ConfigError, POLICY_SECTIONS};
+use super::key::{self, ancestry, as_key};
 use super::layer::Layer;
 use super::layers::{Layers, key_of};
-use super::position::ancestry;
 use super::read::RANK_OF_VARIABLES;
 use crate::environment::Environment;
 
@@ -220,12 +220,13 @@ impl Layer {
     /// Forgets the smallest part around a fault that can be left out, and says what that was.
     fn drop_faulty(&mut self, key: &str, fault: &PolicyError) -> Option<Change> {
         let Some(key) = ancestry(key).find(|key| self.sets(key)) else {
-            // What the fault is about is not found by its name, such as one with a dot in it.
+            // What the fault is about is not found by its name, such as a long one that is cut.
             let section = key.split('.').next()?;
             let value = self.take_section(section)?.1;
             return Some(Change::loosening(&[section], &value, fault));
         };
-        let names: Vec<&str> = key.split('.').collect();
+        let names = key::names(key);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let value = self.change_table(|table| take(table, &names))?;
         Some(Change::loosening(&names, &value, fault))
     }
@@ -233,10 +234,9 @@ impl Layer {
 
 /// Returns the key of what is left out where a key cannot stand: half a rule is another rule.
 fn smallest_whole(key: &str) -> &str {
-    let mut dots = key.match_indices('.').map(|(at, _)| at);
     let section = key.split('.').next().unwrap_or(key);
-    match (NAMED_WHOLE.contains(&section), dots.nth(1)) {
-        (true, Some(end)) => key.get(..end).unwrap_or(key),
+    match (NAMED_WHOLE.contains(&section), key::dots(key).get(1)) {
+        (true, Some(end)) => key.get(..*end).unwrap_or(key),
         _ => key,
     }
 }
@@ -269,7 +269,7 @@ fn each_leaf<'a>(
 /// Drops the values whose keys, given by their dotted paths, are set elsewhere.
 fn drop_keys(table: &mut Table, above: &str, is_set: &impl Fn(&str) -> bool) {
     table.retain(|name, value| {
-        let key = format!("{above}{name}");
+        let key = format!("{above}{}", as_key(name));
         if !is_set(&key) {
             return true;
         }

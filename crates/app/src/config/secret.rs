@@ -1,5 +1,7 @@
 //! Keeps secrets out of what is shown.
 
+use super::key;
+
 /// What stands in place of something hidden.
 pub(crate) const HIDDEN: &str = "***";
 
@@ -32,11 +34,11 @@ pub(crate) fn without_secrets(url: &str) -> String {
 /// a password.
 #[must_use]
 pub fn shown_setting(key: &str, value: &str) -> String {
-    let is_of_headers = matches!(
-        key.rsplit('.').next(),
-        Some("headers" | "headers_env" | "env")
-    );
-    let is_list_of_mcp = key.starts_with("mcp.servers.") && value.trim_start().starts_with('[');
+    let names = key::names(key);
+    let last = names.last().map(String::as_str);
+    let is_of_headers = matches!(last, Some("headers" | "headers_env" | "env"));
+    let is_list_of_mcp =
+        names.first().is_some_and(|name| name == "mcp") && value.trim_start().starts_with('[');
     if is_of_headers || is_list_of_mcp || value.trim_start().starts_with('{') {
         return HIDDEN.to_owned();
     }
@@ -45,33 +47,33 @@ pub fn shown_setting(key: &str, value: &str) -> String {
 
 /// Returns the value of a key as it may be shown.
 pub(crate) fn shown(key: &str, value: &str) -> String {
-    if key.starts_with("mcp.servers.") {
-        return shown_of_mcp(key, value);
-    }
-    let mut names = key.split('.');
-    let hidden = || HIDDEN.to_owned();
-    let (section, below) = (names.next(), names.nth(1));
-    if let (Some("models"), Some(below), Some(name)) = (section, below, names.next()) {
-        match below {
-            "headers" => return hidden(),
-            "query" if sounds_secret(name) => return hidden(),
-            "headers_env" if !is_variable_name(value) => return hidden(),
-            _ => return value.to_owned(),
-        }
-    }
-    match key.rsplit('.').next().unwrap_or(key) {
-        "base_url" | "url" | "proxy" | "endpoint" | "ingress" | "admin" | "advertise" => {
-            without_secrets(value)
-        }
-        "api_key_env" if is_variable_name(value) => value.to_owned(),
-        name if name.starts_with("api_key") => hidden(),
-        _ => value.to_owned(),
+    let names = key::names(key);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let is_hidden = match names.as_slice() {
+        ["mcp", "servers", _, rest @ ..] => return shown_of_mcp(rest, value),
+        ["models", _, "headers", _, ..] => true,
+        ["models", _, "query", name, ..] => sounds_secret(name),
+        ["models", _, "headers_env", _, ..] => !is_variable_name(value),
+        ["models", _, _, _, ..] => false,
+        [
+            ..,
+            "base_url" | "url" | "proxy" | "endpoint" | "ingress" | "admin" | "advertise",
+        ] => return without_secrets(value),
+        [.., "api_key_env"] => !is_variable_name(value),
+        [.., name] => name.starts_with("api_key"),
+        [] => false,
+    };
+    match is_hidden {
+        true => HIDDEN.to_owned(),
+        false => value.to_owned(),
     }
 }
 
 /// Returns an entry of a list as it may be shown, by the one before it.
 pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> String {
-    let is_argument = key.starts_with("mcp.servers.") && key.ends_with(".args");
+    let names = key::names(key);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let is_argument = matches!(names.as_slice(), ["mcp", "servers", _, .., "args"]);
     match is_argument {
         true => shown_argument(before, value),
         false => shown(key, value),
@@ -116,13 +118,14 @@ fn is_plain_name(text: &str) -> bool {
 
 /// Returns the value of a key of an MCP server as it may be shown: its variables and headers may be secrets, and arguments
 /// that look like one.
-fn shown_of_mcp(key: &str, value: &str) -> String {
-    let is_hidden = match key.rsplit('.').next().unwrap_or(key) {
-        "url" => return without_secrets(value),
-        "token_env" | "pass_env" => !is_variable_name(value),
-        "args" => return shown_argument(None, value),
-        _ if key.contains(".headers_env.") => !is_variable_name(value),
-        _ => key.contains(".env.") || key.contains(".headers."),
+fn shown_of_mcp(names: &[&str], value: &str) -> String {
+    let is_hidden = match names {
+        _ if names.contains(&"env") || names.contains(&"headers") => true,
+        _ if names.contains(&"headers_env") => !is_variable_name(value),
+        [.., "url"] => return without_secrets(value),
+        [.., "args"] => return shown_argument(None, value),
+        [.., "token_env" | "pass_env"] => !is_variable_name(value),
+        _ => false,
     };
     match is_hidden {
         true => HIDDEN.to_owned(),
@@ -311,6 +314,9 @@ mod tests {
         ] {
             let key = format!("models.coding.{key}");
             assert_eq!(shown(&key, value), expected, "{key}");
+            let quoted = key.replace("headers", "'headers'");
+            let quoted = quoted.replace("'headers'_env", "'headers_env'");
+            assert_eq!(shown_setting(&quoted, value), expected, "{quoted}");
         }
     }
 }

@@ -6,6 +6,7 @@ use neuraxis_core::JsonText;
 use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
+use super::key::as_key;
 use super::origin::Origin;
 use super::{Config, ServerConfig, TlsFiles, driver, secret, web};
 
@@ -159,15 +160,6 @@ impl Config {
             key,
         });
     }
-}
-
-/// Writes a name as TOML wants it in front of an equals sign.
-fn as_key(name: &str) -> String {
-    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if name.bytes().all(is_bare) {
-        return name.to_owned();
-    }
-    JsonText::string(name).to_string()
 }
 
 pub(super) fn on_one_line(key: &str, value: &Value) -> String {

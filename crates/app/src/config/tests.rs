@@ -244,6 +244,54 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
 }
 
 #[test]
+fn a_name_with_a_dot_or_a_slash_is_set_by_a_flag_and_has_its_origin() {
+    let machine = Machine::new().with_file(
+        "user/neuraxis.toml",
+        "[prices.'openai/gpt-5.5']\nprompt = 1.0\ncompletion = 2.0\n",
+    );
+    let flags = Sources::default()
+        .with_flag("--set", r#"prices."openai/gpt-5.5".prompt"#, "7")
+        .with_flag("--set", "prices.'openai/gpt-4o'.prompt", "3")
+        .with_flag("--set", "prices.openai/gpt-4o.completion", "4");
+    let settings = machine.load_from(&flags).unwrap().settings();
+    let prices = settings.iter().filter(|it| it.key.starts_with("prices."));
+    let shown: Vec<String> = prices
+        .map(|it| {
+            let origin = it.origin.to_string();
+            let end = origin.rsplit('/').next().unwrap_or_default().to_owned();
+            format!("{} = {} # {end}", it.key, it.value)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "prices.\"openai/gpt-4o\".completion = 4.0 # --set",
+            "prices.\"openai/gpt-4o\".prompt = 3.0 # --set",
+            "prices.\"openai/gpt-5.5\".completion = 2.0 # neuraxis.toml:3",
+            "prices.\"openai/gpt-5.5\".prompt = 7.0 # --set",
+        ]
+    );
+    let open = Sources::default().with_flag("--set", "prices.\"openai/gpt", "7");
+    let said = machine.complaint_from(&open);
+    assert!(said.contains("is not the path of a key"), "{said}");
+}
+
+#[test]
+fn a_wrong_price_is_told_of_with_its_line() {
+    let price = |name: &str, prompt: &str| {
+        format!("[prices.'openai/{name}']\nprompt = {prompt}\ncompletion = 1.0\n")
+    };
+    let text = [
+        price("a", "1.0"),
+        price("gpt-5.5", "1.0"),
+        price("gpt-5.6", "-1.0"),
+    ];
+    let machine = Machine::new().with_file("user/neuraxis.toml", &text.concat());
+    let said = machine.complaint();
+    assert!(said.contains("neuraxis.toml:8:1: wrong policy"), "{said}");
+}
+
+#[test]
 fn a_relative_root_counts_from_the_file_that_names_it() {
     let machine = Machine::new().with_file("user/neuraxis.toml", "[tools]\nroot = 'project'");
     let folder = machine.folder.path();

@@ -95,7 +95,7 @@ fn what_tightens_holds_beside_what_does_not() {
     assert_eq!(origin.to_string(), "neuraxis.toml:11");
     assert_eq!(
         ignored(&machine),
-        ["channels.clock", "modes.quick", "prices"]
+        ["channels.clock", "modes.quick", "prices.openai/*"]
     );
     assert_no_notice(&found(TIGHTER));
 }
