@@ -1,13 +1,17 @@
 //! Finds and reads the sources of configuration.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use toml::Table;
+
 use super::Layers;
 use super::error::ConfigError;
 use super::found::{self, FoundFile, is_absent};
+use super::key::as_key;
 use super::layer::{Layer, TextSource};
 use super::models::Providers;
 use super::origin::Origin;
@@ -80,7 +84,7 @@ pub(super) fn read_all(
     };
     let mut texts = Vec::new();
     for (name, value) in environment.variables() {
-        texts.extend(variable(name, value)?);
+        texts.extend(variable(name, value, &layers)?);
     }
     texts.extend(sources.flags().iter().map(flag));
     let providers = providers(&layers, &texts);
@@ -177,7 +181,11 @@ fn is_same_folder(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
-fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigError> {
+fn variable(
+    name: &OsStr,
+    value: &OsStr,
+    files: &[Layer],
+) -> Result<Option<TextSource>, ConfigError> {
     // A name that is not Unicode does not matter unless it claims to be ours.
     let name = name.to_string_lossy();
     if name == LOG_VARIABLE || is_of_a_service(&name, value) {
@@ -192,9 +200,36 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigErr
     Ok(Some(TextSource {
         source: Origin::Variable(shown(&name)),
         rank: RANK_OF_VARIABLES,
-        key: path.to_lowercase().replace(SEPARATOR, "."),
+        key: key_of_variable(path, files),
         text: value.to_owned(),
     }))
+}
+
+/// Returns the path of the key that a variable sets. Its name is in capitals as a rule: where a file has one name that differs in
+/// that alone, it is meant.
+fn key_of_variable(path: &str, files: &[Layer]) -> String {
+    let mut tables: Vec<&Table> = files.iter().map(|file| file.said().1).collect();
+    let mut names = Vec::new();
+    for part in path.split(SEPARATOR) {
+        let lower = part.to_lowercase();
+        let meant = only_alike(part, &tables);
+        let name = meant.map_or(lower.as_str(), String::as_str);
+        tables = tables
+            .into_iter()
+            .filter_map(|table| table.get(name)?.as_table())
+            .collect();
+        names.push(meant.map_or_else(|| lower.clone(), |name| as_key(name)));
+    }
+    names.join(".")
+}
+
+/// Returns the name in tables that is the given one but for capitals, if there is exactly one.
+fn only_alike<'a>(given: &str, tables: &[&'a Table]) -> Option<&'a String> {
+    let names = tables.iter().flat_map(|table| table.keys());
+    let alike = names.filter(|name| name.to_lowercase() == given.to_lowercase());
+    let mut alike = BTreeSet::from_iter(alike).into_iter();
+    let name = alike.next()?;
+    alike.next().is_none().then_some(name)
 }
 
 /// Tells whether Kubernetes makes such a variable: each pod gets some of every Service beside it, which may have our name. Those

@@ -277,6 +277,31 @@ fn a_name_with_a_dot_or_a_slash_is_set_by_a_flag_and_has_its_origin() {
 }
 
 #[test]
+fn a_variable_means_the_name_of_a_file_that_differs_in_capitals_alone() {
+    const KEY: &str = "NEURAXIS_PLANS__TEAM__DAY__MAX_TOKENS";
+    let plans = |text: &str| {
+        let machine = Machine::new().with_file("user/neuraxis.toml", text);
+        let config = machine.with_variable(KEY, "5").load().unwrap();
+        let mut lines = lines(&config);
+        lines.retain(|line| line.to_lowercase().starts_with("plans.team."));
+        lines
+    };
+    assert_eq!(
+        plans("[plans.Team.day]\nmax_tokens = 7\n"),
+        ["plans.Team.day.max_tokens = 5"]
+    );
+    // Of two, the one in small letters is meant.
+    assert_eq!(
+        plans("[plans.Team.day]\nmax_tokens = 7\n[plans.team.day]\nmax_tokens = 8\n"),
+        [
+            "plans.Team.day.max_tokens = 7",
+            "plans.team.day.max_tokens = 5"
+        ]
+    );
+    assert_eq!(plans(""), ["plans.team.day.max_tokens = 5"]);
+}
+
+#[test]
 fn a_wrong_price_is_told_of_with_its_line() {
     let price = |name: &str, prompt: &str| {
         format!("[prices.'openai/{name}']\nprompt = {prompt}\ncompletion = 1.0\n")
