@@ -124,7 +124,12 @@ impl Layer {
         match value {
             Ok(value) if !value.is_str() => {
                 let as_toml = layer(value);
-                as_toml.check_all(providers).map(|()| as_toml)
+                match as_toml.check_all(providers) {
+                    Ok(()) => Ok(as_toml),
+                    // The key takes a text: what is wrong with this one is of more use.
+                    Err(no_toml) if is_of_type(&no_toml) && !is_of_type(&no_text) => Err(no_text),
+                    Err(no_toml) => Err(no_toml),
+                }
             }
             _ => Err(no_text),
         }
@@ -276,6 +281,14 @@ fn at(source: &Origin, position: Option<Position>) -> Origin {
             column,
         },
         _ => source.clone(),
+    }
+}
+
+/// Tells whether a value is refused for its type, whatever it says.
+fn is_of_type(error: &ConfigError) -> bool {
+    match error {
+        ConfigError::Key { fault, .. } => matches!(**fault, Fault::WrongType { .. }),
+        _ => false,
     }
 }
 

@@ -147,6 +147,13 @@ fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
 }
 
 #[test]
+fn a_number_in_place_of_a_text_is_told_what_the_text_should_be() {
+    let said = complaint_about_variable("NEURAXIS_SERVER__LISTEN", "8080");
+    let expected = "NEURAXIS_SERVER__LISTEN: server.listen: expected an IP address and a port";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
 fn a_file_that_is_named_has_to_be_there() {
     let sources = Sources::default().with_file("nope.toml");
     let error = Machine::new().load_from(&sources).unwrap_err();
