@@ -147,6 +147,7 @@ impl Config {
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
         notices.extend(web::unprotected(&sections.web, &layers));
+        notices.extend(prices::notices(&models, &policy, &layers));
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         let store = sections.store.in_place(environment);
         let approval_key_file = approval_key::shown_file(&store, environment);
@@ -264,6 +265,13 @@ impl Config {
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Says which models nobody knows a price of though money is limited, and which prices are of no provider that there is. It
+    /// is among the [notices](Self::notices).
+    #[must_use]
+    pub fn price_notices(&self) -> Vec<String> {
+        prices::notices(&self.models, &self.policy, &self.layers)
     }
 
     /// Checks that what the policy says about tools names some of these. Returns what a user should know of names that

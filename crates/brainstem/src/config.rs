@@ -102,6 +102,20 @@ impl PolicyConfig {
                 .any(|agent| agent.roles().any(|named| named == role))
     }
 
+    /// Tells whether a mode, channel, agent or plan limits what runs may cost: then the prices of the models have to be known.
+    #[must_use]
+    pub fn limits_money(&self) -> bool {
+        let modes = self.modes.values().map(ModeConfig::limits);
+        let channels = self.channels.values().map(ChannelConfig::limits);
+        let agents = self.agents.values().map(AgentConfig::limits);
+        let plans = self.plans.values().map(PlanConfig::limits);
+        let mut limits = modes.chain(channels).chain(agents).chain(plans);
+        let plans = self.plans.values();
+        let mut budgets = plans.flat_map(|plan| [&plan.session, &plan.day]);
+        limits.any(|limits| limits.max_cost.is_some())
+            || budgets.any(|budget| budget.max_cost_micro_usd.is_some())
+    }
+
     /// Returns the policy that ships with this crate. Its text is read once in a process.
     #[must_use]
     pub fn built_in() -> Self {

@@ -70,8 +70,24 @@ impl Price {
             None => Ok(otherwise),
             Some(given) => micros(&format!("{at}.{key}"), given),
         };
-        let prompt = amount("prompt", price.prompt, 0)?;
-        let completion = amount("completion", price.completion, 0)?;
+        // What nobody says is no zero: every answer would be free.
+        let needed = |key: &str, given: Option<f64>, why| match given {
+            Some(given) => micros(&format!("{at}.{key}"), given),
+            None => Err(PolicyError::Contradiction {
+                at: at.to_owned(),
+                why,
+            }),
+        };
+        let prompt = needed(
+            "prompt",
+            price.prompt,
+            "it lacks prompt, the price of what is sent; 0.0 if that is free",
+        )?;
+        let completion = needed(
+            "completion",
+            price.completion,
+            "it lacks completion, the price of what comes back; 0.0 if that is free",
+        )?;
         Ok(Self {
             prompt,
             cached: amount("cached", price.cached, prompt)?,

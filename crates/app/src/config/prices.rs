@@ -1,15 +1,23 @@
-//! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing.
+//! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing; and what a user
+//! should know of prices that are missing.
 //!
 //! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::{Policy, PriceList};
+use neuraxis_core::{ModelRef, Role, Usage};
 use serde::Deserialize;
+use toml::Value;
 
 use super::error::ConfigError;
+use super::key::as_key;
+use super::models::ModelConfig;
 use super::{Layers, read};
 use crate::environment::Environment;
+use crate::names::{Choices, shown};
+use crate::providers::Provider;
 
 /// `[price_list]`: a newer list of public prices than the one that ships with the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -18,6 +26,56 @@ pub(super) struct PriceListConfig {
     /// The file with the list, in the form of the one that ships: `public-prices.toml` of `neuraxis-brainstem`. A relative
     /// one counts from the folder of the file that names it.
     file: Option<PathBuf>,
+}
+
+/// Says which models nobody knows a price of though money is limited, and which prices are of no provider that there is.
+pub(super) fn notices(
+    models: &BTreeMap<Role, ModelConfig>,
+    policy: &Policy,
+    layers: &Layers,
+) -> Vec<String> {
+    let mut notices = unknown_providers(policy, layers);
+    if !policy.config().limits_money() {
+        return notices;
+    }
+    for (role, config) in models {
+        // What answers without a network is no service that is paid.
+        if config.provider.base_url().is_none() {
+            continue;
+        }
+        let provider = config.provider.provider().to_string();
+        let table = config.provider.table();
+        let model = table.get("model").and_then(Value::as_str);
+        let model = model.filter(|model| !model.is_empty()).unwrap_or("*");
+        let name = shown(&format!("{provider}/{model}"));
+        let asked = ModelRef::new(provider, model);
+        if policy.cost(&Usage::default(), &asked, &asked).is_none() {
+            let at = layers.origin_around(&format!("models.{role}"));
+            notices.push(format!(
+                "{at}: money is limited, but no price is known of {name}, so that its calls count as nothing; \
+                 [prices.\"{name}\"] says one, of zeros if they cost nothing"
+            ));
+        }
+    }
+    notices
+}
+
+fn unknown_providers(policy: &Policy, layers: &Layers) -> Vec<String> {
+    let known = Provider::names();
+    let mut notices = Vec::new();
+    for name in policy.config().prices.keys() {
+        let given = name.split('/').next().unwrap_or(name);
+        if known.contains(&given) {
+            continue;
+        }
+        let at = layers.origin_around(&format!("prices.{}", as_key(name)));
+        notices.push(format!(
+            "{at}: [prices.\"{}\"] is for no provider that there is{}",
+            shown(name),
+            Choices { given, known }
+        ));
+    }
+    notices
 }
 
 impl PriceListConfig {

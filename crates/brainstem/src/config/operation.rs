@@ -81,13 +81,13 @@ section! {
     /// `[prices."PROVIDER/MODEL"]`: what a model costs, in US dollars per million tokens. `"PROVIDER/*"` stands for its
     /// other models.
     pub struct PriceConfig {
-        /// For tokens of the prompt.
+        /// For tokens of the prompt. Has to be set.
         pub prompt: Option<f64>,
         /// The part of it that comes from the provider's cache; as `prompt` if left out.
         pub cached: Option<f64>,
         /// The part of it that the provider writes to its cache; as `prompt` if left out.
         pub cache_written: Option<f64>,
-        /// For tokens of the reply.
+        /// For tokens of the reply. Has to be set.
         pub completion: Option<f64>,
         /// The part of it that is reasoning; as `completion` if left out.
         pub reasoning: Option<f64>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Request, Spent};
+use neuraxis_brainstem::{Policy, PolicyConfig, Request, Spent};
 use neuraxis_core::{
     BudgetMeasure, BudgetScope, Channel, Cost, CountLabel, MicroUsd, Mode, ModelRef, PlanName,
     TokenCount, Usage,
@@ -108,14 +108,19 @@ fn a_reply_under_another_name_has_the_price_of_the_model_that_was_asked() {
         "
         [prices.'openai/big']
         prompt = 10.0
+        completion = 0.0
         [prices.'openai/small']
         prompt = 1.0
+        completion = 0.0
         [prices.'openai/gpt-5.5']
         prompt = 7.0
+        completion = 0.0
         [prices.'azure/mine']
         prompt = 3.0
+        completion = 0.0
         [prices.'azure/*']
         prompt = 0.5
+        completion = 0.0
         ",
     );
     for (replied, asked, dollars) in [
@@ -142,6 +147,39 @@ fn a_reply_under_another_name_has_the_price_of_the_model_that_was_asked() {
 }
 
 #[test]
+fn a_price_says_what_is_paid_for_both_ways() {
+    for (text, lacks) in [
+        ("prompt = 1.0", "it lacks completion"),
+        ("completion = 1.0", "it lacks prompt"),
+        ("cached = 1.0", "it lacks prompt"),
+    ] {
+        let text = format!("[prices.'openai/mine']\n{text}\n");
+        let config = PolicyConfig::from_toml(&text).unwrap();
+        let error = Policy::layered(config).unwrap_err();
+        assert_eq!(error.key(), "prices.\"openai/mine\"");
+        assert!(error.to_string().contains(lacks), "{error}");
+    }
+    layered("[prices.'openai/mine']\nprompt = 0.0\ncompletion = 0.0\n");
+}
+
+#[test]
+fn a_limit_of_money_is_found_wherever_it_stands() {
+    let limits = |text: &str| layered(text).config().limits_money();
+    assert!(!limits("[plans.team.day]\nmax_tokens = 5\n"));
+    for section in [
+        "modes.moderate",
+        "channels.chat",
+        "agents.main_thread",
+        "plans.team",
+        "plans.team.session",
+        "plans.team.day",
+    ] {
+        let text = format!("[{section}]\nmax_cost_micro_usd = 5\n");
+        assert!(limits(&text), "{section}");
+    }
+}
+
+#[test]
 fn the_list_of_public_prices_counts_only_where_the_deployment_names_neither_model() {
     let usage = Usage {
         prompt: TokenCount::measured(1_000),
@@ -151,7 +189,7 @@ fn the_list_of_public_prices_counts_only_where_the_deployment_names_neither_mode
         let cost = layered(policy).cost(&usage, &of_name(replied), &of_name(asked));
         cost.map(|cost| cost.label)
     };
-    let own = "[prices.'openai/mine']\nprompt = 1.0\n";
+    let own = "[prices.'openai/mine']\nprompt = 1.0\ncompletion = 0.0\n";
     let (listed, mine) = ("openai/gpt-5.5-2026-04-23", "openai/mine");
     assert_eq!(label(own, listed, mine), Some(CountLabel::Measured));
     assert_eq!(label("", listed, mine), Some(CountLabel::Estimated));

@@ -109,7 +109,8 @@ async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
 
 #[tokio::test]
 async fn a_reply_that_names_another_model_costs_what_is_set_for_the_model_that_was_asked() {
-    let policy = "[prices.'testkit/scripted']\nprompt = 1.0\n[prices.'testkit/*']\nprompt = 0.1\n\
+    let policy = "[prices.'testkit/scripted']\nprompt = 1.0\ncompletion = 0.0\n\
+                  [prices.'testkit/*']\nprompt = 0.1\ncompletion = 0.0\n\
                   [plans.team.session]\nmax_cost_micro_usd = 50";
     let world = World::with(policy, nobody(), |builder| {
         builder.default_plan(PlanName::new("team"))

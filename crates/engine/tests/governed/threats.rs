@@ -239,7 +239,7 @@ async fn t21_every_cap_ends_the_run_with_its_name() {
     let tokens = FinishReason::Budget(BudgetKind::Tokens);
     assert_eq!(ran.result.finish_reason, Some(tokens));
 
-    let priced = "[modes.exploratory]\nmax_cost_micro_usd = 45\n[prices.'testkit/*']\nprompt = 1.0";
+    let priced = "[modes.exploratory]\nmax_cost_micro_usd = 45\n[prices.'testkit/*']\nprompt = 1.0\ncompletion = 0.0";
     let world = World::new(priced, nobody());
     for n in 0..5 {
         let arguments = format!(r#"{{"n":{n}}}"#);

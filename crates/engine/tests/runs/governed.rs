@@ -179,7 +179,7 @@ async fn a_run_may_use_no_more_money_than_its_plan_has_left() {
         reply::using(reply, 10, 0)
     });
     let look = ScriptedTool::echoing(spec("look").read_only());
-    let more = "prices.'testkit/*' = { prompt = 1.0 }\nplans.team.max_cost_micro_usd = 45\n";
+    let more = "prices.'testkit/*' = { prompt = 1.0, completion = 0.0 }\nplans.team.max_cost_micro_usd = 45\n";
     let orchestrator = governed(model, more).tool(Arc::new(look)).build().unwrap();
     let heard = hear(&orchestrator, with_plan("first")).await;
     heard.assert_valid(RunStatus::Done);

@@ -81,6 +81,43 @@ fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
 }
 
 #[test]
+fn a_model_without_a_price_is_told_of_where_money_is_limited() {
+    let told = |text: &str| {
+        let machine = Machine::new().with_file("user/neuraxis.toml", text);
+        machine.load().unwrap().notices().to_vec()
+    };
+    let model = "[models.reasoning]\nprovider = 'openai'\nmodel = 'mine'\n";
+    for section in ["modes.moderate", "plans.team.day"] {
+        let limited = format!("{model}[{section}]\nmax_cost_micro_usd = 5\n");
+        let notices = told(&limited);
+        let [notice] = notices.as_slice() else {
+            panic!("not one notice: {notices:?}")
+        };
+        assert!(notice.contains("neuraxis.toml:1: "), "{notice}");
+        let expected = "no price is known of openai/mine";
+        assert!(notice.contains(expected), "{notice}");
+        let price = "[prices.'openai/*']\nprompt = 1.0\ncompletion = 1.0\n";
+        assert_eq!(told(&format!("{limited}{price}")), [""; 0]);
+        let listed = limited.replace("mine", "gpt-5.5");
+        assert_eq!(told(&listed), [""; 0], "the public list knows it");
+        let free = limited.replace("'openai'\nmodel = 'mine'", "'offline'");
+        assert_eq!(told(&free), [""; 0], "rules cost nothing");
+    }
+    assert_eq!(told(model), [""; 0], "nothing is limited");
+}
+
+#[test]
+fn a_price_of_no_provider_is_told_of_with_the_nearest_one() {
+    let text = "[prices.'opnai/gpt-9']\nprompt = 1.0\ncompletion = 1.0\n";
+    let machine = Machine::new().with_file("user/neuraxis.toml", text);
+    let config = machine.load().unwrap();
+    let notices = config.notices().join("\n");
+    assert!(notices.contains("neuraxis.toml:1: "), "{notices}");
+    assert!(notices.contains("did you mean openai?"), "{notices}");
+    assert_eq!(config.price_notices(), config.notices());
+}
+
+#[test]
 fn an_untrusted_project_names_no_list_of_prices() {
     let machine = Machine::new()
         .with_file("work/prices.toml", LIST)

@@ -29,10 +29,18 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.push(approvals(config, environment));
     checks.push(project(config));
     checks.extend(tools(config, environment));
+    checks.extend(prices(config));
     checks.extend(mcp_servers(config, environment));
     checks.extend(sandbox(config));
     checks.push(terminal());
     checks
+}
+
+/// Tells which prices are missing, or are nobody's.
+fn prices(config: &Config) -> Vec<Check> {
+    let notices = config.price_notices().into_iter();
+    let check = |notice| Check::new(SUBJECT, "prices", Outcome::Warning, notice);
+    notices.map(check).collect()
 }
 
 /// Tells of the MCP servers, without starting them.
