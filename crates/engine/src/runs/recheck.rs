@@ -10,7 +10,7 @@ use neuraxis_brainstem::works_on_files;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
-    ToolClass, ToolName, Verdict,
+    ToolClass, ToolKind, ToolName, Verdict,
 };
 use neuraxis_ports::StoreError;
 use serde::Serialize;
@@ -211,11 +211,13 @@ impl Runs {
         }
     }
 
-    /// Tells whether a run offers tools that work on files here, whatever it says about them.
+    /// Tells whether a run offers tools that work on files here, whatever it says about them. One that its client runs does
+    /// not, even if a tool here has its name: it took that one's place.
     fn offers_files(&self, spec: &RunSpec) -> bool {
-        let mut offered = spec.all_agents().flat_map(|agent| agent.tools.iter());
+        let offered = spec.all_agents().flat_map(|agent| agent.tools.iter());
+        let mut run_here = offered.filter(|tool| tool.kind != ToolKind::Client);
         let catalog = self.parts.engine.catalog();
-        offered.any(|offered| {
+        run_here.any(|offered| {
             let tool = catalog.tool(&offered.name);
             tool.is_some_and(|tool| works_on_files(tool.spec()))
         })

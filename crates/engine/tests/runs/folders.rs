@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq};
-use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
+use neuraxis_core::{ApprovalDecision, JsonText, RunId, RunStatus, Seq, ToolOutcome, ToolOutput};
+use neuraxis_engine::{
+    Answer, Brought, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7,
+};
 use neuraxis_ports::{ApproverReply, RunLog as _};
 use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
 
-use crate::support::{Store, builder, failing_store, process, request, session};
+use crate::support::{Store, builder, failing_store, hear, policy, process, request, session};
 
 const WRITES: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
 
@@ -120,6 +122,34 @@ fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_al
         assert_eq!(result.status, RunStatus::Done);
     });
     assert_eq!(world.tool.count(), 2);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_with_the_result_of_its_clients_tool_that_took_the_place_of_one_for_files() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("put", r#"{"path":"n.txt"}"#)]))
+        .then(reply::text("ok"));
+    let here = ScriptedTool::always(spec("put").idempotent().schema(WRITES), Act::value("1"));
+    let orchestrator = builder(model)
+        .policy(policy("channels.chat.unlisted_tools = 'withheld'"))
+        .root("/a")
+        .tool(Arc::new(here))
+        .build()
+        .unwrap();
+    let own = Brought::default().tools([spec("put").schema(WRITES).build()]);
+    let waiting = hear(&orchestrator, request("go").bring(own)).await.result;
+    assert_eq!(waiting.status, RunStatus::Waiting, "{waiting:?}");
+    let answer = Answer::ToolResult {
+        call: waiting.pending[0].tool_call_id.clone(),
+        outcome: ToolOutcome::done(ToolOutput::new(JsonText::from_text("1"))),
+        duration: Duration::ZERO,
+    };
+    let handle = orchestrator
+        .runs()
+        .resume(waiting.run_id, vec![answer])
+        .await;
+    let result = handle.unwrap().result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
 }
 
 #[test]
