@@ -43,14 +43,14 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
     for (name, channel) in channels {
         let at = format!("channels.{name}");
         match base.channels.get(name) {
-            Some(base) => channel::check(&faults, &at, channel, base),
+            Some(base) => channel::check(&faults, kind, &at, channel, base),
             None => faults.add(&at, "it adds a channel"),
         }
     }
     for (name, agent) in agents {
         let at = format!("agents.{name}");
         match base.agents.get(name) {
-            Some(base) => agent::check(&faults, &at, agent, base),
+            Some(base) => agent::check(&faults, kind, &at, agent, base),
             None => faults.add(&at, "it adds an agent"),
         }
     }

@@ -1,5 +1,7 @@
 //! A file of the working directory: until a person trusted it, it tightens the policy and does nothing else.
 
+use neuraxis_brainstem::DataConfig;
+use neuraxis_core::Channel;
 use neuraxis_tools::Commands;
 
 use super::*;
@@ -125,6 +127,35 @@ fn a_rule_of_a_stranger_has_no_words_for_whoever_is_asked() {
         ignored(&found(text)),
         ["rules.a.reason", "rules.a.remember"]
     );
+}
+
+#[test]
+fn it_keeps_nothing_off_the_record() {
+    let text = "[channels.chat]\ntools = ['current_time']\n\
+                [channels.chat.data]\ntext = false\ntool_calls = false\ntool_results = false\n";
+    let config = found(text).load().unwrap();
+    let chat = &config.policy().config().channels[&Channel::CHAT];
+    assert_eq!(chat.data, DataConfig::default());
+    assert_eq!(
+        chat.tools.as_deref(),
+        Some(&["current_time".to_owned()][..])
+    );
+    assert_eq!(
+        ignored(&found(text)),
+        [
+            "channels.chat.data.text",
+            "channels.chat.data.tool_calls",
+            "channels.chat.data.tool_results"
+        ]
+    );
+    let change = &config.found().unwrap().changes()[0];
+    assert_eq!(
+        change.meaning,
+        "loosens the policy: it keeps off the record what is to be stored"
+    );
+    let chat = trusted(text).load().unwrap();
+    let chat = &chat.policy().config().channels[&Channel::CHAT];
+    assert_eq!(chat.data.tool_calls, Some(false));
 }
 
 #[test]

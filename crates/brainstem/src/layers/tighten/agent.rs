@@ -3,11 +3,17 @@
 use neuraxis_core::{AgentName, Profile};
 
 use super::channel::check_data;
-use super::check_limits;
 use super::faults::Faults;
+use super::{LayerKind, check_limits};
 use crate::config::{AgentConfig, Layered};
 
-pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentConfig) {
+pub(super) fn check(
+    faults: &Faults,
+    kind: LayerKind,
+    at: &str,
+    given: &AgentConfig,
+    base: &AgentConfig,
+) {
     let AgentConfig {
         max_turns: _,
         max_tool_calls: _,
@@ -67,7 +73,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         faults.fewer(at, "tools", tools.as_ref(), base.tools.as_ref());
     }
     check_agents(faults, at, agents.as_ref(), base.agents.as_ref());
-    check_data(faults, &format!("{at}.data"), data, &base.data);
+    check_data(faults, kind, &format!("{at}.data"), data, &base.data);
     check_conduct(faults, at, given, base);
     if !results.is_empty() && *results != base.results {
         faults.add(&format!("{at}.results"), "only a deployment may set it");

@@ -4,13 +4,19 @@ use std::collections::BTreeMap;
 
 use neuraxis_core::Mode;
 
-use super::check_limits;
 use super::faults::Faults;
+use super::{LayerKind, check_limits};
 use crate::config::{
     ChannelConfig, ChannelModeConfig, DataConfig, EscalationConfig, SelfChecks, UnlistedTools,
 };
 
-pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &ChannelConfig) {
+pub(super) fn check(
+    faults: &Faults,
+    kind: LayerKind,
+    at: &str,
+    given: &ChannelConfig,
+    base: &ChannelConfig,
+) {
     let ChannelConfig {
         max_turns: _,
         max_tool_calls: _,
@@ -51,7 +57,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &Cha
     if self_check.is_some_and(|given| given < base.self_check.unwrap_or(SelfChecks::Never)) {
         faults.add(&format!("{at}.self_check"), "it leaves drafts unchecked");
     }
-    check_data(faults, &format!("{at}.data"), data, &base.data);
+    check_data(faults, kind, &format!("{at}.data"), data, &base.data);
     faults.fewer(at, "tools", tools.as_ref(), base.tools.as_ref());
     check_unlisted(faults, at, *unlisted_tools, base.unlisted_tools);
     let modes_above = base.allowed_modes.as_ref();
@@ -115,7 +121,14 @@ fn check_unlisted(
     }
 }
 
-pub(super) fn check_data(faults: &Faults, at: &str, given: &DataConfig, base: &DataConfig) {
+/// Storing less is tighter, but not for a file that nobody trusted: whoever wrote it may have something to hide.
+pub(super) fn check_data(
+    faults: &Faults,
+    kind: LayerKind,
+    at: &str,
+    given: &DataConfig,
+    base: &DataConfig,
+) {
     let DataConfig {
         text,
         tool_calls,
@@ -131,6 +144,12 @@ pub(super) fn check_data(faults: &Faults, at: &str, given: &DataConfig, base: &D
     for (key, given, base) in kinds {
         if *given == Some(true) && base == Some(false) {
             faults.add(&format!("{at}.{key}"), "it stores what is not to be stored");
+        }
+        if kind == LayerKind::Project && *given == Some(false) && base != Some(false) {
+            faults.add(
+                &format!("{at}.{key}"),
+                "it keeps off the record what is to be stored",
+            );
         }
     }
 }
