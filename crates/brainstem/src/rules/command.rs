@@ -1,5 +1,6 @@
 //! Commands in arguments: split into their parts, each judged on its own.
 
+mod git;
 mod parts;
 mod pattern;
 mod programs;

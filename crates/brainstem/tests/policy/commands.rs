@@ -59,6 +59,9 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git diff --text",
         "git log -Sconfig",
         "git log -Sabc",
+        "git log -S/etc/passwd",
+        "git log -Gfoo/bar",
+        "git log -L10,20:src/main.rs",
         "cargo test -pCore",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
@@ -94,9 +97,80 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git diff .://tmp/evil",
         "git diff ~/x",
         "git log --textc",
-        "git log -S/etc/passwd",
+        "git log -pS/etc/passwd",
+        "git log -L10,20:../x",
+        "git log -L10,20:.env",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+}
+
+#[test]
+fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
+    let judged_by = |pattern: &str, command: &str| {
+        let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
+        judged(&layered(&format!("{rule}['{pattern}']")), command)
+    };
+    for (pattern, command) in [
+        ("git **", "git submodule foreach evil"),
+        ("git **", "git --no-pager submodule --quiet foreach evil"),
+        ("git **", "git bisect run evil"),
+        ("git **", "git filter-branch --tree-filter evil"),
+        ("git **", "git config core.pager evil"),
+        ("git **", "git clone -u evil . y"),
+        ("git **", "git clone -qu evil . y"),
+        ("git **", "git archive -o src/main.rs HEAD"),
+        ("git **", "git archive -osrc/main.rs HEAD"),
+        ("git **", "git bundle create src/main.rs HEAD"),
+        ("git **", "git grep -GO x"),
+        ("git submodule **", "git submodule foreach evil"),
+        ("git submodule foreach **", "git submodule foreach evil"),
+        ("git rebase -x **", "git rebase -x evil"),
+        ("git clone -u * **", "git clone -u evil . y"),
+        ("git -c * log", "git -c core.pager=evil log"),
+        ("git blame **", "git blame -S/etc/passwd x"),
+        ("go vet **", "go vet -vettool=evil"),
+        ("go vet **", "go vet --vettool=evil"),
+        ("go test **", "go test -exec=sh"),
+        ("go test **", "go test -exec sh"),
+        ("go test **", "go test -run=/etc/passwd"),
+        ("go test **", "go test -test.cpuprofile=main.go"),
+        ("go build **", "go build --overlay=x"),
+        ("go build **", "go build -modfile=x"),
+        ("go build **", "go build -ldflags=-extld=evil"),
+        ("go build **", "go build --o=main.go"),
+        ("go build **", "go build -o main.go"),
+        ("go build **", "go build --C=x"),
+    ] {
+        assert_eq!(judged_by(pattern, command), "ask", "{pattern} / {command}");
+    }
+    for (pattern, command) in [
+        ("git **", "git submodule update --init"),
+        ("git **", "git bisect good"),
+        ("git **", "git config --get user.name"),
+        ("git **", "git status -uno"),
+        ("git **", "git ls-files -o"),
+        ("git add **", "git add config run"),
+        (
+            "git -c color.ui=never log **",
+            "git -c color.ui=never log -1",
+        ),
+        (
+            "git archive -o out.tar **",
+            "git archive -o out.tar HEAD src",
+        ),
+        ("git submodule foreach ls", "git submodule foreach ls"),
+        ("git diff **", "git diff -Gfoo/bar"),
+        ("git blame **", "git blame -L10,20 src/main.rs"),
+        ("go test **", "go test -run=TestA/sub ./..."),
+        ("go test **", "go test -short -count=1 -run TestA/sub"),
+        ("go build -o bin/x **", "go build -o bin/x ./cmd/x"),
+    ] {
+        assert_eq!(
+            judged_by(pattern, command),
+            "allow",
+            "{pattern} / {command}"
+        );
     }
 }
 
@@ -738,6 +812,9 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("git diff **", "--no-index"),
         ("cargo test **", "--manifest-path"),
         ("git log --output=x", "by --output=x"),
+        ("git submodule foreach **", "by foreach"),
+        ("git archive -o x", "by -o"),
+        ("go test -exec=sh ./x", "by -exec=sh"),
         ("find **", "still ask"),
         ("find . **", "-delete"),
         ("tar **", "still ask"),

@@ -4,7 +4,8 @@
 //! rules that ask and deny. So are the words of a program that runs others: those that are command lines themselves are
 //! split like the rest.
 
-use super::programs::{GIT_READS, Kind, Program, base_name, git_runs, program};
+use super::git::{GIT_READS, git_runs};
+use super::programs::{Kind, Program, base_name, program};
 use super::split::{Simple, split};
 
 /// Longer commands are not told apart.

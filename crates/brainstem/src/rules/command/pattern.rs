@@ -3,6 +3,7 @@
 //! What allows has to be exact: a wildcard stands for words, but not for those by which a program does something else than
 //! what the rule's author had in mind. What asks or denies is found wherever it may be.
 
+use super::git::GitCommand;
 use super::parts::{Part, programs_in};
 use super::programs::{Kind, Program, base_name, program};
 use super::words::{Folder, goes_elsewhere};
@@ -61,11 +62,22 @@ impl CommandPattern {
                 programs.push(program);
             }
         }
-        wild.find_map(|(_, word)| {
-            let optional = programs.iter().find(|program| program.has_option(word));
+        let git = GitCommand::of(&part.words);
+        wild.find_map(|(index, word)| {
+            if let (Some(own), Some(git)) = (own, &git)
+                && git.is_told_by(index)
+            {
+                return Some(own.why);
+            }
+            let (option, path) = match (&git, own) {
+                (Some(git), _) => git.split(word),
+                (None, Some(own)) => (word.as_str(), own.value_in(word)),
+                (None, None) => (word.as_str(), word.as_str()),
+            };
+            let optional = programs.iter().find(|program| program.has_option(option));
             optional
                 .map(|program| program.why)
-                .or_else(|| goes_elsewhere(word, folder))
+                .or_else(|| goes_elsewhere(path, folder))
         })
     }
 
@@ -88,13 +100,13 @@ impl CommandPattern {
             return Some("it allows every program there is; name those that are needed".to_owned());
         };
         let known = program(first)?;
-        let named = self
-            .words
-            .iter()
-            .skip(1)
-            .find(|word| known.has_option(word));
-        if let Some(option) = named {
-            return Some(format!("by {option}, {}", known.about(first)));
+        let git = GitCommand::of(&self.words);
+        let mut words = self.words.iter().enumerate().skip(1);
+        let named = words.find(|(index, word)| {
+            known.has_option(word) || git.is_some_and(|git| git.is_told_by(*index))
+        });
+        if let Some((_, word)) = named {
+            return Some(format!("by {word}, {}", known.about(first)));
         }
         if !self.has_rest && !self.words.iter().any(|word| word.contains('*')) {
             return None;

@@ -50,6 +50,10 @@ impl Program {
 
     /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
     pub(super) fn has_option(&self, word: &str) -> bool {
+        if self.has_whole_flags() {
+            let mut known = self.options.iter().filter_map(|option| whole_flag(option));
+            return whole_flag(word).is_some_and(|flag| known.any(|known| known == flag));
+        }
         let word = self.without_value(word);
         self.options.iter().any(|option| fits_option(option, word))
     }
@@ -66,6 +70,19 @@ impl Program {
             Some(first) if flag.is_some_and(takes_value) => first,
             _ => word,
         }
+    }
+
+    /// Returns what of a word may name a file. Nothing is glued to a flag that is a whole word.
+    pub(super) fn value_in<'a>(&self, word: &'a str) -> &'a str {
+        let is_flag = self.has_whole_flags() && word.starts_with('-');
+        match word.split_once('=') {
+            Some((_, value)) if is_flag => value,
+            _ => word,
+        }
+    }
+
+    fn has_whole_flags(&self) -> bool {
+        self.names.iter().any(|name| WHOLE_FLAGS.contains(name))
     }
 
     /// Says the same of the program by its name.
@@ -93,9 +110,17 @@ fn fits_option(option: &str, word: &str) -> bool {
         .strip_prefix('-')
         .filter(|flag| flag.chars().count() == 1)
     else {
-        return word == option;
+        return word.split('=').next() == Some(option);
     };
     word.starts_with('-') && !word.starts_with("--") && word.contains(flag)
+}
+
+/// Returns the name of a flag that is a whole word, with one dash or two. For `go test` each also has a longer name.
+fn whole_flag(word: &str) -> Option<&str> {
+    let flag = word.strip_prefix('-')?;
+    let flag = flag.strip_prefix('-').unwrap_or(flag);
+    let flag = flag.strip_prefix("test.").unwrap_or(flag);
+    flag.split('=').next()
 }
 
 /// Finds what is known of a program, by whatever path and version it is named.
@@ -128,46 +153,15 @@ pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
-pub(super) fn git_runs(words: &[String]) -> bool {
-    let runs = |word: &String| {
-        let name = word.split('=').next().unwrap_or_default();
-        let is_setting =
-            word.starts_with("-c") || ["config", "--config-env", "--config"].contains(&name);
-        is_setting
-            || ["run", "foreach", "filter-branch", "-x"].contains(&name)
-            || [
-                "--exec",
-                "--exec-path",
-                "--extcmd",
-                "--upload-pack",
-                "--receive-pack",
-            ]
-            .contains(&name)
-    };
-    let is_git = words.first().is_some_and(|word| base_name(word) == "git");
-    is_git && words.iter().skip(1).any(runs)
-}
-
 /// Flags that take a value in whatever command of their program, so that what is glued to them is one. `-G` of git is none:
 /// `git grep` has it without a value.
 const GLUED: [(&str, &str); 2] = [("git", "S"), ("cargo", "pjF")];
 
+/// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
+const WHOLE_FLAGS: [&str; 1] = ["go"];
+
 /// Options that only look, and whose names begin those of others.
 const WHOLE: [&str; 1] = ["text"];
-
-/// The commands of git that only look.
-pub(super) const GIT_READS: [&str; 9] = [
-    "blame",
-    "describe",
-    "diff",
-    "log",
-    "ls-files",
-    "rev-parse",
-    "shortlog",
-    "show",
-    "status",
-];
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -504,12 +498,25 @@ const PROGRAMS: &[Program] = &[
             "-exec",
             "-toolexec",
             "-vettool",
+            "-ldflags",
+            "-gccgoflags",
+            "-extld",
+            "-extar",
             "-o",
+            "-output",
+            "-outputdir",
+            "-blockprofile",
+            "-coverprofile",
+            "-cpuprofile",
+            "-memprofile",
+            "-mutexprofile",
+            "-trace",
             "-C",
             "-modfile",
             "-overlay",
-            "--exec",
-            "--toolexec",
+            "-pkgdir",
+            "-modcache",
+            "-w",
         ],
         why: "it runs programs, or builds and writes elsewhere",
     },
@@ -648,6 +655,30 @@ mod tests {
         }
         let cargo = program("cargo").unwrap();
         assert!(!cargo.has_option("-pCore") && cargo.has_option("-qC"));
+        let go = program("go").unwrap();
+        for word in [
+            "-exec",
+            "-exec=sh",
+            "--exec=sh",
+            "--vettool=x",
+            "-o=x",
+            "--o",
+            "-C",
+            "-test.cpuprofile=x",
+        ] {
+            assert!(go.has_option(word), "{word}");
+        }
+        for word in [
+            "-run=TestFoo",
+            "-short",
+            "-count=1",
+            "-v",
+            "./...",
+            "exec",
+            "-",
+        ] {
+            assert!(!go.has_option(word), "{word}");
+        }
         assert!(program("sort").unwrap().has_option("-ro"));
         assert!(program("find").unwrap().has_option("-delete"));
         assert!(!program("find").unwrap().has_option("-depth"));

@@ -1,0 +1,193 @@
+//! What the words of git say: which command it is, what that is to run, and what it is to write.
+
+use super::programs::base_name;
+
+/// The commands of git that only look.
+pub(super) const GIT_READS: [&str; 9] = [
+    "blame",
+    "describe",
+    "diff",
+    "log",
+    "ls-files",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
+];
+
+/// Options before the command that have a word of their own for a value.
+const WITH_VALUE: [&str; 9] = [
+    "-C",
+    "-c",
+    "--attr-source",
+    "--config-env",
+    "--git-dir",
+    "--namespace",
+    "--shallow-file",
+    "--super-prefix",
+    "--work-tree",
+];
+
+/// Commands whose words say what runs, now or later, or which file is written: from the given word on, or all of them.
+const HANDS_OVER: [(&str, Option<&str>); 6] = [
+    ("bisect", Some("run")),
+    ("bundle", Some("create")),
+    ("config", None),
+    ("filter-branch", None),
+    ("hook", Some("run")),
+    ("submodule", Some("foreach")),
+];
+
+/// What `git config` only reads by, as its first word.
+const CONFIG_READS: [&str; 7] = [
+    "--get",
+    "--get-all",
+    "--get-regexp",
+    "--list",
+    "-l",
+    "get",
+    "list",
+];
+
+/// Flags of a command by which it runs or writes what they name. Others have the same letters for something harmless.
+const FLAGS: [(&str, char); 5] = [
+    ("archive", 'o'),
+    ("clone", 'u'),
+    ("difftool", 'x'),
+    ("format-patch", 'o'),
+    ("rebase", 'x'),
+];
+
+/// Options whose value is a program that runs.
+const TAKES_PROGRAM: [&str; 4] = ["--exec", "--extcmd", "--receive-pack", "--upload-pack"];
+
+/// Commands to which what is glued to `-S` and `-G` is a text to search for.
+const SEARCHES: [&str; 4] = ["diff", "log", "shortlog", "show"];
+
+/// Commands to which what is glued to `-L` is a range of lines, and the file that they are of.
+const RANGES: [&str; 3] = ["blame", "log", "show"];
+
+/// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
+pub(super) fn git_runs(words: &[String]) -> bool {
+    let runs = |word: &String| {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_setting =
+            word.starts_with("-c") || ["config", "--config-env", "--config"].contains(&name);
+        is_setting
+            || ["run", "foreach", "filter-branch", "-x"].contains(&name)
+            || name == "--exec-path"
+            || TAKES_PROGRAM.contains(&name)
+    };
+    let Some(command) = GitCommand::of(words) else {
+        return false;
+    };
+    let takes_program = |word: &String| flags_in(word).contains('u');
+    words.iter().skip(1).any(runs) || command.name == "clone" && words.iter().any(takes_program)
+}
+
+/// A command of git, with all words of its command line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GitCommand<'a> {
+    words: &'a [String],
+    /// Its name; empty if there is none.
+    name: &'a str,
+    /// Which of the words its name is, or would be.
+    at: usize,
+    /// From which of the words on they say what runs or is written.
+    hands_over: Option<usize>,
+}
+
+impl<'a> GitCommand<'a> {
+    /// Reads the words of git; `None` if they are another program's.
+    pub(super) fn of(words: &'a [String]) -> Option<Self> {
+        words.first().filter(|word| base_name(word) == "git")?;
+        let mut at = 1;
+        while let Some(option) = words.get(at).filter(|word| word.starts_with('-')) {
+            let has_value = WITH_VALUE.contains(&option.as_str());
+            at += if has_value { 2 } else { 1 };
+        }
+        let name = words.get(at).map(String::as_str).unwrap_or_default();
+        let next = words.get(at + 1).map(String::as_str).unwrap_or_default();
+        let only_reads = name == "config" && CONFIG_READS.contains(&next);
+        let known = HANDS_OVER.iter().find(|(command, _)| *command == name);
+        let hands_over = match known.filter(|_| !only_reads) {
+            Some((_, Some(from))) => words.iter().skip(at).position(|word| word == from),
+            Some((_, None)) => Some(0),
+            None => None,
+        };
+        Some(Self {
+            words,
+            name,
+            at,
+            hands_over: hands_over.map(|after| at + after),
+        })
+    }
+
+    /// Tells whether the word at a place says what git is to run or to write, besides by the options that all its commands
+    /// have in common.
+    pub(super) fn is_told_by(&self, place: usize) -> bool {
+        let word = |place: Option<usize>| {
+            let word = place.and_then(|place| self.words.get(place));
+            word.map(String::as_str).unwrap_or_default()
+        };
+        let (word, before) = (word(Some(place)), word(place.checked_sub(1)));
+        let is_setting = place < self.at && ["-c", "--config-env"].contains(&before);
+        let is_flag = |(command, flag): &(&str, char)| {
+            let says = flags_in(word).contains(*flag) || flags_in(before).ends_with(*flag);
+            *command == self.name && says
+        };
+        self.hands_over.is_some_and(|from| place >= from)
+            || is_setting
+            || TAKES_PROGRAM.contains(&before)
+            || FLAGS.iter().any(is_flag)
+    }
+
+    /// Returns what of a word may be options, and what of it may name a file.
+    pub(super) fn split<'w>(&self, word: &'w str) -> (&'w str, &'w str) {
+        match word.split_at_checked(2) {
+            Some((flag @ ("-S" | "-G"), _)) if SEARCHES.contains(&self.name) => (flag, flag),
+            Some((flag @ "-L", range)) if RANGES.contains(&self.name) => (flag, range),
+            _ => (word, word),
+        }
+    }
+}
+
+/// Returns the letters of a word that is a flag, or a bundle of them.
+fn flags_in(word: &str) -> &str {
+    let letters = word.strip_prefix('-');
+    let letters = letters.filter(|rest| !rest.starts_with('-'));
+    letters.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_runs_or_writes_is_found_whatever_stands_before_it() {
+        for (line, expected) in [
+            ("git submodule foreach x", Some(2)),
+            ("git -C a --no-pager submodule --quiet foreach x", Some(6)),
+            ("git --namespace submodule status foreach", None),
+            ("git config core.pager x", Some(1)),
+            ("git config --get core.pager", None),
+            ("git config set core.pager get", Some(1)),
+            ("git archive -o x HEAD", Some(2)),
+            ("git archive --format=tar -vo x HEAD", Some(3)),
+            ("git ls-files -o", None),
+            ("git clone -u x y", Some(2)),
+            ("git push -u origin", None),
+            ("git -c a=b log", Some(2)),
+            ("git switch -c a", None),
+            ("git add config", None),
+            ("git", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let command = GitCommand::of(&words).unwrap();
+            let first = (0..words.len()).find(|place| command.is_told_by(*place));
+            assert_eq!(first, expected, "{line}");
+        }
+        assert!(GitCommand::of(&["gitk".to_owned()]).is_none());
+        assert!(GitCommand::of(&[]).is_none());
+    }
+}
