@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{BudgetMeasure, BudgetScope, MicroUsd, PlanName, SpentBudget};
+use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, PlanName, SpentBudget};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BudgetConfig, PartialLimits};
@@ -132,6 +132,41 @@ impl Policy {
             BudgetScope::Session => plan.session != Budget::default(),
             BudgetScope::Day => plan.day != Budget::default(),
         }
+    }
+
+    /// Returns what a run may use in all that goes on under a plan, after all runs of its owner used so much of the day, and
+    /// itself so much since it began. It never is more than its `limits` say.
+    #[must_use]
+    pub fn within_day(
+        &self,
+        plan: &PlanName,
+        mut limits: Limits,
+        day: Spent,
+        own: Spent,
+    ) -> Limits {
+        let Some(plan) = self.plans.get(plan) else {
+            return limits;
+        };
+        let (budget, left) = (plan.day, plan.day.left(day));
+        let tokens = left.tokens.map(|left| left.saturating_add(own.tokens));
+        let cost = left.cost.map(|left| left.0.saturating_add(own.cost.0));
+        let time = left.time.map(|left| left.saturating_add(own.time));
+        let calls = left.tool_calls;
+        let calls = calls.map(|left| left.saturating_add(own.tool_calls));
+        limits.max_tokens = within(limits.max_tokens, budget.tokens, tokens);
+        limits.max_cost = within(limits.max_cost, budget.cost, cost.map(MicroUsd));
+        limits.deadline = within(limits.deadline, budget.time, time);
+        limits.max_tool_calls = within(limits.max_tool_calls, budget.tool_calls, calls);
+        limits
+    }
+}
+
+/// Returns a limit of a run, or what is left for it if that is less. One that is wider than the whole budget was set by another
+/// plan, whose runs this one says nothing of.
+fn within<T: Ord>(limit: Option<T>, budget: Option<T>, left: Option<T>) -> Option<T> {
+    match (limit, budget, left) {
+        (Some(limit), Some(budget), Some(left)) if limit <= budget => Some(limit.min(left)),
+        (limit, ..) => limit,
     }
 }
 

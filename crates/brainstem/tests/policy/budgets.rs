@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, PolicyConfig, Request, Spent};
 use neuraxis_core::{
-    BudgetMeasure, BudgetScope, Channel, Cost, CountLabel, MicroUsd, Mode, ModelRef, PlanName,
-    TokenCount, Usage,
+    BudgetMeasure, BudgetScope, Channel, Cost, CountLabel, Limits, MicroUsd, Mode, ModelRef,
+    PlanName, TokenCount, Usage,
 };
 
 use crate::catalog::layered;
@@ -57,6 +57,28 @@ fn a_run_gets_what_its_session_and_the_day_have_left() {
         "{:?}",
         later.reasons
     );
+}
+
+#[test]
+fn a_run_that_goes_on_has_what_the_day_has_left_by_then_beside_what_it_used_itself() {
+    let (policy, plan) = (layered(PLAN), PlanName::new("team"));
+    let within = |max_tokens, day, own| {
+        let limits = Limits {
+            max_tokens: Some(max_tokens),
+            ..Limits::NONE
+        };
+        let within = policy.within_day(&plan, limits, tokens(day), tokens(own));
+        within.max_tokens.unwrap()
+    };
+    // Nobody else used anything meanwhile.
+    assert_eq!(within(40_000, 60_000, 0), 40_000);
+    assert_eq!(within(40_000, 70_000, 10_000), 40_000);
+    assert_eq!(within(40_000, 95_000, 10_000), 15_000);
+    assert_eq!(within(40_000, 200_000, 10_000), 10_000);
+    // It may use more than the whole day of this plan: it had another one.
+    assert_eq!(within(100_001, 200_000, 10_000), 100_001);
+    let unlimited = policy.within_day(&plan, Limits::NONE, tokens(200_000), Spent::NONE);
+    assert_eq!(unlimited, Limits::NONE);
 }
 
 #[test]

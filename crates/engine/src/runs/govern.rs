@@ -6,10 +6,12 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Request, RequestError as Refusal, Spent, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentName, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionId, SessionMetrics,
+    AgentName, BudgetScope, Decision, PlanName, Record, Role, RunId, RunSpec, SessionId,
+    SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
+use super::recheck::InForce;
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
 use crate::request::{Earlier, RequestError, UserRequest};
@@ -193,15 +195,51 @@ impl Runs {
             facts.session = spent(&metrics);
         }
         if policy.counts(plan, BudgetScope::Day) {
-            let of = match session {
+            let owner = match session {
                 Some(session) => session.owner.clone(),
                 None => request.context.owner().map(str::to_owned),
             };
-            let of = UsageOf::Owner(of);
-            let today = start_of_day(self.parts.engine.clock.now());
-            facts.day = spent(&self.parts.store.usage_since(&of, today).await?);
+            facts.day = self.spent_today(owner).await?;
         }
         Ok(facts)
+    }
+
+    /// Returns what the runs of an owner used today.
+    async fn spent_today(&self, owner: Option<String>) -> Result<Spent, StoreError> {
+        let of = UsageOf::Owner(owner);
+        let today = start_of_day(self.parts.engine.clock.now());
+        Ok(spent(&self.parts.store.usage_since(&of, today).await?))
+    }
+
+    /// As [`in_force`](Self::in_force), within what its owner has left of the day: while a run waited, others may have used it
+    /// up. Which plan it had is not on record, so that the plan counts which all have here. One that has only begun, for
+    /// others to drive, has what was left then.
+    pub(super) async fn in_force_today(
+        &self,
+        session: &SessionId,
+        spec: &RunSpec,
+        decision: &Decision,
+        records: &[Arc<Record>],
+    ) -> Result<InForce, StoreError> {
+        let mut in_force = self.in_force(session, spec, decision);
+        let policy = &self.parts.engine.policy;
+        let plan = self.parts.plan.as_ref();
+        let Some(plan) = plan.filter(|plan| policy.counts(plan, BudgetScope::Day)) else {
+            return Ok(in_force);
+        };
+        let own = SessionMetrics::of_run(records.iter().map(|record| &**record));
+        if own.llm_calls == 0 {
+            return Ok(in_force);
+        }
+        let owner = self.parts.store.session(session).await?.owner;
+        let day = self.spent_today(owner).await?;
+        let limits = in_force.limits.as_deref().copied();
+        let limits = limits.unwrap_or(spec.root.limits);
+        let within = policy.within_day(plan, limits, day, spent(&own));
+        if within != limits {
+            in_force.limits = Some(Box::new(within));
+        }
+        Ok(in_force)
     }
 
     fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {

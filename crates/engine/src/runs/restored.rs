@@ -6,9 +6,9 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    CallStage, DataPolicy, Effect, InboxEntry, Input, InputError, InputId, Limits, OpenCall,
-    Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId, ToolFinished, ToolKind,
-    ToolOutcome, TraceContext, Transcript,
+    AgentId, CallStage, DataPolicy, Effect, InboxEntry, Input, InputError, InputId, Limits,
+    OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId, ToolFinished,
+    ToolKind, ToolOutcome, TraceContext, Transcript,
 };
 use neuraxis_ports::RequestContext;
 
@@ -30,10 +30,10 @@ pub(super) struct RestoredRun {
 }
 
 impl RestoredRun {
-    /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, it is first
-    /// told that it was taken up again, so that what was under way is asked for anew, the approver too, and every call is
-    /// checked before it starts. One that was given back when it had only begun, as one is that others are to drive, begins
-    /// where it stands: nothing of it was under way that could be in doubt.
+    /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, and it may use
+    /// as much as before, it is first told that it was taken up again, so that what was under way is asked for anew, the
+    /// approver too, and every call is checked before it starts. One that was given back when it had only begun, as one is
+    /// that others are to drive, begins where it stands: nothing of it was under way that could be in doubt.
     pub(super) fn read(
         history: &Transcript,
         records: &[Arc<Record>],
@@ -52,7 +52,10 @@ impl RestoredRun {
             return Err(ResumeError::NothingToDo);
         }
         let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
-        let is_resumed = !waits || !is_answered || tree.open_calls().iter().any(would_start);
+        let before = tree.agent_spec(AgentId::ROOT).limits;
+        let has_less = limits.is_some_and(|limits| before.tightest(*limits) != before);
+        let is_resumed =
+            !waits || !is_answered || has_less || tree.open_calls().iter().any(would_start);
         let is_unbegun = released && limits.is_none() && has_only_begun(records, &open);
         let first = match (is_unbegun, is_resumed) {
             // It tells when the run's time is up, and changes nothing else.

@@ -241,7 +241,8 @@ impl Runs {
             let next = self.close_unresumable(claim, records, why).await;
             return next.map(Prepared::GoesOn);
         };
-        let in_force = self.in_force(session, spec, decision);
+        let in_force = self.in_force_today(session, spec, decision, &records);
+        let in_force = in_force.await?;
         let history = store.history_before(run_id).await?;
         // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
         let (limits, released) = (in_force.limits.as_deref(), summary.released);

@@ -83,6 +83,30 @@ async fn the_money_of_a_day_is_what_the_runs_of_all_sessions_cost_and_comes_back
     assert_eq!(next_day.result.finish_reason, Some(FinishReason::Stop));
 }
 
+#[tokio::test]
+async fn a_run_that_waited_uses_no_more_than_others_left_of_the_day() {
+    for (others, is_over) in [(5, false), (49, true)] {
+        let policy = "[plans.team.day]\nmax_cost_micro_usd = 50";
+        let world = world(policy, later(1));
+        let calls = reply::calls([("put", "{}")]);
+        world.model.push(reply::using(calls, 1, 0));
+        let waiting = world.ask("s", Mode::MODERATE).await;
+        assert_eq!(waiting.result.status, RunStatus::Waiting);
+        let other = ask(&world, "t", others).await;
+        assert_eq!(other.result.finish_reason, Some(FinishReason::Stop));
+
+        world.model.push(reply::using(reply::text("Done."), 1, 0));
+        let asked = world.orchestrator.approvals().list().await.unwrap();
+        world.decide(&asked[0], ApprovalDecision::APPROVE).await;
+
+        let records = world.records_of(&waiting).await;
+        let kinds: Vec<_> = records.iter().map(|record| record.body.kind()).collect();
+        assert_eq!(kinds.last(), Some(&"final"), "{kinds:?}");
+        assert_eq!(kinds.contains(&"limit_reached"), is_over, "{kinds:?}");
+        assert_eq!(world.tools.put.count(), 1, "a person allowed it");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
     let policy =
