@@ -59,6 +59,11 @@ async fn results_are_exact_where_they_can_be() {
         ("round(2.5)", "3"),
         ("sin(30 degrees)", "0.5"),
         ("3 km + 200 m to m", "3200 m"),
+        ("floor(10 / 3)", "3"),
+        ("1/2 hour", "0.5 hours"),
+        ("20 / (5%)", "400"),
+        ("100 km / 2 to km", "50 km"),
+        ("2 * 3/4e1 * 10^2", "15"),
     ] {
         let result = calculated(expression).await.unwrap();
         assert_eq!(result["result"], expected, "{expression}");
@@ -109,6 +114,30 @@ async fn what_may_be_read_in_two_ways_is_refused() {
     ] {
         let message = refusal(expression).await;
         assert!(message.contains("stands for a hundredth"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_division_that_many_read_in_another_way_than_the_calculator_is_refused() {
+    for expression in ["10 // 3", "5 // 2 + 1", "10 / / 3", "7 ÷/ 2"] {
+        let message = refusal(expression).await;
+        assert!(message.contains("write `floor(10 / 3)`"), "{message}");
+    }
+    for expression in [
+        "100 km / 2 h",
+        "100 km/2h",
+        "100 km per 2 h",
+        "10 MB / 2 s",
+        "10 MB / -2.5e3 s",
+        "70 kg / 1.75^2 m^2",
+        "5 km / 1/2 h",
+        "100 / 5%",
+        "360° / 2°",
+        "6/2(1+2)",
+        "6/2 (1+2)",
+    ] {
+        let message = refusal(expression).await;
+        assert!(message.contains("as in `100 km / (2 h)`"), "{message}");
     }
 }
 

@@ -8,6 +8,11 @@ use super::{EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH};
 /// one's own), `@` (dates), quotes (texts), `;` and `#`.
 const SIGNS: &str = " +-*/^().,!%_'°";
 
+/// Words behind a number that are no unit of it.
+const OPERATORS: [&str; 11] = [
+    "to", "as", "in", "of", "mod", "per", "and", "or", "xor", "choose", "permute",
+];
+
 /// Words that stand for something other than a number that is always the same.
 const REFUSED_WORDS: [&str; 8] = [
     "roll",
@@ -46,6 +51,7 @@ pub(super) fn expression(written: &str) -> Result<String, ToolError> {
     words(&text)?;
     commas(&text)?;
     percent(&text)?;
+    divisions(&text)?;
     Ok(text)
 }
 
@@ -196,4 +202,73 @@ fn is_added_to_no_percentage(before: &str) -> bool {
         letter.is_ascii_digit() || matches!(letter, ')' | '.' | '!' | 'π' | '°')
     });
     is_number && is_sum && !is_factor
+}
+
+/// Refuses `10 // 3`: many would read it as whole division, and the calculator as 10 divided by a third. And `100 km / 2 h`: many
+/// would divide by two hours, and the calculator multiplies by an hour.
+fn divisions(text: &str) -> Result<(), ToolError> {
+    let text = text.replace(" per ", " / ");
+    for (at, _) in text.match_indices('/') {
+        let before = text.get(..at).unwrap_or_default();
+        let rest = text.get(at + 1..).unwrap_or_default();
+        if rest.trim_start().starts_with('/') {
+            return Err(refused(
+                "`//` is not known; for whole division write `floor(10 / 3)`",
+            ));
+        }
+        let Some(behind) = behind_number(rest) else {
+            continue;
+        };
+        if begins_with_factor(behind.trim_start()) && !is_fraction(before, rest, behind) {
+            return Err(refused(
+                "what is divided by may be read in two ways; put it into parentheses, as in `100 km / (2 h)` or \
+                 `20 / (5%)`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what stands behind the number at the beginning, with its sign, its exponent and its power.
+fn behind_number(text: &str) -> Option<&str> {
+    let behind = behind_digits(text.trim_start_matches([' ', '+', '-']))?;
+    let exponent = behind.strip_prefix(['e', 'E']);
+    let exponent = exponent.map(|digits| digits.strip_prefix(['+', '-']).unwrap_or(digits));
+    let behind = exponent.and_then(behind_digits).unwrap_or(behind);
+    let sign = behind.trim_start();
+    match sign.strip_prefix('^').or_else(|| sign.strip_prefix("**")) {
+        Some(power) => behind_number(power),
+        None => Some(behind),
+    }
+}
+
+fn behind_digits(text: &str) -> Option<&str> {
+    let behind = text.trim_start_matches(|letter: char| {
+        letter.is_ascii_digit() || matches!(letter, '.' | ',' | '_')
+    });
+    (behind.len() < text.len()).then_some(behind)
+}
+
+/// Tells whether a text begins with what the number before it is multiplied by, without a sign between them.
+fn begins_with_factor(text: &str) -> bool {
+    let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let word = words.next().unwrap_or_default();
+    if word.is_empty() {
+        return text.starts_with(['(', '%', '°', '\'', 'π', '√']);
+    }
+    let is_combination = matches!(word, "nCr" | "nPr");
+    !is_combination && !OPERATORS.contains(&word.to_lowercase().as_str())
+}
+
+/// Tells whether a `/` stands in a fraction such as that of `1/2 hour`, which nobody reads in another way.
+fn is_fraction(before: &str, rest: &str, behind: &str) -> bool {
+    let sign = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let is_whole = sign.len() < before.len() && !sign.ends_with(['.', ',', '_']);
+    is_whole
+        && !sign.trim_end().ends_with('/')
+        && rest.starts_with(|letter: char| letter.is_ascii_digit())
+        && behind.starts_with(' ')
+        && behind
+            .trim_start()
+            .starts_with(|letter: char| letter.is_ascii_alphabetic())
 }
