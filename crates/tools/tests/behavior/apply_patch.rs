@@ -167,15 +167,97 @@ async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-a\r\n+A\r\n b\n\\ No newline at end of file\n";
     apply(&project, patch).await;
     assert_eq!(read(&project, "a.txt"), "A\r\nb");
-    let joined = refusal(&project, "--- a/b.txt\n+++ b/b.txt\n@@ -2,0 +3 @@\n+c\n").await;
+    let joined = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-a\n+A\n\\ No newline at end of file\n";
+    let joined = refusal(&project, joined).await;
     assert!(
-        joined.contains("the line \"b\" has no newline at its end"),
+        joined.contains("the line \"A\" has no newline at its end"),
         "{joined}"
     );
     let patch =
         "--- a/b.txt\n+++ b/b.txt\n@@ -2 +2,2 @@\n-b\n\\ No newline at end of file\n+b\n+c\n";
     apply(&project, patch).await;
     assert_eq!(read(&project, "b.txt"), "a\nb\nc\n");
+}
+
+#[tokio::test]
+async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_around_it() {
+    for (before, hunks, after) in [
+        // Lines that end with `\r\n`, which a patch seldom says.
+        (
+            "a\r\nb\r\nc\r\n",
+            "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+2\n c\n",
+            "a\r\nB\r\n2\r\nc\r\n",
+        ),
+        ("a\r\nb\r\n", "@@ -2,0 +3 @@\n+c\n", "a\r\nb\r\nc\r\n"),
+        (
+            "a\r\n\r\nb\r\n",
+            "@@ -1,3 +1,3 @@\n a\n\n-b\n+B\n",
+            "a\r\n\r\nB\r\n",
+        ),
+        (
+            "a\nb\n",
+            "@@ -1,2 +1,3 @@\n a\r\n-b\r\n+B\r\n+c\r\n",
+            "a\nB\nc\n",
+        ),
+        // As it is written where the lines are the very same.
+        (
+            "a\r\nb\r\n",
+            "@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n",
+            "a\nb\n",
+        ),
+        // A last line without a newline.
+        ("a\nb", "@@ -1,2 +1,2 @@\n-a\n+A\n b\n", "A\nb"),
+        ("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", "a\nb\nc\n"),
+        ("a\nb", "@@ -2,0 +3 @@\n+c\n", "a\nb\nc\n"),
+        (
+            "a\r\nb",
+            "@@ -2 +2,2 @@\n-b\n\\ No newline at end of file\n+b\n+c\n",
+            "a\r\nb\r\nc\r\n",
+        ),
+        // A byte order mark.
+        (
+            "\u{feff}a\nb\n",
+            "@@ -1,2 +1,2 @@\n-a\n+A\n b\n",
+            "\u{feff}A\nb\n",
+        ),
+        (
+            "\u{feff}a\r\nb\r\n",
+            "@@ -0,0 +1 @@\n+0\n",
+            "\u{feff}0\r\na\r\nb\r\n",
+        ),
+        ("\u{feff}a\nb\n", "@@ -1 +1 @@\n-\u{feff}a\n+a\n", "a\nb\n"),
+    ] {
+        let project = Project::with(&[("a.txt", before)]);
+        apply(&project, &format!("--- a/a.txt\n+++ b/a.txt\n{hunks}")).await;
+        assert_eq!(read(&project, "a.txt"), after, "{hunks:?} of {before:?}");
+    }
+    let project = Project::with(&[("a.txt", "a\r\nb\r\nc\r\n"), ("gone.txt", "\u{feff}a\r\nb")]);
+    let message = refusal(
+        &project,
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,2 @@\n a\n-x\n c\n",
+    )
+    .await;
+    assert!(
+        message.contains(
+            "expects \"x\\n\", in line 2, the file has \"b\\r\\n\". There:\n1: a\n2: b\n3: c"
+        ),
+        "{message}"
+    );
+    let patch = "--- a/gone.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n";
+    apply(&project, patch).await;
+    assert!(!project.path("gone.txt").exists());
+}
+
+#[tokio::test]
+async fn the_lines_that_an_error_shows_have_their_tabs() {
+    let project = Project::with(&[("a.go", "func f() {\n\tif x {\n\t\ta\t= 1\n\t}\n}\n")]);
+    let patch =
+        "--- a/a.go\n+++ b/a.go\n@@ -2,3 +2,3 @@\n \tif x {\n-        a = 1\n+\t\ta = 2\n \t}\n";
+    let message = refusal(&project, patch).await;
+    assert!(
+        message.ends_with("There:\n2: \tif x {\n3: \t\ta\t= 1\n4: \t}"),
+        "{message}"
+    );
 }
 
 #[tokio::test]

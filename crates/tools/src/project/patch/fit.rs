@@ -1,11 +1,16 @@
 //! Puts hunks in place, or says which one does not fit and what stands there instead.
 
+use std::borrow::Cow;
+
 use diffy::{Hunk, Line, Patch};
 use serde::Serialize;
 
 use crate::blocking::Stop;
 use crate::project::failure::FileError;
-use crate::summary::{MAX_QUOTED_CHARS, count, enumerate, one_line};
+use crate::summary::{MAX_QUOTED_CHARS, count, enumerate};
+
+/// What some editors write before the first line. A patch hardly ever has it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The most comparisons of lines that one file may cost: less than a second of work.
 const MAX_COMPARISONS: usize = 100_000_000;
@@ -44,6 +49,7 @@ pub(super) fn patched(
             why: format!("{path:?} is no UTF-8 text, so that it cannot be patched"),
         });
     };
+    let (mark, text) = without_mark(text, patch);
     let file: Vec<&str> = text.split_inclusive('\n').collect();
     let old_lines = |hunk: &Hunk<'_, str>| old(hunk).count().max(1);
     let wanted: usize = patch.hunks().iter().map(old_lines).sum();
@@ -53,16 +59,36 @@ pub(super) fn patched(
         });
     }
     stop.check()?;
-    in_place(&file, patch).map_err(|why| FileError::HunkMisfit {
+    let mut patched = in_place(&file, patch).map_err(|why| FileError::HunkMisfit {
         path: path.to_owned(),
         why,
-    })
+    })?;
+    if !patched.content.is_empty() {
+        patched.content.splice(0..0, mark.bytes());
+    }
+    Ok(patched)
+}
+
+/// Parts the byte order mark from a text, unless the patch is about that as well.
+fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str) {
+    let mut lines = patch.hunks().iter().flat_map(Hunk::lines);
+    let is_meant = lines.any(|line| {
+        let (Line::Context(text) | Line::Delete(text) | Line::Insert(text)) = line;
+        text.starts_with(BYTE_ORDER_MARK)
+    });
+    let marked = text.starts_with(BYTE_ORDER_MARK) && !is_meant;
+    let at = if marked {
+        BYTE_ORDER_MARK.len_utf8()
+    } else {
+        0
+    };
+    text.split_at_checked(at).unwrap_or(("", text))
 }
 
 /// Puts all hunks in their places, one behind the other.
-fn in_place(file: &[&str], patch: &Patch<'_, str>) -> Result<Patched, String> {
+fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, String> {
     let all = patch.hunks().len();
-    let mut lines: Vec<&str> = Vec::with_capacity(file.len());
+    let mut lines: Vec<Cow<'a, str>> = Vec::with_capacity(file.len());
     let mut moved = Vec::new();
     // The first line behind the hunk before, where that stands, and where it says it does.
     let (mut next, mut before, mut before_said) = (0, 0, 0);
@@ -73,26 +99,41 @@ fn in_place(file: &[&str], patch: &Patch<'_, str>) -> Result<Patched, String> {
         let expected = said.saturating_add(before).saturating_sub(before_said);
         let start = find(file, &wanted, next, expected)
             .map_err(|why| format!("hunk {number} of {all} (@@ -{} @@) {why}", hunk.old_range()))?;
-        lines.extend(file.get(next..start).unwrap_or_default());
+        let kept = file.get(next..start).unwrap_or_default();
+        lines.extend(kept.iter().copied().map(Cow::Borrowed));
         if start != said {
             let line = lines.len() + 1;
             moved.push(Moved { hunk: number, line });
         }
-        lines.extend(new(hunk));
+        lines.extend(new(hunk, file, start));
         next = start + wanted.len();
         (before, before_said) = (start, said);
     }
-    lines.extend(file.get(next..).unwrap_or_default());
-    let mut followed = lines.iter().rev().skip(1);
-    if let Some(line) = followed.find(|line| !line.ends_with('\n')) {
-        return Err(format!(
-            "the line {} has no newline at its end and would become one with the next; remove it and add it again with a \
-             newline",
-            quoted(line)
-        ));
+    let kept = file.get(next..).unwrap_or_default();
+    lines.extend(kept.iter().copied().map(Cow::Borrowed));
+    end_each(&mut lines, file)?;
+    let content: String = lines.into_iter().collect();
+    Ok(Patched {
+        content: content.into_bytes(),
+        moved,
+    })
+}
+
+/// Sees to it that no line becomes one with the next: what was the last line of the file gets an end.
+fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
+    let followed = lines.iter_mut().rev().skip(1);
+    for line in followed.filter(|line| !line.ends_with('\n')) {
+        if file.last().copied() != Some(&**line) {
+            return Err(format!(
+                "the line {} has no newline at its end and would become one with the next; remove it and add it again with \
+                 a newline",
+                quoted(line)
+            ));
+        }
+        let end = end_around(file, file.len(), 0).unwrap_or("\n");
+        line.to_mut().push_str(end);
     }
-    let content = lines.concat().into_bytes();
-    Ok(Patched { content, moved })
+    Ok(())
 }
 
 /// Returns the line at which a hunk says that it begins, from 0.
@@ -106,27 +147,45 @@ fn said(hunk: &Hunk<'_, str>) -> usize {
     }
 }
 
-/// Returns the line at which some lines stand, from 0: the expected one, or else the only one behind the hunk before.
+/// Returns the line at which some lines stand, from 0. Where they stand nowhere as they are, the ends of lines do not count.
 fn find(file: &[&str], wanted: &[&str], next: usize, expected: usize) -> Result<usize, String> {
+    let as_they_are = |is: &str, should: &str| is == should;
+    let start = match place(file, wanted, next, expected, as_they_are)? {
+        Some(start) => Some(start),
+        None => place(file, wanted, next, expected, is_same)?,
+    };
+    start.ok_or_else(|| misfit(file, wanted, expected))
+}
+
+/// Returns the line at which some lines stand: the expected one, or else the only one behind the hunk before.
+fn place(
+    file: &[&str],
+    wanted: &[&str],
+    next: usize,
+    expected: usize,
+    is_same: fn(&str, &str) -> bool,
+) -> Result<Option<usize>, String> {
     let fits = |start: &usize| {
-        let here = file.get(*start..);
-        here.is_some_and(|here| here.starts_with(wanted))
+        let here = file.get(*start..).and_then(|here| here.get(..wanted.len()));
+        here.is_some_and(|here| {
+            let mut both = here.iter().zip(wanted);
+            both.all(|(is, should)| is_same(is, should))
+        })
     };
     if expected >= next && fits(&expected) {
-        return Ok(expected);
+        return Ok(Some(expected));
     }
     let mut places = (next..=file.len()).filter(fits);
     match (places.next(), places.next()) {
-        (None, _) => Err(misfit(file, wanted, expected)),
-        (Some(only), None) => Ok(only),
-        (Some(_), Some(_)) if wanted.is_empty() => Err(format!(
+        (only, None) => Ok(only),
+        (_, Some(_)) if wanted.is_empty() => Err(format!(
             "only adds lines, and its own line is not in the file, which has {}, or lies before another hunk; give it the \
              right line, or lines around what it adds",
             count(file.len() as u64, "line", "lines")
         )),
-        (Some(first), Some(second)) => {
+        (first, Some(second)) => {
             let others = places.by_ref().take(MAX_NAMED_PLACES - 2);
-            let named: Vec<usize> = [first, second].into_iter().chain(others).collect();
+            let named: Vec<usize> = first.into_iter().chain([second]).chain(others).collect();
             let total = (named.len() + places.count()) as u64;
             Err(format!(
                 "fits in more than one place, and not at its own line: at the lines {}; give it the right line, or more \
@@ -137,6 +196,19 @@ fn find(file: &[&str], wanted: &[&str], next: usize, expected: usize) -> Result<
     }
 }
 
+/// Tells whether a line of the file is the one of a patch, whatever ends it: a model seldom writes `\r`, or that the last line
+/// has no newline.
+fn is_same(is: &str, should: &str) -> bool {
+    // What has no newline at its end is the last line, and no other.
+    let may_be_last = should.ends_with('\n') || !is.ends_with('\n');
+    may_be_last && without_end(is) == without_end(should)
+}
+
+fn without_end(line: &str) -> &str {
+    let text = line.strip_suffix('\n').unwrap_or(line);
+    text.strip_suffix('\r').unwrap_or(text)
+}
+
 /// Returns the lines that a hunk expects in the file.
 fn old<'a>(hunk: &Hunk<'a, str>) -> impl Iterator<Item = &'a str> {
     hunk.lines().iter().filter_map(|line| match line {
@@ -145,12 +217,42 @@ fn old<'a>(hunk: &Hunk<'a, str>) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// Returns the lines that a hunk leaves in the file.
-fn new<'a>(hunk: &Hunk<'a, str>) -> impl Iterator<Item = &'a str> {
-    hunk.lines().iter().filter_map(|line| match line {
-        Line::Context(text) | Line::Insert(text) => Some(*text),
-        Line::Delete(_) => None,
-    })
+/// Returns the lines that a hunk leaves at its place: those of the file, and among them what it adds. That ends as the lines
+/// around it do, unless the hunk has these as they are.
+fn new<'a>(hunk: &'a Hunk<'_, str>, file: &[&'a str], start: usize) -> Vec<Cow<'a, str>> {
+    let wanted: Vec<&str> = old(hunk).collect();
+    let here = file.get(start..).unwrap_or_default();
+    let is_as_written = here.starts_with(&wanted) && wanted.iter().any(|line| line.ends_with('\n'));
+    let end = end_around(file, start, wanted.len()).filter(|_| !is_as_written);
+    let mut here = here.iter().copied();
+    let left = hunk.lines().iter().filter_map(|line| match line {
+        Line::Context(_) => here.next().map(Cow::Borrowed),
+        Line::Delete(_) => {
+            here.next();
+            None
+        }
+        Line::Insert(text) => Some(with_end(text, end)),
+    });
+    left.collect()
+}
+
+/// Returns what ends some lines of a file, or else those beside them.
+fn end_around(file: &[&str], start: usize, many: usize) -> Option<&'static str> {
+    let (before, behind) = file.split_at_checked(start)?;
+    let around = behind.iter().take(many).chain(before.iter().rev());
+    let mut ended = around
+        .chain(behind.iter().skip(many))
+        .filter(|line| line.ends_with('\n'));
+    let is_dos = ended.next()?.ends_with("\r\n");
+    Some(if is_dos { "\r\n" } else { "\n" })
+}
+
+/// Gives a line another end, if it has one.
+fn with_end<'a>(line: &'a str, end: Option<&str>) -> Cow<'a, str> {
+    match end {
+        Some(end) if line.ends_with('\n') => Cow::Owned(format!("{}{end}", without_end(line))),
+        _ => Cow::Borrowed(line),
+    }
 }
 
 /// Says why lines do not fit anywhere, and what the place that resembles them most looks like.
@@ -180,7 +282,10 @@ fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Resemblance {
     let mut best = Resemblance { start: 0, equal: 0 };
     for start in 0..file.len() {
         let here = file.get(start..).unwrap_or_default();
-        let equal = here.iter().zip(wanted).filter(|(is, should)| is == should);
+        let equal = here
+            .iter()
+            .zip(wanted)
+            .filter(|(is, should)| is_same(is, should));
         let equal = equal.count();
         let nearer = start.abs_diff(expected) < best.start.abs_diff(expected);
         if equal > best.equal || (equal == best.equal && equal > 0 && nearer) {
@@ -193,7 +298,10 @@ fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Resemblance {
 /// Says where the lines differ from those of the file, and shows what is there.
 fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
     let here = file.get(start..).unwrap_or_default();
-    let differs = (0..wanted.len()).find(|&at| here.get(at) != wanted.get(at));
+    let differs = (0..wanted.len()).find(|&at| {
+        let both = here.get(at).zip(wanted.get(at));
+        both.is_none_or(|(is, should)| !is_same(is, should))
+    });
     let at = differs.unwrap_or_default();
     let should = wanted.get(at).map(|line| quoted(line)).unwrap_or_default();
     let is = here.get(at).map_or_else(
@@ -203,7 +311,7 @@ fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
     let shown = here.iter().take(wanted.len().min(MAX_SHOWN_LINES));
     let shown: String = (start + 1..)
         .zip(shown)
-        .map(|(number, line)| format!("\n{number}: {}", one_line_as_is(line)))
+        .map(|(number, line)| format!("\n{number}: {}", as_is(line)))
         .collect();
     format!(
         "It resembles line {} most, but where it expects {should}, in line {}, {is}. There:{shown}",
@@ -221,11 +329,37 @@ pub(super) fn quoted(line: &str) -> String {
     format!("{text:?}")
 }
 
-fn one_line_as_is(line: &str) -> String {
-    let indent: String = line
+/// Shows a line with its blanks and tabs: a patch has to have the same.
+fn as_is(line: &str) -> String {
+    let line = without_end(line);
+    let mut text: String = line
         .chars()
-        .take_while(|c| *c == ' ')
         .take(MAX_QUOTED_CHARS)
+        .map(|c| if c.is_control() && c != '\t' { ' ' } else { c })
         .collect();
-    indent + &one_line(line, MAX_QUOTED_CHARS)
+    if line.chars().nth(MAX_QUOTED_CHARS).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_shown_with_its_blanks_and_tabs() {
+        assert_eq!(as_is("\t\tlet x\t= 1; \r\n"), "\t\tlet x\t= 1; ");
+        assert_eq!(as_is("\u{1b}[2J"), " [2J");
+        assert_eq!(as_is(&"x".repeat(201)), format!("{}…", "x".repeat(200)));
+    }
+
+    #[test]
+    fn what_stands_around_tells_how_a_line_ends() {
+        let file = ["a\r\n", "b\n", "c"];
+        assert_eq!(end_around(&file, 0, 1), Some("\r\n"));
+        assert_eq!(end_around(&file, 1, 0), Some("\r\n"));
+        assert_eq!(end_around(&file, 2, 1), Some("\n"));
+        assert_eq!(end_around(&[], 0, 0), None);
+    }
 }
