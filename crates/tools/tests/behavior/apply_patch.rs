@@ -507,6 +507,39 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
     lock(0o755);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn no_file_is_deleted_or_moved_through_a_symlink() {
+    use std::os::unix::fs::symlink;
+
+    let project = Project::with(&[("real/a.txt", "x\n")]);
+    symlink("real/a.txt", project.path("link.txt")).unwrap();
+    symlink("real", project.path("folder")).unwrap();
+    for path in ["link.txt", "folder/a.txt"] {
+        let delete = format!("--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n");
+        let take = format!(
+            "diff --git a/{path} b/taken\nsimilarity index 100%\nrename from {path}\nrename to taken\n"
+        );
+        for patch in [delete, take] {
+            assert_eq!(
+                refusal(&project, &patch).await,
+                format!(
+                    "invalid_patch: {path:?} leads through a symlink to \"real/a.txt\", and symlinks are neither deleted nor \
+                     moved; name the file itself"
+                )
+            );
+        }
+    }
+    assert_eq!(read(&project, "link.txt"), "x\n");
+    assert!(!project.path("taken").exists());
+    apply(
+        &project,
+        "--- a/real/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+    )
+    .await;
+    assert!(!project.path("real/a.txt").exists());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -142,7 +142,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             (Operation::Modified, Some(write), None)
         }
         Wanted::Delete { path } => {
-            let (target, before) = present(root, path)?;
+            let (target, before) = removable(root, path)?;
             let left = patched(&before, path)?;
             if !left.is_empty() {
                 return Err(FileError::InvalidPatch {
@@ -152,7 +152,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             (Operation::Deleted, None, Some((target, before)))
         }
         Wanted::Rename { from, to } => {
-            let (source, before) = present(root, from)?;
+            let (source, before) = removable(root, from)?;
             let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
             (Operation::Renamed, Some(write), Some((source, before)))
@@ -213,6 +213,24 @@ fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileErro
             });
         }
     };
+    Ok((target, content))
+}
+
+/// Finds a file that is to go, and reads it. Behind a symlink it would be another one than the one that is named.
+fn removable(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
+    let (target, content) = present(root, path)?;
+    let is_symlink = |part: &Path| {
+        let found = root.dir().symlink_metadata(part);
+        found.is_ok_and(|found| found.is_symlink())
+    };
+    if root.relative(path)?.ancestors().any(is_symlink) {
+        return Err(FileError::InvalidPatch {
+            why: format!(
+                "{path:?} leads through a symlink to {:?}, and symlinks are neither deleted nor moved; name the file itself",
+                shown(&target.path)
+            ),
+        });
+    }
     Ok((target, content))
 }
 
