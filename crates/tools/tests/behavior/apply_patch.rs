@@ -357,6 +357,28 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
 }
 
 #[tokio::test]
+async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lines_that_are_judged()
+{
+    let project = Project::with(&[("empty", ""), ("full", "x\n")]);
+    let by_git = "diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n";
+    assert_eq!(
+        refusal(&project, by_git).await,
+        "invalid_patch: there are no hunks for \"empty\"; to delete an empty file, write `--- a/empty` and `+++ /dev/null` as \
+         well"
+    );
+    let message = refusal(&project, "--- a/full\n+++ /dev/null\n").await;
+    assert!(
+        message.contains("does not remove all of its lines"),
+        "{message}"
+    );
+    apply(&project, &format!("{by_git}--- a/empty\n+++ /dev/null\n")).await;
+    assert!(!project.path("empty").exists());
+    project.write("empty", "");
+    apply(&project, "--- a/empty\n+++ /dev/null\n").await;
+    assert!(!project.path("empty").exists());
+}
+
+#[tokio::test]
 async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
     let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
     for (patch, expected) in [

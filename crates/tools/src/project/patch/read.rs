@@ -96,15 +96,27 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
         check_names(&hunks, from, to)?;
     }
     if hunks.hunks().is_empty() && !moves {
-        return Err(invalid(format!(
-            "there are no hunks for {path:?}; to make an empty file use write_file"
-        )));
+        check_empty(&wanted, &hunks)?;
     }
     Ok(Section {
         wanted,
         hunks,
         is_executable: creates && new_mode == Some(FileMode::Executable),
     })
+}
+
+/// Checks what has no hunks: an empty file is deleted so. Git names it in its own line alone, which the policy does not read.
+fn check_empty(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileError> {
+    match wanted {
+        Wanted::Delete { .. } if hunks.original().is_some() => Ok(()),
+        Wanted::Delete { path } => Err(invalid(format!(
+            "there are no hunks for {path:?}; to delete an empty file, write `--- a/{path}` and `+++ /dev/null` as well"
+        ))),
+        other => Err(invalid(format!(
+            "there are no hunks for {:?}; to make an empty file use write_file",
+            other.path()
+        ))),
+    }
 }
 
 /// Checks that what is moved is what its hunks are for.
