@@ -54,7 +54,8 @@ struct CurrentTime {
 }
 
 fn zone(name: Option<&str>) -> Result<TimeZone, ToolError> {
-    match name {
+    // Some models leave it out by an empty text.
+    match name.filter(|name| !name.trim().is_empty()) {
         // A machine that does not say where it is counts as being on UTC.
         None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),
         Some(name) => TimeZone::get(name)

@@ -27,10 +27,11 @@ const DESCRIPTION: &str = "Writes down the plan for the task, so that the user s
 ///
 /// As [`FunctionTool::new`]; not with the definition as it stands.
 pub fn update_plan() -> Result<Arc<dyn Tool>, DefinitionError> {
-    let tool =
-        FunctionTool::with_output("update_plan", DESCRIPTION, |plan: Plan, _ctx| async move {
-            update(&plan)
-        })?;
+    let tool = FunctionTool::with_output(
+        "update_plan",
+        DESCRIPTION,
+        |mut plan: Plan, _ctx| async move { update(&mut plan) },
+    )?;
     let tool = tool.class(ToolClass::ReadOnly).non_iterative();
     Ok(tool.never_blocks().build())
 }
@@ -57,6 +58,8 @@ enum Status {
     Pending,
     InProgress,
     Done,
+    // Another word for done, which models are used to.
+    Completed,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,11 +70,16 @@ struct Updated {
     summary: String,
 }
 
-fn update(plan: &Plan) -> Result<ToolOutput, ToolError> {
+fn update(plan: &mut Plan) -> Result<ToolOutput, ToolError> {
     check(plan)?;
+    for step in &mut plan.steps {
+        if step.status == Status::Completed {
+            step.status = Status::Done;
+        }
+    }
     let encode = |failed| ToolError::permanent(format!("the plan cannot be kept: {failed}"));
     let mut output = ToolOutput::new(JsonText::encode(&report(plan)).map_err(encode)?);
-    let plan = JsonText::encode(plan).map_err(encode)?;
+    let plan = JsonText::encode(&*plan).map_err(encode)?;
     output.signal = Some(ToolSignal::Plan { plan });
     Ok(output)
 }

@@ -22,17 +22,18 @@ struct Narrowing {
 }
 
 impl PathGlob {
-    /// Reads a glob. None matches everything; one may begin with a path by which the top of the project is known.
+    /// Reads a glob. None matches everything, and so does a blank one, which is how some models leave it out; one may begin with
+    /// a path by which the top of the project is known.
     pub(super) fn parse(glob: Option<&str>, tops: &[PathBuf]) -> Result<Self, FileError> {
-        let Some(glob) = glob else {
+        let Some(glob) = glob.filter(|glob| !glob.trim().is_empty()) else {
             return Ok(Self(None));
         };
         let invalid = |why: String| FileError::InvalidGlob {
             glob: glob.chars().take(100).collect(),
             why,
         };
-        if glob.is_empty() || glob.len() > MAX_GLOB_BYTES {
-            return Err(invalid(format!("it must have 1 to {MAX_GLOB_BYTES} bytes")));
+        if glob.len() > MAX_GLOB_BYTES {
+            return Err(invalid(format!("it has more than {MAX_GLOB_BYTES} bytes")));
         }
         let inside = tops
             .iter()
@@ -123,7 +124,7 @@ mod tests {
             error.starts_with("invalid_glob: \"src/[a\" is not a valid glob: "),
             "{error}"
         );
-        assert!(PathGlob::parse(Some(""), &[]).is_err());
+        assert!(PathGlob::parse(Some(&"x".repeat(1_001)), &[]).is_err());
     }
 
     #[test]
@@ -151,5 +152,13 @@ mod tests {
         assert!(glob.leads_into(Path::new("packages/crates"), Path::new("crates")));
         let anywhere = PathGlob::parse(Some("*.rs"), &[]).unwrap();
         assert!(anywhere.leads_into(Path::new("target"), Path::new("target")));
+    }
+
+    #[test]
+    fn a_blank_glob_is_none() {
+        for blank in [None, Some(""), Some(" ")] {
+            assert!(PathGlob::parse(blank, &[]).unwrap().is_for_all());
+        }
+        assert!(!PathGlob::parse(Some("*"), &[]).unwrap().is_for_all());
     }
 }

@@ -79,11 +79,7 @@ fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, 
             });
         }
     };
-    let by_default = if arguments.glob.is_some() {
-        WALK_MAX_DEPTH
-    } else {
-        1
-    };
+    let by_default = if glob.is_for_all() { 1 } else { WALK_MAX_DEPTH };
     let depth = arguments.depth.map_or(by_default, NonZeroU32::get);
     let bounds = Bounds {
         depth,

@@ -40,7 +40,7 @@ struct Arguments {
     /// The file, relative to the top of the project.
     path: String,
     /// The first line to show, from 1. By default 1.
-    start_line: Option<NonZeroU64>,
+    start_line: Option<u64>,
     /// How many lines to show. By default 500, at most 2000.
     line_count: Option<NonZeroU64>,
     /// The first character of each line to show, from 1. Only for lines too long to be shown whole. By default 1.
@@ -162,7 +162,8 @@ fn utf_16(path: String, bytes: u64) -> Binary {
 }
 
 fn window(arguments: &Arguments) -> Window {
-    let first = arguments.start_line.map_or(1, NonZeroU64::get);
+    // Some models count from 0.
+    let first = arguments.start_line.unwrap_or(1).max(1);
     let lines = arguments
         .line_count
         .map_or(READ_DEFAULT_LINES, NonZeroU64::get)

@@ -57,7 +57,11 @@ async fn zones_with_odd_offsets_and_utc_are_known() {
 
 #[tokio::test]
 async fn without_a_zone_the_same_moment_is_told_in_the_zone_of_the_machine() {
-    for arguments in [json!({}), json!({ "time_zone": null })] {
+    for arguments in [
+        json!({}),
+        json!({ "time_zone": null }),
+        json!({ "time_zone": "" }),
+    ] {
         let told = told(arguments).await;
         assert_eq!(told["unix_seconds"], 1_751_409_015);
         let time: Timestamp = told["time"].as_str().unwrap().parse().unwrap();

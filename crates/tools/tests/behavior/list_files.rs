@@ -30,6 +30,8 @@ async fn a_folder_is_listed_by_name_with_kinds_and_sizes() {
         "summary": "3 entries in the project: .hidden, a/, b.txt.",
     });
     assert_eq!(project.call("list_files", json!({})).await, expected);
+    let blank = json!({ "path": "", "glob": "" });
+    assert_eq!(project.call("list_files", blank).await, expected);
     let same = json!({ "path": null, "glob": null, "depth": null });
     assert_eq!(project.call("list_files", same).await, expected);
 }

@@ -31,6 +31,8 @@ async fn a_file_is_shown_as_it_is_with_its_totals() {
     let same =
         json!({ "path": "a.txt", "start_line": null, "line_count": null, "start_column": null });
     assert_eq!(project.call("read_file", same).await, expected);
+    let from_zero = json!({ "path": "a.txt", "start_line": 0 });
+    assert_eq!(project.call("read_file", from_zero).await, expected);
 }
 
 #[tokio::test]

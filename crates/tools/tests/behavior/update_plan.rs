@@ -32,6 +32,15 @@ async fn the_whole_list_becomes_the_plan() {
 }
 
 #[tokio::test]
+async fn a_step_that_is_completed_is_done() {
+    let plan = json!({ "steps": [{ "step": "Look", "status": "completed" }] });
+    let output = update(&plan).await.unwrap();
+    let plan = JsonText::from_text(r#"{"steps":[{"step":"Look","status":"done"}]}"#);
+    assert_eq!(output.signal, Some(ToolSignal::Plan { plan }));
+    assert_eq!(output.value.decode::<Value>().unwrap()["done"], 1);
+}
+
+#[tokio::test]
 async fn an_empty_list_clears_the_plan() {
     let output = update(&json!({ "steps": [] })).await.unwrap();
     let plan = JsonText::from_text(r#"{"steps":[]}"#);
@@ -65,10 +74,10 @@ async fn a_plan_that_is_too_long_or_says_nothing_is_refused() {
 fn only_the_known_states_are_accepted_and_such_a_turn_is_free() {
     let tool = neuraxis_tools::update_plan().unwrap();
     let with = |status: &str| json!({ "steps": [{ "step": "a", "status": status }] });
-    for status in ["pending", "in_progress", "done"] {
+    for status in ["pending", "in_progress", "done", "completed"] {
         assert!(accepts(tool.as_ref(), &with(status)));
     }
-    for status in ["completed", "Done", ""] {
+    for status in ["finished", "Done", ""] {
         assert!(!accepts(tool.as_ref(), &with(status)));
     }
     assert!(tool.spec().non_iterative);
