@@ -363,8 +363,8 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
     let by_git = "diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n";
     assert_eq!(
         refusal(&project, by_git).await,
-        "invalid_patch: there are no hunks for \"empty\"; to delete an empty file, write `--- a/empty` and `+++ /dev/null` as \
-         well"
+        "invalid_patch: \"empty\" is deleted without its name; write `--- a/empty` and `+++ /dev/null` as well, for an empty \
+         file without hunks"
     );
     let message = refusal(&project, "--- a/full\n+++ /dev/null\n").await;
     assert!(
@@ -376,6 +376,30 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
     project.write("empty", "");
     apply(&project, "--- a/empty\n+++ /dev/null\n").await;
     assert!(!project.path("empty").exists());
+}
+
+#[tokio::test]
+async fn no_file_is_changed_that_is_named_in_the_first_line_of_git_alone() {
+    let project = Project::with(&[("a.txt", POEM)]);
+    for (head, path) in [("", "a.txt"), ("new file mode 100644\n", "new.txt")] {
+        let hunk = if head.is_empty() {
+            "@@ -1 +1 @@\n-one\n+x\n"
+        } else {
+            "@@ -0,0 +1 @@\n+x\n"
+        };
+        let patch = format!("diff --git a/{path} b/{path}\n{head}{hunk}");
+        assert_eq!(
+            refusal(&project, &patch).await,
+            format!(
+                "invalid_patch: the hunks of {path:?} have no names; write `--- a/{path}` and `+++ b/{path}` before them"
+            )
+        );
+    }
+    let delete = "diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n@@ -1 +0,0 @@\n-one\n";
+    let message = refusal(&project, delete).await;
+    assert!(message.contains("deleted without its name"), "{message}");
+    assert_eq!(read(&project, "a.txt"), POEM);
+    assert!(!project.path("new.txt").exists());
 }
 
 #[tokio::test]

@@ -95,8 +95,8 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     if let Wanted::Rename { from, to } | Wanted::Copy { from, to } = &wanted {
         check_names(&hunks, from, to)?;
     }
-    if hunks.hunks().is_empty() && !moves {
-        check_empty(&wanted, &hunks)?;
+    if !moves {
+        check_changes(&wanted, &hunks)?;
     }
     Ok(Section {
         wanted,
@@ -105,17 +105,24 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     })
 }
 
-/// Checks what has no hunks: an empty file is deleted so. Git names it in its own line alone, which the policy does not read.
-fn check_empty(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileError> {
+/// Checks that what is changed is named in lines that the policy reads, and that there is something to change: an
+/// empty file alone is deleted without hunks.
+fn check_changes(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileError> {
+    let path = wanted.path();
+    let is_named = hunks.original().is_some() || hunks.modified().is_some();
     match wanted {
-        Wanted::Delete { .. } if hunks.original().is_some() => Ok(()),
-        Wanted::Delete { path } => Err(invalid(format!(
-            "there are no hunks for {path:?}; to delete an empty file, write `--- a/{path}` and `+++ /dev/null` as well"
+        Wanted::Delete { .. } if is_named => Ok(()),
+        Wanted::Delete { .. } => Err(invalid(format!(
+            "{path:?} is deleted without its name; write `--- a/{path}` and `+++ /dev/null` as well, for an empty file without \
+             hunks"
         ))),
-        other => Err(invalid(format!(
-            "there are no hunks for {:?}; to make an empty file use write_file",
-            other.path()
+        _ if hunks.hunks().is_empty() => Err(invalid(format!(
+            "there are no hunks for {path:?}; to make an empty file use write_file"
         ))),
+        _ if !is_named => Err(invalid(format!(
+            "the hunks of {path:?} have no names; write `--- a/{path}` and `+++ b/{path}` before them"
+        ))),
+        _ => Ok(()),
     }
 }
 
