@@ -2,6 +2,7 @@
 
 mod commit;
 mod fit;
+mod hunk;
 mod lines;
 mod plan;
 mod read;

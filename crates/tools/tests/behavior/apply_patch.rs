@@ -298,8 +298,12 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
             "invalid_patch: this is no unified diff",
         ),
         (
-            "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n-one\n+x\n",
-            "invalid_patch: ",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n",
+            "invalid_patch: the hunk in line 3 of the patch, \"@@ -1,9 +1,1 @@\", has no lines",
+        ),
+        (
+            "--- a/new.txt\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n",
+            "invalid_patch: there is no \"new.txt\" in the project; to make it, write `--- /dev/null` in place of `--- a/new.txt`",
         ),
         (
             "--- a/a.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+x\n",
@@ -407,10 +411,6 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
     let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
     for (patch, expected) in [
         (
-            "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n three\n-four\n+FOUR\n",
-            "the counts of hunk 1 of \"a.txt\" are too small: line 7 of the patch, \" three\", is one line too many",
-        ),
-        (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n# Then:\n@@ -3 +3 @@\n-three\n+THREE\n",
             "line 7 of the patch, \"@@ -3 +3 @@\", is cut off by a line before it that belongs to no hunk, \"# Then:\"",
         ),
@@ -424,8 +424,12 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
             "line 7 of the patch, \"--- a/b.txt\", has no line `diff --git` before it",
         ),
         (
-            "--- a/a.txt\n+++ b/a.txt\n@@\n-one\n+ONE\n",
-            "line 3 of the patch, \"@@\", begins no hunk; each hunk needs a line",
+            "--- a/a.txt\n+++ b/a.txt\n-one\n+ONE\n",
+            "line 3 of the patch, \"-one\", belongs to no hunk; each hunk needs a line",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@@ -1 -1 +1 @@@\n--one\n++ONE\n",
+            "line 3 of the patch, \"@@@ -1 -1 +1 @@@\", belongs to no hunk",
         ),
     ] {
         let message = refusal(&project, patch).await;
@@ -433,6 +437,60 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
         assert!(message.starts_with(&expected), "{patch:?} gave {message}");
     }
     assert_eq!(read(&project, "a.txt"), POEM);
+}
+
+#[tokio::test]
+async fn a_hunk_whose_counts_are_wrong_or_missing_is_counted_by_its_lines() {
+    for hunks in [
+        // Too small, too large, and none.
+        "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n three\n-four\n+FOUR\n",
+        "@@ -1,9 +1,9 @@\n one\n-two\n+TWO\n@@ -3,9 +3,9 @@\n three\n-four\n+FOUR\n",
+        "@@\n-two\n+TWO\n@@ fn f() {\n-four\n+FOUR\n\n",
+        "@@ ... @@\n one\n-two\n+TWO\n three\n@@ -2 +2 @@\n-four\n+FOUR\n",
+    ] {
+        let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
+        let next = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+ONE\n";
+        apply(
+            &project,
+            &format!("--- a/a.txt\n+++ b/a.txt\n{hunks}{next}"),
+        )
+        .await;
+        let expected = POEM.replace("two", "TWO").replace("four", "FOUR");
+        assert_eq!(read(&project, "a.txt"), expected, "{hunks:?}");
+        assert_eq!(read(&project, "b.txt"), POEM.replace("one", "ONE"));
+    }
+    let project = Project::new();
+    apply(&project, "--- /dev/null\n+++ b/a.txt\n@@\n+x\n+y\n").await;
+    assert_eq!(read(&project, "a.txt"), "x\ny\n");
+}
+
+#[tokio::test]
+async fn a_hunk_without_a_line_of_its_own_goes_where_its_lines_are_and_nowhere_else() {
+    let project = Project::with(&[("a.txt", "x\nold\nx\nold\ny\n")]);
+    for (hunks, expected) in [
+        (
+            "@@\n x\n-old\n+new\n",
+            "hunk 1 of 1 (@@ @@) fits in more than one place, and not at its own line: at the lines 1, 3;",
+        ),
+        (
+            "@@\n-y\n+z\n@@\n-old\n-x\n+new\n",
+            "hunk 2 of 2 (@@ @@) does not fit: its lines are in line 2, which an earlier hunk has taken or left behind;",
+        ),
+        (
+            "@@\n+new\n",
+            "hunk 1 of 1 (@@ @@) only adds lines, and its own line is not in the file",
+        ),
+        (
+            "@@ -2,3 +2,4 @@\n+new\n",
+            "hunk 1 of 1 (@@ @@) only adds lines",
+        ),
+    ] {
+        let message = refusal(&project, &format!("--- a/a.txt\n+++ b/a.txt\n{hunks}")).await;
+        let expected = format!("does_not_fit: \"a.txt\": {expected}");
+        assert!(message.starts_with(&expected), "{hunks:?} gave {message}");
+    }
+    apply(&project, "--- a/a.txt\n+++ b/a.txt\n@@\n-old\n+new\n y\n").await;
+    assert_eq!(read(&project, "a.txt"), "x\nold\nx\nnew\ny\n");
 }
 
 #[tokio::test]

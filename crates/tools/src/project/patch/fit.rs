@@ -21,6 +21,9 @@ const MAX_SHOWN_LINES: usize = 8;
 /// How many places an error names of those where a hunk fits.
 const MAX_NAMED_PLACES: usize = 8;
 
+/// From this line on a hunk has no line of its own: it did not say any that may be.
+pub(super) const NO_LINE: usize = usize::MAX / 2;
+
 /// What hunks make of a file.
 #[derive(Debug)]
 pub(super) struct Patched {
@@ -96,18 +99,21 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
         let wanted: Vec<&str> = old(hunk).collect();
         let said = said(hunk);
         // What moved the hunk before moves this one as well.
-        let expected = said.saturating_add(before).saturating_sub(before_said);
-        let start = find(file, &wanted, next, expected)
-            .map_err(|why| format!("hunk {number} of {all} (@@ -{} @@) {why}", hunk.old_range()))?;
+        let expected = said.map(|said| said.saturating_add(before).saturating_sub(before_said));
+        let start = find(file, &wanted, next, expected).map_err(|why| {
+            let range = said.map(|_| format!(" -{}", hunk.old_range()));
+            let range = range.unwrap_or_default();
+            format!("hunk {number} of {all} (@@{range} @@) {why}")
+        })?;
         let kept = file.get(next..start).unwrap_or_default();
         lines.extend(kept.iter().copied().map(Cow::Borrowed));
-        if start != said {
+        if said.is_some_and(|said| said != start) {
             let line = lines.len() + 1;
             moved.push(Moved { hunk: number, line });
         }
         lines.extend(new(hunk, file, start));
         next = start + wanted.len();
-        (before, before_said) = (start, said);
+        (before, before_said) = (start, said.unwrap_or(start));
     }
     let kept = file.get(next..).unwrap_or_default();
     lines.extend(kept.iter().copied().map(Cow::Borrowed));
@@ -137,32 +143,39 @@ fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
 }
 
 /// Returns the line at which a hunk says that it begins, from 0.
-fn said(hunk: &Hunk<'_, str>) -> usize {
+fn said(hunk: &Hunk<'_, str>) -> Option<usize> {
     let range = hunk.old_range();
+    let start = Some(range.start()).filter(|start| *start < NO_LINE)?;
     // One that takes no line names the line before it.
-    if range.is_empty() {
-        range.start()
+    Some(if range.is_empty() {
+        start
     } else {
-        range.start().saturating_sub(1)
-    }
+        start.saturating_sub(1)
+    })
 }
 
 /// Returns the line at which some lines stand, from 0. Where they stand nowhere as they are, the ends of lines do not count.
-fn find(file: &[&str], wanted: &[&str], next: usize, expected: usize) -> Result<usize, String> {
+fn find(
+    file: &[&str],
+    wanted: &[&str],
+    next: usize,
+    expected: Option<usize>,
+) -> Result<usize, String> {
     let as_they_are = |is: &str, should: &str| is == should;
     let start = match place(file, wanted, next, expected, as_they_are)? {
         Some(start) => Some(start),
         None => place(file, wanted, next, expected, is_same)?,
     };
-    start.ok_or_else(|| misfit(file, wanted, expected))
+    start.ok_or_else(|| misfit(file, wanted, expected.unwrap_or(next)))
 }
 
-/// Returns the line at which some lines stand: the expected one, or else the only one behind the hunk before.
+/// Returns the line at which some lines stand: the expected one, or else the only one behind the hunk before. Where no line is
+/// expected, it has to be the only one of all.
 fn place(
     file: &[&str],
     wanted: &[&str],
     next: usize,
-    expected: usize,
+    expected: Option<usize>,
     is_same: fn(&str, &str) -> bool,
 ) -> Result<Option<usize>, String> {
     let fits = |start: &usize| {
@@ -172,12 +185,13 @@ fn place(
             both.all(|(is, should)| is_same(is, should))
         })
     };
-    if expected >= next && fits(&expected) {
-        return Ok(Some(expected));
+    if let Some(start) = expected.filter(|start| *start >= next && fits(start)) {
+        return Ok(Some(start));
     }
-    let mut places = (next..=file.len()).filter(fits);
+    let first = if expected.is_some() { next } else { 0 };
+    let mut places = (first..=file.len()).filter(fits);
     match (places.next(), places.next()) {
-        (only, None) => Ok(only),
+        (only, None) => Ok(only.filter(|start| *start >= next)),
         (_, Some(_)) if wanted.is_empty() => Err(format!(
             "only adds lines, and its own line is not in the file, which has {}, or lies before another hunk; give it the \
              right line, or lines around what it adds",

@@ -2,6 +2,7 @@
 //! that what stands among them would be lost.
 
 use super::fit::quoted;
+use super::hunk::{Hunks, is_signature};
 use super::read::{HINT, invalid};
 use crate::project::failure::FileError;
 
@@ -21,9 +22,8 @@ const GIT_HEADERS: &[&str] = &[
     "Binary files ",
 ];
 
-const NO_NEWLINE: &str = "\\ No newline at end of file";
-
-/// Returns the lines of files and hunks alone, or says which line with a change belongs to none.
+/// Returns the lines of files and hunks alone, with the counts of each hunk as its lines are, or says which line with a change
+/// belongs to none.
 pub(super) fn taken(patch: &str) -> Result<String, FileError> {
     let begins = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
     if begins("*** Begin Patch") {
@@ -34,16 +34,29 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
     let mut reader = Reader {
         is_git: begins("diff --git "),
         place: Place::Before,
-        file: "",
-        hunk: 0,
+        hunks: Hunks::default(),
     };
     let mut taken = String::with_capacity(patch.len());
-    let mut lines = (1..).zip(patch.split_inclusive('\n')).peekable();
-    while let Some((number, line)) = lines.next() {
-        if reader.takes(line) {
+    let lines: Vec<&str> = patch.split_inclusive('\n').collect();
+    let mut at = 0;
+    while let Some((&line, behind)) = lines.get(at..).and_then(<[_]>::split_first) {
+        at += 1;
+        if reader.is_hunk(line) {
+            let lines = reader.hunks.read(line, behind);
+            if lines.is_empty() {
+                let shown = quoted(line.trim_end());
+                return Err(invalid(format!(
+                    "the hunk in line {at} of the patch, {shown}, has no lines; {HINT}"
+                )));
+            }
+            taken.push_str(&reader.hunks.header());
+            taken.extend(lines.iter().copied());
+            at += lines.len();
+            reader.place = Place::Hunk;
+        } else if reader.takes(line) {
             taken.push_str(line);
-        } else if !is_signature(line, lines.peek().map(|(_, next)| *next)) {
-            reader.pass_over(number, line)?;
+        } else if !is_signature(line, behind.first().copied()) {
+            reader.pass_over(at, line)?;
         }
     }
     // Only a mark says that a line of the file has no newline; that the patch itself ends without one says nothing.
@@ -62,8 +75,8 @@ enum Place<'a> {
     GitHeaders,
     /// At the names of a file.
     Names,
-    /// In a hunk that takes so many lines yet, or behind one that is complete.
-    Hunk { old: usize, new: usize },
+    /// Behind a hunk.
+    Hunk,
     /// Behind a line that belongs to no hunk.
     After(&'a str),
     /// Behind something that the parser refuses.
@@ -75,41 +88,35 @@ struct Reader<'a> {
     /// Whether each file begins with `diff --git`.
     is_git: bool,
     place: Place<'a>,
-    file: &'a str,
-    /// The number of the last hunk of the file.
-    hunk: usize,
+    /// The hunks of the file.
+    hunks: Hunks,
 }
 
 impl<'a> Reader<'a> {
-    /// Takes a line that belongs to a file or a hunk; false for any other.
+    /// Tells whether a line begins a hunk of the file.
+    fn is_hunk(&self, line: &str) -> bool {
+        let may_be = matches!(self.place, Place::Hunk | Place::Names | Place::GitHeaders);
+        // With one sign more it is a diff of a merge.
+        may_be && line.starts_with("@@") && !line.starts_with("@@@")
+    }
+
+    /// Takes a line that belongs to a file; false for any other.
     fn takes(&mut self, line: &'a str) -> bool {
         match self.place {
             Place::Unread => {}
-            Place::Hunk { old, new } if old > 0 || new > 0 => self.place = within(old, new, line),
-            Place::Hunk { .. } if line.starts_with(NO_NEWLINE) => {}
-            Place::Hunk { .. } | Place::Names | Place::GitHeaders if line.starts_with("@@ ") => {
-                self.hunk += 1;
-                self.place = match counts(line) {
-                    Some((old, new)) => Place::Hunk { old, new },
-                    None => Place::Unread,
-                };
-            }
-            Place::Names | Place::GitHeaders if is_name(line) => self.begin(Place::Names, line),
+            Place::Names | Place::GitHeaders if is_name(line) => self.begin(Place::Names),
             Place::GitHeaders if line.starts_with("GIT binary patch") => self.place = Place::Unread,
             Place::GitHeaders if GIT_HEADERS.iter().any(|start| line.starts_with(*start)) => {}
-            _ if self.is_git && line.starts_with("diff --git ") => {
-                self.begin(Place::GitHeaders, line);
-            }
-            _ if !self.is_git && is_name(line) => self.begin(Place::Names, line),
+            _ if self.is_git && line.starts_with("diff --git ") => self.begin(Place::GitHeaders),
+            _ if !self.is_git && is_name(line) => self.begin(Place::Names),
             _ => return false,
         }
         true
     }
 
-    fn begin(&mut self, place: Place<'a>, line: &'a str) {
+    fn begin(&mut self, place: Place<'a>) {
         self.place = place;
-        self.hunk = 0;
-        self.file = file_of(line).unwrap_or(self.file);
+        self.hunks = Hunks::default();
     }
 
     /// Passes over a line that changes nothing; one that would change something is refused.
@@ -132,16 +139,11 @@ impl<'a> Reader<'a> {
 
     /// Says why a line belongs to no hunk, and what to do.
     fn lost(&self, number: usize, line: &str) -> String {
-        let (file, hunk) = (self.file, self.hunk);
         let shown = quoted(line.trim_end());
         match self.place {
             _ if self.is_git && is_name(line) => format!(
                 "line {number} of the patch, {shown}, has no line `diff --git` before it, as other files have; begin each \
                  file with one or none"
-            ),
-            Place::Hunk { .. } if !line.starts_with("@@") => format!(
-                "the counts of hunk {hunk} of {file:?} are too small: line {number} of the patch, {shown}, is one line too \
-                 many; count the lines of the hunk again"
             ),
             Place::After(stray) => format!(
                 "line {number} of the patch, {shown}, is cut off by a line before it that belongs to no hunk, {}; leave that \
@@ -151,59 +153,11 @@ impl<'a> Reader<'a> {
             Place::Before => format!(
                 "the hunk in line {number} of the patch, {shown}, has no file; write `--- a/path` and `+++ b/path` before it"
             ),
-            _ => format!("line {number} of the patch, {shown}, begins no hunk; {HINT}"),
+            _ => format!("line {number} of the patch, {shown}, belongs to no hunk; {HINT}"),
         }
     }
 }
 
-/// Takes a line off what a hunk still takes.
-fn within<'a>(old: usize, new: usize, line: &str) -> Place<'a> {
-    let left = match line.chars().next() {
-        Some(' ' | '\n') => old.checked_sub(1).zip(new.checked_sub(1)),
-        Some('-') => old.checked_sub(1).map(|old| (old, new)),
-        Some('+') => new.checked_sub(1).map(|new| (old, new)),
-        _ if line.starts_with(NO_NEWLINE) => Some((old, new)),
-        _ => None,
-    };
-    match left {
-        Some((old, new)) => Place::Hunk { old, new },
-        None => Place::Unread,
-    }
-}
-
-/// Returns how many lines a hunk has before and after, as its first line says.
-fn counts(line: &str) -> Option<(usize, usize)> {
-    let (ranges, _) = line.strip_prefix("@@ ")?.split_once(" @@")?;
-    let (old, new) = ranges.split_once(' ')?;
-    let count = |range: &str| match range.split_once(',') {
-        Some((_, count)) => count.parse::<usize>().ok(),
-        None => Some(1),
-    };
-    Some((
-        count(old.strip_prefix('-')?)?,
-        count(new.strip_prefix('+')?)?,
-    ))
-}
-
 fn is_name(line: &str) -> bool {
     line.starts_with("--- ") || line.starts_with("+++ ")
-}
-
-/// Returns what a line calls the file that begins there.
-fn file_of(line: &str) -> Option<&str> {
-    let Some(name) = line
-        .strip_prefix("--- ")
-        .or_else(|| line.strip_prefix("+++ "))
-    else {
-        return Some(line.trim_end());
-    };
-    let name = name.split('\t').next().unwrap_or_default().trim_end();
-    let stripped = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/"));
-    (name != "/dev/null").then_some(stripped.unwrap_or(name))
-}
-
-/// Tells whether a line begins the end of a mail that git writes: its version follows.
-fn is_signature(line: &str, next: Option<&str>) -> bool {
-    line.trim_end() == "--"
-        && next.is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
 }

@@ -131,7 +131,8 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             )
         }
         Wanted::Modify { path } => {
-            let (target, before) = present(root, path)?;
+            let found = present(root, path);
+            let (target, before) = found.map_err(|error| of_new_file(error, hunks, path))?;
             let content = patched(&before, path)?;
             let write = Write {
                 target,
@@ -214,6 +215,21 @@ fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileErro
         }
     };
     Ok((target, content))
+}
+
+/// Says how a file is made where the hunks only add lines to one that is not there.
+fn of_new_file(error: FileError, hunks: &Patch<'_, str>, path: &str) -> FileError {
+    let mut ranges = hunks.hunks().iter().map(diffy::Hunk::old_range);
+    match error {
+        FileError::NotFound { .. } if ranges.all(|range| range.is_empty()) => {
+            FileError::InvalidPatch {
+                why: format!(
+                    "there is no {path:?} in the project; to make it, write `--- /dev/null` in place of `--- a/{path}`"
+                ),
+            }
+        }
+        other => other,
+    }
 }
 
 /// Finds a file that is to go, and reads it. Behind a symlink it would be another one than the one that is named.

@@ -64,8 +64,8 @@ pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
     Ok(sections)
 }
 
-pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@` whose counts are right, \
-    and each line of it begins with a blank, `+` or `-`";
+pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@`, and each line of it begins with a blank, \
+    `+` or `-`";
 
 pub(super) fn invalid(why: impl Into<String>) -> FileError {
     FileError::InvalidPatch { why: why.into() }

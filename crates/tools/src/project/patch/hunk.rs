@@ -1,0 +1,193 @@
+//! Where a hunk ends, and what its first line ought to say. A model seldom counts well, or leaves the numbers out, and the lines
+//! themselves say what is meant.
+
+use super::fit::NO_LINE;
+
+const NO_NEWLINE: &str = "\\ No newline at end of file";
+
+/// The hunks of one file, read one by one.
+#[derive(Debug, Default)]
+pub(super) struct Hunks {
+    /// The last one.
+    old: Range,
+    new: Range,
+}
+
+/// Lines of a file, before or after.
+#[derive(Debug, Default, Clone, Copy)]
+struct Range {
+    start: usize,
+    count: usize,
+}
+
+impl Range {
+    const fn end(self) -> usize {
+        self.start.saturating_add(self.count)
+    }
+}
+
+impl Hunks {
+    /// Reads the hunk that begins with a line, and returns the lines of it among those behind that.
+    pub(super) fn read<'a>(&mut self, header: &str, behind: &'a [&'a str]) -> &'a [&'a str] {
+        let said = ranges(header);
+        let many = said.and_then(|(old, new)| many_as_said(old.count, new.count, behind));
+        let lines = behind.get(..many.unwrap_or_else(|| many_until_next(behind)));
+        let lines = lines.unwrap_or_default();
+        let count = |marks: [char; 3]| lines.iter().filter(|line| line.starts_with(marks)).count();
+        let old = count([' ', '\n', '-']);
+        // One that takes no line names the line before it, so that it has to be known whether it does.
+        let start =
+            said.and_then(|(said, _)| ((said.count == 0) == (old == 0)).then_some(said.start));
+        let start = start.filter(|start| (self.old.end()..NO_LINE).contains(start));
+        self.old = Range {
+            start: start.unwrap_or_else(|| NO_LINE.max(self.old.end())),
+            count: old,
+        };
+        self.new = Range {
+            start: self.new.end(),
+            count: count([' ', '\n', '+']),
+        };
+        lines
+    }
+
+    /// Returns the first line of the last hunk, as it ought to be. Where it stands afterwards is of no use to anybody.
+    pub(super) fn header(&self) -> String {
+        let (old, new) = (self.old, self.new);
+        format!(
+            "@@ -{},{} +{},{} @@\n",
+            old.start, old.count, new.start, new.count
+        )
+    }
+}
+
+/// Reads the ranges in the first line of a hunk.
+fn ranges(header: &str) -> Option<(Range, Range)> {
+    let (ranges, _) = header.strip_prefix("@@ ")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(' ')?;
+    Some((
+        range(old.strip_prefix('-')?)?,
+        range(new.strip_prefix('+')?)?,
+    ))
+}
+
+fn range(text: &str) -> Option<Range> {
+    let (start, count) = text.split_once(',').unwrap_or((text, "1"));
+    Some(Range {
+        start: start.parse().ok()?,
+        count: count.parse().ok()?,
+    })
+}
+
+/// Returns how many lines a hunk has by its counts, if it may end behind them.
+fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize> {
+    let mut many = 0;
+    for (at, line) in lines.iter().enumerate() {
+        if (old, new) == (0, 0) && !line.starts_with(NO_NEWLINE) {
+            break;
+        }
+        if begins_file(lines.get(at..)?) {
+            return None;
+        }
+        (old, new) = match line.chars().next()? {
+            ' ' | '\n' => (old.checked_sub(1)?, new.checked_sub(1)?),
+            '-' => (old.checked_sub(1)?, new),
+            '+' => (old, new.checked_sub(1)?),
+            _ if line.starts_with(NO_NEWLINE) => (old, new),
+            _ => return None,
+        };
+        many = at + 1;
+    }
+    let mut behind = lines.get(many..)?.iter().copied();
+    let next = behind.find(|line| !line.trim().is_empty());
+    let is_end = next.is_none_or(|next| {
+        !next.starts_with([' ', '+', '-'])
+            || ["--- ", "+++ "].iter().any(|name| next.starts_with(*name))
+            || is_signature(next, behind.next())
+    });
+    ((old, new) == (0, 0) && is_end).then_some(many)
+}
+
+/// Returns how many lines a hunk has if it goes on until something else begins.
+fn many_until_next(lines: &[&str]) -> usize {
+    let is_part = |at: &usize| {
+        let rest = lines.get(*at..).unwrap_or_default();
+        let line = rest.first().copied().unwrap_or_default();
+        let is_line = line.starts_with([' ', '+', '-', '\n']) || line.starts_with(NO_NEWLINE);
+        is_line && !begins_file(rest) && !is_signature(line, rest.get(1).copied())
+    };
+    let many = (0..lines.len()).take_while(is_part).count();
+    let lines = lines.get(..many).unwrap_or_default();
+    // Empty lines at its end are there to part it from what follows.
+    let last = lines.iter().rposition(|line| !line.starts_with('\n'));
+    last.map_or(0, |last| last + 1)
+}
+
+/// Tells whether lines begin another file, and not two lines that look like that by chance.
+fn begins_file(lines: &[&str]) -> bool {
+    let mut lines = lines.iter();
+    let mut begins = |mark: &str| lines.next().is_some_and(|line| line.starts_with(mark));
+    begins("--- ") && begins("+++ ") && begins("@@")
+}
+
+/// Tells whether a line begins the end of a mail that git writes: its version follows.
+pub(super) fn is_signature(line: &str, next: Option<&str>) -> bool {
+    line.trim_end() == "--"
+        && next.is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the first line of each hunk of a file, and how many lines it has.
+    fn read(patch: &str) -> Vec<(String, usize)> {
+        let lines: Vec<&str> = patch.split_inclusive('\n').collect();
+        let mut hunks = Hunks::default();
+        let starts = (0..lines.len()).filter(|at| lines[*at].starts_with("@@"));
+        starts
+            .map(|at| {
+                let many = hunks.read(lines[at], &lines[at + 1..]).len();
+                (hunks.header(), many)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn counts_that_are_right_are_believed_whatever_the_lines_look_like() {
+        let sql = "@@ -4,2 +4,2 @@\n--- a\n+++ b\n x\n\n@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n--- a/b\n";
+        let expected = [("@@ -4,2 +0,2 @@\n", 3), ("@@ -9,1 +2,1 @@\n", 3)];
+        assert_eq!(
+            read(sql),
+            expected.map(|(head, many)| (head.to_owned(), many))
+        );
+    }
+
+    #[test]
+    fn counts_that_are_wrong_are_made_of_the_lines() {
+        for (patch, expected) in [
+            ("@@ -3,9 +3 @@ fn f() {\n a\n-b\n+c\n", "@@ -3,2 +0,2 @@\n"),
+            ("@@ -3 +3 @@\n a\n-b\n\n d\n\n", "@@ -3,4 +0,3 @@\n"),
+            (
+                "@@ -3,3 +3,3 @@\n-b\n+c\n--- a/x\n+++ b/x\n@@ ",
+                "@@ -3,1 +0,1 @@\n",
+            ),
+            ("@@ -3 +3,2 @@\n-b\n+c\n-- \n2.43.0\n", "@@ -3,1 +0,1 @@\n"),
+            (
+                "@@ -3,0 +3 @@\n+a\n+b\ndiff --git a/x b/x\n",
+                "@@ -3,0 +0,2 @@\n",
+            ),
+        ] {
+            assert_eq!(read(patch)[0].0, expected, "{patch:?}");
+        }
+    }
+
+    #[test]
+    fn a_hunk_without_a_line_of_its_own_comes_behind_all_that_have_one() {
+        let patch = "@@ -5,2 +5,2 @@\n a\n-b\n-c\n@@ -6 +6 @@\n-d\n@@\n-e\n@@ -9,2 +9,2 @@\n+f\n";
+        let starts: Vec<usize> = read(patch)
+            .iter()
+            .map(|(header, _)| ranges(header).unwrap().0.start)
+            .collect();
+        assert_eq!(starts, [5, NO_LINE, NO_LINE + 1, NO_LINE + 2]);
+    }
+}
