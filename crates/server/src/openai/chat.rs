@@ -192,8 +192,12 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
             Some(content) => content.text(&field("content")),
             None => Ok(String::new()),
         };
+        let lines = |content: Option<Content>| match content {
+            Some(content) => content.lines(&field("content")),
+            None => Ok(String::new()),
+        };
         match message.role.as_str() {
-            "system" | "developer" => instructions.push(text(content)?),
+            "system" | "developer" => instructions.push(lines(content)?),
             "user" => {
                 let missing = || Problem::invalid(&field("content"), "a user message has content");
                 let parts = content.ok_or_else(missing)?.parts(&field("content"))?;
@@ -219,7 +223,7 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
                     .tool_call_id
                     .ok_or_else(|| Problem::invalid(&place, why))?;
                 let id = ToolCallId::from_text(id);
-                messages.push(calls.answer(id, &text(content)?, &place)?);
+                messages.push(calls.answer(id, &lines(content)?, &place)?);
             }
             _ => {
                 let why = "expected system, developer, user, assistant or tool";

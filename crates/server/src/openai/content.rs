@@ -77,13 +77,31 @@ impl Content {
         let mut files = Files::default();
         let parts = parts.iter().enumerate();
         let parts = parts.map(|(at, part)| read(part, &format!("{field}[{at}]"), &mut files));
-        parts.collect()
+        let mut parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
+        set_apart(&mut parts);
+        Ok(parts)
     }
 
-    /// Reads a message that has text alone: instructions, answers, results of tools.
+    /// Reads an answer, whose parts are pieces of one text.
     pub(super) fn text(self, field: &str) -> Result<String, Problem> {
+        Ok(self.texts(field)?.concat())
+    }
+
+    /// Reads a message that has text alone, and each part a text of its own: instructions, results of tools.
+    pub(super) fn lines(self, field: &str) -> Result<String, Problem> {
+        let mut lines = String::new();
+        for text in self.texts(field)? {
+            if run_together(&lines, &text) {
+                lines.push('\n');
+            }
+            lines.push_str(&text);
+        }
+        Ok(lines)
+    }
+
+    fn texts(self, field: &str) -> Result<Vec<String>, Problem> {
         let parts = match self {
-            Self::Text(text) => return Ok(text),
+            Self::Text(text) => return Ok(vec![text]),
             Self::Parts(parts) => parts,
         };
         let parts = parts.iter().enumerate();
@@ -99,6 +117,29 @@ impl Content {
         });
         texts.collect()
     }
+}
+
+/// Ends a text with a line break where another one would run into it: many models are told neighbours as one text.
+fn set_apart(parts: &mut [Part]) {
+    let mut before: Option<&mut String> = None;
+    for part in parts {
+        let Part::Text(next) = part else {
+            before = None;
+            continue;
+        };
+        if let Some(before) = before
+            && run_together(before, &next.text)
+        {
+            before.push('\n');
+        }
+        before = Some(&mut next.text);
+    }
+}
+
+/// Tells whether nothing stands between two texts.
+fn run_together(text: &str, next: &str) -> bool {
+    let is_open = |text: &str| !text.is_empty() && !text.ends_with(char::is_whitespace);
+    is_open(text) && !next.is_empty() && !next.starts_with(char::is_whitespace)
 }
 
 /// Turns what a client's tool gave into the JSON of a result: JSON as it is, and any other text as one.
@@ -200,6 +241,7 @@ fn embedded(name: &str, data: &str, field: &str) -> Result<Part, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis::core::Message;
     use serde_json::json;
 
     use super::*;
@@ -301,18 +343,52 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_named_by_its_type_where_only_text_is_taken() {
-        let text = |content: Value| {
-            let content: Content = serde_json::from_value(content).unwrap();
-            content.text("input[0].output")
-        };
-        let texts = json!([{"type": "input_text", "text": "3 "}, {"type": "input_text", "text": "degrees"}]);
-        assert_eq!(text(texts).unwrap(), "3 degrees");
         for kind in ["input_image", "input_file"] {
-            let refused = text(json!([{"type": kind, "file_id": "file-1"}])).unwrap_err();
+            let content = json!([{"type": kind, "file_id": "file-1"}]);
+            let content: Content = serde_json::from_value(content).unwrap();
+            let refused = content.lines("input[0].output").unwrap_err();
             let refused = format!("{refused:?}");
             assert!(refused.contains("input[0].output[0]"), "{refused}");
             assert!(refused.contains(kind), "{refused}");
         }
+    }
+
+    #[test]
+    fn texts_beside_each_other_do_not_run_together_and_the_pieces_of_an_answer_do() {
+        let content = |texts: &[&str]| -> Content {
+            let parts = texts
+                .iter()
+                .map(|text| json!({"type": "text", "text": text}));
+            serde_json::from_value(parts.collect()).unwrap()
+        };
+        let pieces = |texts: &[&str]| -> Vec<String> {
+            let parts = content(texts).parts("content").unwrap();
+            let told = parts.into_iter().map(|part| match part {
+                Part::Text(part) => part.text,
+                other => panic!("{other:?}"),
+            });
+            told.collect()
+        };
+        for (texts, apart) in [
+            (["3 ", "degrees"], "3 degrees"),
+            (["3", "\n\n[file a]"], "3\n\n[file a]"),
+            ([r#"{"row":1}"#, r#"{"row":2}"#], "{\"row\":1}\n{\"row\":2}"),
+            (["Be brief.", ""], "Be brief."),
+            (["", "Be brief."], "Be brief."),
+        ] {
+            assert_eq!(content(&texts).lines("content").unwrap(), apart);
+            assert_eq!(pieces(&texts).concat(), apart);
+            let answer = content(&texts).text("content").unwrap();
+            assert_eq!(answer, texts.concat());
+        }
+        let file = json!({"type": "file", "file": {"filename": "n.txt", "file_data": "data:text/plain;base64,TWlsay4="}});
+        let question = json!({"type": "text", "text": "What is in it?"});
+        let told = parts(json!([file, question])).unwrap();
+        let text = Message::User { parts: told }.text();
+        assert!(
+            text.ends_with("[end of file n.txt]\nWhat is in it?"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Read {
                     .call_id
                     .ok_or_else(|| Problem::invalid(&place, "it is missing"))?;
                 let text = match item.output {
-                    Some(output) => output.text(&format!("{field}.output"))?,
+                    Some(output) => output.lines(&format!("{field}.output"))?,
                     None => String::new(),
                 };
                 let result = self
@@ -122,7 +122,7 @@ impl Read {
         let content = item.content.ok_or_else(missing)?;
         let place = format!("{field}.content");
         match item.role.as_deref() {
-            Some("system" | "developer") => self.instructions.push(content.text(&place)?),
+            Some("system" | "developer") => self.instructions.push(content.lines(&place)?),
             Some("user") => {
                 let parts = content.parts(&place)?;
                 self.messages.push(Message::User { parts });
