@@ -7,10 +7,10 @@ mod input;
 mod items;
 mod output;
 mod references;
+mod repeated;
 mod writer;
 
 use std::mem;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -18,11 +18,10 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use neuraxis::core::{Record, RunId, with_causes};
-use neuraxis::ports::{RequestContext, StoredContext};
+use neuraxis::core::{RunId, with_causes};
 use neuraxis::{FinishReason, Orchestrator};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::asked::{Asked, Own};
@@ -41,6 +40,7 @@ use crate::refusal::internal;
 use crate::said;
 use input::{Input, conversation};
 pub(super) use output::ResponseOut;
+use repeated::{FormatOut, Repeated};
 use writer::ResponseEvents;
 
 /// What stands before the id of a run in that of a response.
@@ -93,32 +93,6 @@ struct TextIn {
     format: Option<FormatIn>,
 }
 
-/// What a response repeats of its request: kept with the run for whoever asks for the response again.
-#[derive(Debug, Serialize, Deserialize)]
-struct Repeated {
-    model: String,
-    previous_response_id: Option<String>,
-}
-
-impl StoredContext for Repeated {
-    const NAME: &'static str = "openai_response";
-}
-
-impl Repeated {
-    /// Returns what is kept with a run. With one that no request for a response began there is nothing.
-    fn of(records: &[Arc<Record>]) -> Self {
-        let started = records.first().and_then(|first| first.run_started());
-        let kept = started.and_then(|started| {
-            let context = RequestContext::default().restored(&started.spec.context);
-            context.stored().ok().flatten()
-        });
-        kept.unwrap_or_else(|| Self {
-            model: models::DEFAULT.to_owned(),
-            previous_response_id: None,
-        })
-    }
-}
-
 /// Takes a request.
 pub(super) async fn create(
     State(limited): State<Limited>,
@@ -136,13 +110,17 @@ pub(super) async fn create(
         let goes_on = previous.as_deref().and_then(run_of);
         references::look_up(items, goes_on, limited.orchestrator(), &caller).await?;
     }
+    let format = said.text.as_ref().and_then(|text| text.format.as_ref());
+    let format = format.map(|format| format.kind().to_owned());
     let asked = said.asked()?;
+    let format = format.map(|kind| FormatOut::new(&kind, asked.answer.as_ref()));
     let repeated = Repeated {
         model: asked
             .model
             .clone()
             .unwrap_or_else(|| models::DEFAULT.to_owned()),
         previous_response_id: previous,
+        format: format.unwrap_or_default(),
     };
     let has_form = asked.answer.is_some();
     let mut request = asked.into_request(&limited, &caller).await?;

@@ -144,6 +144,13 @@ pub(super) struct FormatIn {
     flat: SchemaIn,
 }
 
+impl FormatIn {
+    /// Returns the type of the form.
+    pub(super) fn kind(&self) -> &str {
+        &self.kind
+    }
+}
+
 /// A schema with its name.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiSchema")]

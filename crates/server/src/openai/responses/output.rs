@@ -5,7 +5,8 @@ use neuraxis::{FinishReason, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ID, Repeated};
+use super::ID;
+use super::repeated::{FormatOut, Repeated};
 use crate::openai::error::error_code;
 use crate::openai::run::{Ended, RunRef};
 
@@ -24,11 +25,19 @@ pub(crate) struct ResponseOut {
     output: Vec<Item>,
     parallel_tool_calls: bool,
     previous_response_id: Option<String>,
+    text: TextOut,
     tool_choice: &'static str,
     tools: [(); 0],
     metadata: Metadata,
     usage: Option<UsageOut>,
     neuraxis: RunRef,
+}
+
+/// What the text of the answer is to be.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiTextOfResponse")]
+struct TextOut {
+    format: FormatOut,
 }
 
 /// Why there is no answer.
@@ -179,6 +188,9 @@ impl ResponseOut {
             output: Vec::new(),
             parallel_tool_calls: true,
             previous_response_id: repeated.previous_response_id,
+            text: TextOut {
+                format: repeated.format,
+            },
             tool_choice: "auto",
             tools: [],
             neuraxis: RunRef::begun(session.clone(), run),

@@ -3,7 +3,7 @@
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
-use super::{assert_refused, post};
+use super::{assert_refused, parsed, post, stream};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
@@ -26,6 +26,37 @@ async fn a_response_that_is_asked_for_again_names_its_model_and_the_one_before_i
         assert_eq!(again["model"], model);
         assert_eq!(again["previous_response_id"], previous);
         previous = first["id"].clone();
+    }
+}
+
+#[tokio::test]
+async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_again() {
+    let server = InProcess::of(ScriptedModel::always(reply::text(r#"{"n": 42}"#))).await;
+    let client = server.client();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let named = json!({"type": "json_schema", "name": "Count", "schema": schema});
+    for (asked, told) in [
+        (named.clone(), named),
+        (
+            json!({"type": "json_object"}),
+            json!({"type": "json_object"}),
+        ),
+        (json!({"type": "text"}), json!({"type": "text"})),
+        (Value::Null, json!({"type": "text"})),
+    ] {
+        let text = json!({"format": asked});
+        let mut body = json!({"input": "How many?", "text": text, "tool_choice": "none"});
+        let (status, first) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, 200, "{first}");
+        assert_eq!(first["text"], json!({"format": told}));
+        let id = first["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["text"], first["text"], "{again}");
+        body["stream"] = true.into();
+        let events = parsed(&stream(&client, "/v1/responses", &body).await);
+        for event in [&events[0], events.last().unwrap()] {
+            assert_eq!(event["response"]["text"], first["text"], "{event}");
+        }
     }
 }
 

@@ -1,0 +1,79 @@
+//! What a response repeats of its request: kept with the run for whoever asks for the response again.
+
+use std::sync::Arc;
+
+use neuraxis::AnswerSchema;
+use neuraxis::core::Record;
+use neuraxis::ports::{RequestContext, StoredContext};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::openai::models;
+
+/// What a response repeats.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Repeated {
+    pub(super) model: String,
+    pub(super) previous_response_id: Option<String>,
+    /// The form of the answer; a text where runs of earlier versions have none.
+    #[serde(default)]
+    pub(super) format: FormatOut,
+}
+
+/// The form of the answer, by which clients tell whether to read it as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OpenAiFormatOfResponse")]
+pub(super) struct FormatOut {
+    /// `text`, `json_object` or `json_schema`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// What the schema is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The JSON Schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<Value>,
+}
+
+impl StoredContext for Repeated {
+    const NAME: &'static str = "openai_response";
+}
+
+impl Repeated {
+    /// Returns what is kept with a run. With one that no request for a response began there is nothing.
+    pub(super) fn of(records: &[Arc<Record>]) -> Self {
+        let started = records.first().and_then(|first| first.run_started());
+        let kept = started.and_then(|started| {
+            let context = RequestContext::default().restored(&started.spec.context);
+            context.stored().ok().flatten()
+        });
+        kept.unwrap_or_else(|| Self {
+            model: models::DEFAULT.to_owned(),
+            previous_response_id: None,
+            format: FormatOut::default(),
+        })
+    }
+}
+
+impl Default for FormatOut {
+    fn default() -> Self {
+        Self {
+            kind: "text".to_owned(),
+            name: None,
+            schema: None,
+        }
+    }
+}
+
+impl FormatOut {
+    /// Describes the form that a request names by its type.
+    pub(super) fn new(kind: &str, answer: Option<&AnswerSchema>) -> Self {
+        let named = answer.filter(|_| kind == "json_schema");
+        Self {
+            kind: kind.to_owned(),
+            name: named.map(|answer| answer.name().to_owned()),
+            schema: named.and_then(|answer| answer.schema().decode().ok()),
+        }
+    }
+}
