@@ -1,14 +1,16 @@
 //! Items that a client only names, as it may where responses are kept. What they say is put back, so that the conversation is
 //! the one of a client that sends all of it.
 
+use std::collections::BTreeMap;
+
 use neuraxis::Orchestrator;
 use neuraxis::core::{RunId, with_causes};
-use serde_json::{from_value, to_value};
+use serde_json::{from_str, to_string};
 
 use super::input::Item;
 use super::items::may_be_void;
 use super::kept;
-use super::output::ResponseOut;
+use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::refusal::internal;
@@ -19,8 +21,14 @@ const OF_THOUGHTS: &str = "rs_";
 /// What the ids of messages begin with.
 const OF_MESSAGES: &str = "msg_";
 
+/// The most responses whose items a request may name: each is made again from all records of its run.
+const MAX_RESPONSES: usize = 500;
+
 /// The most characters of an id that an answer repeats.
 const MAX_REPEATED_CHARS: usize = 64;
+
+/// Items that only name others, each with its place, by the runs of those others.
+type Named<'a> = BTreeMap<RunId, Vec<(usize, &'a mut Item)>>;
 
 /// Puts items in the place of those that only name them. Those of the run that goes on are left: its session holds them.
 pub(super) async fn look_up(
@@ -29,31 +37,56 @@ pub(super) async fn look_up(
     orchestrator: &Orchestrator,
     caller: &Caller,
 ) -> Result<(), Problem> {
-    // The items of one response stand beside each other.
-    let mut response: Option<ResponseOut> = None;
+    let mut bytes: usize = 0;
+    for (run, named) in by_run(items, goes_on)? {
+        let response = kept(orchestrator, caller, run).await?;
+        for (at, item) in named {
+            let id = item.named().unwrap_or_default();
+            let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
+            let found = match response.item(id) {
+                Some(found) => found,
+                // What was told and stands no more.
+                None if id.starts_with(OF_MESSAGES) && may_be_void(id, response.count()) => {
+                    continue;
+                }
+                None => return Err(unknown(at, id)),
+            };
+            // It is told in the form in which it may be sent.
+            let sent = to_string(found).map_err(|error| internal(&with_causes(&error)))?;
+            bytes = bytes.saturating_add(sent.len());
+            if bytes > MAX_BODY_BYTES {
+                let why = format!(
+                    "with it the items that are only named have more than {MAX_BODY_BYTES} bytes in all, as many as a body may have"
+                );
+                return Err(Problem::invalid(&format!("input[{at}].id"), why));
+            }
+            *item = from_str(&sent).map_err(|error| internal(&with_causes(&error)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds the items that only name others, but for those of the run that goes on.
+fn by_run(items: &mut [Item], goes_on: Option<RunId>) -> Result<Named<'_>, Problem> {
+    let mut runs = Named::new();
     for (at, item) in items.iter_mut().enumerate() {
         let Some(id) = item.named().filter(|id| !id.starts_with(OF_THOUGHTS)) else {
             continue;
         };
         let run = run_of(id).ok_or_else(|| unknown(at, id))?;
-        if goes_on == Some(run) {
-            continue;
+        if goes_on != Some(run) {
+            runs.entry(run).or_default().push((at, item));
         }
-        if response.as_ref().is_none_or(|it| it.run() != run) {
-            response = kept(orchestrator, caller, run).await?;
-        }
-        let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
-        let found = match response.item(id) {
-            Some(found) => found,
-            // What was told and stands no more.
-            None if id.starts_with(OF_MESSAGES) && may_be_void(id, response.count()) => continue,
-            None => return Err(unknown(at, id)),
-        };
-        // It is told in the form in which it may be sent.
-        let sent = to_value(found).and_then(from_value);
-        *item = sent.map_err(|error| internal(&with_causes(&error)))?;
     }
-    Ok(())
+    if runs.len() > MAX_RESPONSES {
+        let why = format!(
+            "it names items of {} responses, and may name those of {MAX_RESPONSES}: \
+             send them whole, or go on with previous_response_id",
+            runs.len()
+        );
+        return Err(Problem::invalid("input", why));
+    }
+    Ok(runs)
 }
 
 /// Returns the run that an item is of.

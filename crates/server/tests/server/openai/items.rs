@@ -171,6 +171,54 @@ async fn an_item_that_is_named_and_not_known_is_refused_by_its_place() {
 }
 
 #[tokio::test]
+async fn items_of_more_responses_than_may_be_named_are_refused_before_any_is_looked_up() {
+    let naming = |responses: usize| {
+        let id = |number: usize| format!("msg_00000000-0000-0000-0000-{number:012}_0");
+        let reference = |number: usize| json!({"type": "item_reference", "id": id(number)});
+        let items: Vec<Value> = (0..responses).map(reference).collect();
+        json!({"input": items})
+    };
+    let refused =
+        |responses: usize, place: &str| (naming(responses), 400, "invalid_field", json!(place));
+    assert_refused(
+        "/v1/responses",
+        [refused(500, "input[0].id"), refused(501, "input")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in_all() {
+    let model = ScriptedModel::new()
+        .then(reply::text("One."))
+        .then(reply::text("Two."))
+        .then(reply::text("Done."))
+        .then(reply::text("a".repeat(256 * 1024)));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let repeated = |named: &[Value], times: usize| {
+        let mut items = vec![user("Hello.")];
+        items.extend(named.repeat(times));
+        items.push(user("And?"));
+        json!({"input": items})
+    };
+    let mut named = Vec::new();
+    for said in ["First?", "Second?"] {
+        let (_, response) = post(&client, "/v1/responses", &json!({"input": said})).await;
+        named.extend(references(&response));
+    }
+    let (status, answer) = post(&client, "/v1/responses", &repeated(&named, 2)).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(told(&model).concat(), "Hello.One.Two.One.Two.And?");
+    let (_, long) = post(&client, "/v1/responses", &json!({"input": "Long?"})).await;
+    let body = repeated(&references(&long), 128);
+    let (status, answer) = post(&client, "/v1/responses", &body).await;
+    let told = (status, &answer["error"]["param"]);
+    assert_eq!(told, (400, &json!("input[128].id")));
+}
+
+#[tokio::test]
 async fn a_message_that_a_response_never_had_is_refused_and_one_that_it_may_have_had_is_left_out() {
     let model = ScriptedModel::new()
         .then(reply::text("Hi there."))
