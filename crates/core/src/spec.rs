@@ -162,7 +162,7 @@ pub struct AgentSpec {
     /// than fits there is given to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_context_tokens: Option<u64>,
-    /// Whether its first turn may or must call a tool; from then on it is as the model sees fit (loop rule 18).
+    /// Whether its first turn must call a tool, after which it is as the model sees fit, or no turn may (loop rule 18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// The form of its replies' text.

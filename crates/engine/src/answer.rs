@@ -13,7 +13,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::AnswerConfig;
 use neuraxis_core::{
     AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, ReplyFormat, RunOutcome, RunStatus,
-    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, bounded_schema, without_fence,
+    ToolAnnotations, ToolChoice, ToolClass, ToolKind, ToolName, ToolSpec, bounded_schema,
+    without_fence,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -157,7 +158,8 @@ impl AnswerSchema {
     pub(crate) fn hold(&self, agent: &mut AgentSpec) {
         let profile = &agent.profile;
         let gathers = matches!(profile.opening, Opening::Gather { .. });
-        if agent.tools.is_empty() || profile.offer == Offer::Never || gathers {
+        let offers = profile.offer != Offer::Never && agent.tool_choice != Some(ToolChoice::None);
+        if agent.tools.is_empty() || !offers || gathers {
             agent.answer = Some(AnswerRule::text(self.retries));
             agent.reply_format = ReplyFormat::JsonSchema {
                 name: Arc::clone(&self.name),

@@ -56,7 +56,7 @@ pub struct Brought {
     pub tools: Vec<ToolSpec>,
     /// Whether the run waits for their results, or ends with the calls: [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
     pub client_tools: ClientTools,
-    /// Whether the first turn may or must call a tool.
+    /// Whether the first turn must call a tool, or none may.
     pub tool_choice: Option<ToolChoice>,
     /// The sampling temperature, in place of the agent's.
     pub temperature: Option<f32>,
@@ -155,7 +155,7 @@ impl Brought {
         self
     }
 
-    /// Sets whether the first turn may or must call a tool.
+    /// Sets whether the first turn must call a tool, or none may.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);

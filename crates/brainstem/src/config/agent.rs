@@ -51,7 +51,7 @@ section_with_limits! {
         pub no_calls: Option<NoCallsConfig>,
         /// In which turns its tools may be called; `always` if left out.
         pub offer: Option<Offer>,
-        /// Whether its first turn may or must call a tool; as the model sees fit if left out.
+        /// Whether its first turn must call a tool, or none may; as the model sees fit if left out.
         pub tool_choice: Option<ToolChoice>,
         /// The role that serves its first turn, where it is another.
         pub first_role: Option<Role>,

@@ -92,6 +92,8 @@ impl Agent {
             // What was gathered is answered from, not added to.
             _ if spec.gather_tool().is_some() => OfferedTools::None,
             Offer::Never => OfferedTools::None,
+            // Loop rule 18: an answer without calls never needed one.
+            _ if spec.tool_choice == Some(ToolChoice::None) => OfferedTools::Shown,
             Offer::FirstTurns(turns) if self.turn.0 > turns => OfferedTools::Shown,
             Offer::Always | Offer::FirstTurns(_) => OfferedTools::Callable,
         }

@@ -96,7 +96,7 @@ setters! {
     };
     /// Sets in which turns its tools may be called.
     offer: Offer => offer = offer;
-    /// Sets whether its first turn may or must call a tool.
+    /// Sets whether its first turn must call a tool, or none may.
     tool_choice: ToolChoice => tool_choice = tool_choice;
     /// Sets the role that serves its first turn, where it is another.
     first_role: Role => first_role = first_role;

@@ -10,7 +10,7 @@ mod waits;
 
 use std::sync::Arc;
 
-use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::core::{LlmError, LlmErrorKind, ToolChoice};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{LlmClient, Tool};
 use neuraxis::{Orchestrator, OrchestratorBuilder, Policy, PolicyConfig, Role};
@@ -274,6 +274,43 @@ async fn an_answer_of_a_form_is_json_that_fits() {
         serde_json::from_str::<Value>(&text).unwrap(),
         json!({"n": 43})
     );
+}
+
+#[tokio::test]
+async fn a_client_that_forbids_tools_is_given_no_call_and_an_answer_of_its_form() {
+    for form in [false, true] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
+            .then(reply::text(r#"{"n": 3}"#));
+        let model = Arc::new(model);
+        let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+        let mut body =
+            json!({"messages": [user("Coat?")], "tools": [weather()], "tool_choice": "none"});
+        if form {
+            let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+            let named = json!({"name": "Count", "schema": schema});
+            body["response_format"] = json!({"type": "json_schema", "json_schema": named});
+        }
+        let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
+        let choice = &told["choices"][0];
+        assert_eq!(
+            (status, &choice["finish_reason"]),
+            (200, &json!("stop")),
+            "{told}"
+        );
+        assert_eq!(choice["message"].get("tool_calls"), None, "{told}");
+        let content = choice["message"]["content"].as_str().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(content).unwrap(),
+            json!({"n": 3})
+        );
+        let requests = model.requests();
+        assert_eq!(requests.len(), 2);
+        for request in requests {
+            assert_eq!(request.tool_choice, ToolChoice::None);
+            assert_eq!(request.reply_format.is_text(), !form);
+        }
+    }
 }
 
 /// Posts what is wrong, and checks how each is refused: status, code and the field that is named.

@@ -1,7 +1,8 @@
 //! Rule 18, and what is asked otherwise after a reply that could not be read.
 
 use neuraxis_core::{
-    Advice, Hook, LlmErrorKind, Purpose, RunSpec, RunStatus, ToolChoice, ToolFailure,
+    Advice, AnswerRule, Hook, LlmErrorKind, Purpose, ReplyFormat, RunSpec, RunStatus, ToolChoice,
+    ToolFailure,
 };
 
 use crate::support::*;
@@ -47,6 +48,33 @@ fn a_forced_choice_lasts_for_one_call() {
     assert_eq!(choice(&run), &ToolChoice::Required);
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     assert_eq!(choice(&run), &ToolChoice::Auto);
+}
+
+#[test]
+fn that_no_tool_may_be_called_holds_in_all_turns() {
+    let mut spec = spec();
+    spec.root.tool_choice = Some(ToolChoice::None);
+    let mut run = Script::start(spec);
+    assert_eq!(choice(&run), &ToolChoice::None);
+    run.reply(calls_to(&[READ]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    assert_eq!(choice(&run), &ToolChoice::None);
+    assert_eq!(run.model_call().request.tools.len(), tools().len());
+    run.reply(says("Blue."));
+    assert_eq!(run.outcome().content, "Blue.");
+}
+
+#[test]
+fn an_answer_of_a_form_is_asked_for_as_text_where_no_tool_may_be_called() {
+    let mut spec = spec();
+    spec.root.tool_choice = Some(ToolChoice::None);
+    spec.root.answer = Some(AnswerRule::tool(READ.parse().unwrap(), 2));
+    let run = Script::start(spec);
+    let format = &run.model_call().request.reply_format;
+    assert!(
+        matches!(format, ReplyFormat::JsonSchema { .. }),
+        "{format:?}"
+    );
 }
 
 #[test]
