@@ -4,16 +4,17 @@
 //! Nothing of it lets a run do more here: a client's tool is run by nobody but the client, and what its results say counts as
 //! untrusted content. Not for what the program that embeds the engine adds, which its builder takes.
 
+mod parameters;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_brainstem::name_role;
 use neuraxis_core::{
     ClientTools, ContentHash, Decision, JsonText, Message, Role, RunSpec, Taint, ToolChoice,
-    ToolKind, ToolName, ToolSpec, UnboundedSchema, bounded_schema,
+    ToolKind, ToolName, ToolSpec, UnboundedSchema,
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::catalog::RESERVED_TOOL_NAMES;
 use crate::request::{RequestError, UserRequest};
@@ -84,8 +85,13 @@ pub enum BroughtError {
     #[error("the name {0} is that of a tool of the loop: choose another")]
     ReservedTool(ToolName),
     /// The parameters of a tool are no JSON Schema of an object.
-    #[error("the parameters of tool {0} are no JSON Schema of an object")]
-    Parameters(ToolName),
+    #[error("the parameters of tool {name} are no JSON Schema of an object: {why}")]
+    Parameters {
+        /// The tool.
+        name: ToolName,
+        /// What is wrong with its parameters, and where.
+        why: String,
+    },
     /// Checking a call against the parameters of a tool has no bound.
     #[error("the JSON Schema of the parameters of tool {name} {why}")]
     UnboundedParameters {
@@ -206,17 +212,7 @@ impl Brought {
             if RESERVED_TOOL_NAMES.contains(&tool.name.as_str()) {
                 return Err(BroughtError::ReservedTool(name()));
             }
-            let schema: Option<Map<String, Value>> = tool.parameters.decode().ok();
-            let Some(schema) = schema.map(Value::Object) else {
-                return Err(BroughtError::Parameters(name()));
-            };
-            bounded_schema(&tool.parameters, 0).map_err(|why| {
-                let name = name();
-                BroughtError::UnboundedParameters { name, why }
-            })?;
-            if jsonschema::validator_for(&schema).is_err() {
-                return Err(BroughtError::Parameters(name()));
-            }
+            parameters::check(tool)?;
         }
         Ok(())
     }

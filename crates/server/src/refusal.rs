@@ -144,7 +144,7 @@ fn brought(why: &BroughtError, text: String) -> Problem {
         | BroughtError::ToolsTooLarge(_)
         | BroughtError::ToolTwice(_)
         | BroughtError::ReservedTool(_)
-        | BroughtError::Parameters(_)
+        | BroughtError::Parameters { .. }
         | BroughtError::UnboundedParameters { .. }
         | BroughtError::Withheld(_) => problem.with("field", "tools"),
         BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),

@@ -193,7 +193,10 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
         ),
         (
             Brought::default().tools([list]),
-            BroughtError::Parameters("weather".parse().unwrap()),
+            BroughtError::Parameters {
+                name: "weather".parse().unwrap(),
+                why: "expected an object".to_owned(),
+            },
         ),
         (
             Brought::default().tools([elsewhere]),

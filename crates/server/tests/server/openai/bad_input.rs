@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_testkit::ScriptedModel;
+use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
 use super::{assert_refused, user};
@@ -89,6 +89,24 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
         let message = told["error"]["message"].as_str().unwrap();
         assert_eq!(status, 400, "{told}");
         assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_with_a_pattern_of_another_language_is_taken_and_one_without_a_schema_is_told_why() {
+    let server = InProcess::of(ScriptedModel::always(reply::text("Noted."))).await;
+    for (kind, expected) in [("string", 200), ("strng", 400)] {
+        let name = json!({"type": kind, "pattern": r"[\w-.]+"});
+        let parameters = json!({"type": "object", "properties": {"name": name}});
+        let tool = json!({"type": "function", "name": "find", "parameters": parameters});
+        let body = json!({"input": "hi", "tools": [tool]});
+        let (status, told) = super::post(&server.client(), "/v1/responses", &body).await;
+        assert_eq!(status, expected, "{told}");
+        if status == 400 {
+            let message = told["error"]["message"].as_str().unwrap();
+            assert!(message.contains("tool find"), "{message}");
+            assert!(message.contains("/properties/name/type"), "{message}");
+        }
     }
 }
 
