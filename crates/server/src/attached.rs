@@ -1,7 +1,7 @@
 //! What a client attaches to a message: files, each with its name and its content in base64.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
 use neuraxis::core::Part;
 use neuraxis::engine::{
     AttachmentError, MAX_MEDIA_BYTES_IN_ALL, MAX_MEDIA_PARTS, MAX_TEXT_BYTES, RequestError,
@@ -73,10 +73,34 @@ impl Files {
 
 impl Attached {
     fn part(&self) -> Result<Part, AttachmentError> {
-        let content = STANDARD.decode(&self.data);
-        attachment(
-            &self.name,
-            &content.map_err(|_| AttachmentError::NotBase64)?,
-        )
+        attachment(&self.name, &decoded(&self.data)?)
+    }
+}
+
+/// Reads base64, also such as was broken into lines or is not filled up: clients write either.
+pub(crate) fn decoded(data: &str) -> Result<Vec<u8>, AttachmentError> {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let content = match data.as_bytes().iter().any(is_space) {
+        true => {
+            let dense: Vec<u8> = data.bytes().filter(|byte| !is_space(byte)).collect();
+            BASE64.decode(dense)
+        }
+        false => BASE64.decode(data),
+    };
+    content.map_err(|_| AttachmentError::NotBase64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_in_lines_and_with_or_without_what_fills_it_up() {
+        for data in ["aGVsbG8h\r\naGk=", "aGVsbG8haGk", " aGVsbG8h aGk=\n"] {
+            assert_eq!(decoded(data).unwrap(), b"hello!hi", "{data:?}");
+        }
+        for data in ["aGVsbG8h!", "a", "aGk==="] {
+            assert_eq!(decoded(data), Err(AttachmentError::NotBase64), "{data:?}");
+        }
     }
 }

@@ -109,8 +109,7 @@ struct FunctionIn {
     /// The name of the function.
     name: String,
     /// The arguments, as JSON text.
-    #[serde(default)]
-    arguments: String,
+    arguments: Option<String>,
 }
 
 /// Takes a request.
@@ -238,7 +237,7 @@ fn call_of(call: CallIn) -> ToolCall {
     ToolCall {
         id: ToolCallId::from_text(call.id),
         name: call.function.name.into(),
-        arguments: JsonText::from_text(call.function.arguments),
+        arguments: JsonText::from_text(call.function.arguments.unwrap_or_default()),
         provider_id: None,
         state: None,
     }

@@ -2,17 +2,15 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use neuraxis::core::{JsonText, MediaPart, MediaSource, Part};
-use neuraxis::engine::{AttachmentError, attachment};
+use neuraxis::engine::attachment;
 use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::attached::Files;
+use crate::attached::{Files, decoded};
 use crate::problem::Problem;
 
 /// The most characters of the type of a part that an answer repeats.
@@ -233,9 +231,7 @@ fn type_of(url: &str) -> &'static str {
 
 /// Makes a part of content in base64. What it is, the content says, whatever its sender calls it.
 fn embedded(name: &str, data: &str, field: &str) -> Result<Part, Problem> {
-    let content = STANDARD.decode(data);
-    let content = content.map_err(|_| AttachmentError::NotBase64);
-    let part = content.and_then(|content| attachment(name, &content));
+    let part = decoded(data).and_then(|content| attachment(name, &content));
     part.map_err(|error| Problem::invalid(field, error))
 }
 
@@ -276,7 +272,7 @@ mod tests {
             "data:image/png;charset=utf-8;base64",
             "DATA:;BASE64",
         ] {
-            let url = format!("{head},{PNG}");
+            let url = format!("{head},\n{PNG}\n");
             let image = parts(json!([{"type": "image_url", "image_url": {"url": url}}]));
             let expected = MediaPart::embedded("image/png", PNG);
             assert_eq!(image.unwrap(), [Part::Media(expected)], "{head}");

@@ -100,6 +100,27 @@ async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
     );
 }
 
+#[tokio::test]
+async fn a_call_that_is_told_again_may_have_no_arguments() {
+    let model = ScriptedModel::always(reply::text("Noted."));
+    let server = InProcess::of(model).await;
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "news", "arguments": null}});
+    let said = [
+        user("News?"),
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "c", "content": "None."}),
+    ];
+    let body = json!({"messages": said});
+    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{told}");
+    let call = json!({"type": "function_call", "call_id": "c", "name": "news", "arguments": null});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "None."});
+    let body = json!({"input": [user("News?"), call, output]});
+    let (status, told) = post(&server.client(), "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{told}");
+}
+
 /// Returns items that only name those of a response.
 fn references(response: &Value) -> Vec<Value> {
     let items = response["output"].as_array().unwrap().iter();
