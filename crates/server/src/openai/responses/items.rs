@@ -86,8 +86,17 @@ impl Text {
         }
     }
 
+    /// Tells whether it is such a text, and the same one says the last part of it.
+    pub(super) fn is_said_by(&self, kind: Kind, by: Option<Speaker>) -> bool {
+        self.kind == kind && self.speaker() == by
+    }
+
+    fn speaker(&self) -> Option<Speaker> {
+        self.part.map(|(speaker, _)| speaker)
+    }
+
     pub(super) fn add(&mut self, text: &str, by: Option<Speaker>) {
-        if self.part.map(|(speaker, _)| speaker) != by {
+        if self.speaker() != by {
             self.part = by.map(|by| (by, self.text.len()));
         }
         self.text.push_str(text);
@@ -127,6 +136,14 @@ impl Done {
     pub(super) fn stands_without(&mut self, call: EffectId) -> bool {
         match self {
             Self::Text(text) => text.stands_without(call),
+            Self::Call(_) => true,
+        }
+    }
+
+    /// Tells whether it is what clients look for: a message or a call.
+    pub(super) const fn is_answer(&self) -> bool {
+        match self {
+            Self::Text(text) => matches!(text.kind, Kind::Message),
             Self::Call(_) => true,
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct ResponseEvents {
     done: Vec<Done>,
     /// The item that is being filled.
     open: Option<Text>,
+    /// Line breaks with which a model call begins to speak, before which nothing is told: thoughts may follow, or nothing.
+    held: String,
     /// How many items were told to their end, void ones among them.
     told: usize,
     /// Whether only the whole answer is told.
@@ -102,6 +104,7 @@ impl ResponseEvents {
             sequence: 0,
             done: Vec::new(),
             open: None,
+            held: String::new(),
             told: 0,
             at_once,
             words: Words::default(),
@@ -169,6 +172,7 @@ impl ResponseEvents {
     /// empty, and is none of the response.
     fn take_back(&mut self, call: EffectId, piece: &mut Vec<u8>) -> Written {
         self.done.retain_mut(|done| done.stands_without(call));
+        self.held.clear();
         let Some(mut open) = self.open.take() else {
             return Ok(());
         };
@@ -180,27 +184,20 @@ impl ResponseEvents {
     }
 
     fn say(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
-        let mut text = text;
-        if !self.fills(Kind::Message) {
-            self.close(piece)?;
+        self.held.push_str(text);
+        let open = self.open.as_ref();
+        let goes_on = open.is_some_and(|open| open.is_said_by(Kind::Message, by));
+        if !goes_on && self.held.trim_start_matches('\n').is_empty() {
+            return Ok(());
+        }
+        let held = mem::take(&mut self.held);
+        let text = match self.fills(Kind::Message) {
+            true => held.as_str(),
             // What stands between two texts has nothing to stand between here.
-            text = text.trim_start_matches('\n');
-            let open = self.begun(Kind::Message, by);
-            let (id, output_index) = (&open.id, self.told);
-            let item = Item::message(id.clone(), None);
-            self.event(
-                "response.output_item.added",
-                &json!({ "output_index": output_index, "item": item }),
-                piece,
-            )?;
-            let part =
-                json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] });
-            self.event(
-                "response.content_part.added",
-                &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
-                piece,
-            )?;
-            self.open = Some(open);
+            false => held.trim_start_matches('\n'),
+        };
+        if !self.fills(Kind::Message) {
+            self.open_message(by, piece)?;
         }
         let delta = TextDelta {
             item_id: &self.add(text, by),
@@ -210,6 +207,26 @@ impl ResponseEvents {
             logprobs: [],
         };
         self.event("response.output_text.delta", &delta, piece)
+    }
+
+    fn open_message(&mut self, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
+        self.close(piece)?;
+        let open = self.begun(Kind::Message, by);
+        let (id, output_index) = (&open.id, self.told);
+        let item = Item::message(id.clone(), None);
+        self.event(
+            "response.output_item.added",
+            &json!({ "output_index": output_index, "item": item }),
+            piece,
+        )?;
+        let part = json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] });
+        self.event(
+            "response.content_part.added",
+            &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
+            piece,
+        )?;
+        self.open = Some(open);
+        Ok(())
     }
 
     fn think(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
@@ -242,6 +259,7 @@ impl ResponseEvents {
 
     /// Closes the item that is being filled, if there is one.
     fn close(&mut self, piece: &mut Vec<u8>) -> Written {
+        self.held.clear();
         let Some(open) = self.open.take() else {
             return Ok(());
         };
@@ -310,14 +328,13 @@ impl ResponseEvents {
         for call in &ended.calls {
             self.hand_over(call, piece)?;
         }
-        let done = mem::take(&mut self.done).into_iter();
-        let mut items: Vec<Item> = done.map(Done::into_item).collect();
-        if items.is_empty() && ended.is_answered() {
+        if ended.is_answered() && !self.done.iter().any(Done::is_answer) {
             // Clients look for a message, be it an empty one.
-            let mut empty = self.begun(Kind::Message, None);
-            empty.add(&ended.result.reply, None);
-            items.push(empty.item());
+            self.open_message(None, piece)?;
+            self.close(piece)?;
         }
+        let done = mem::take(&mut self.done).into_iter();
+        let items = done.map(Done::into_item).collect();
         Ok(self.response.clone().ended(ended, items))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::core::{LlmError, LlmErrorKind, ReplyFinish, ReplyPart};
 use neuraxis::ports::Tool;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
@@ -97,6 +97,54 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
     let id = streamed["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["output"], streamed["output"], "ids and all");
+}
+
+#[tokio::test]
+async fn the_events_of_a_response_tell_its_items_without_breaks_before_and_with_a_message() {
+    let thought = || reply::reasoned("Hm.", "").parts.remove(0);
+    let [broken, hello] = ["\n", "Hello."].map(ReplyPart::text);
+    for (said, kinds, text) in [
+        (
+            reply::reasoned("Hm.", "\n\nHello."),
+            vec!["reasoning", "message"],
+            "Hello.",
+        ),
+        (
+            reply::of([broken, thought(), hello], ReplyFinish::Stop),
+            vec!["reasoning", "message"],
+            "Hello.",
+        ),
+        (
+            reply::of([thought()], ReplyFinish::Stop),
+            vec!["reasoning", "message"],
+            "",
+        ),
+        (reply::empty(), vec!["message"], ""),
+    ] {
+        let model = ScriptedModel::always(Script::from(said).split(1));
+        let server = InProcess::of(model).await;
+        let client = server.client();
+        let body = json!({"input": "Hello?", "stream": true});
+        let events = parsed(&stream(&client, "/v1/responses", &body).await);
+        let response = &events.last().unwrap()["response"];
+        let output = response["output"].as_array().unwrap();
+        let told: Vec<&str> = output
+            .iter()
+            .map(|item| item["type"].as_str().unwrap())
+            .collect();
+        assert_eq!(told, kinds, "{response}");
+        assert_eq!(output.last().unwrap()["content"][0]["text"], text);
+        for (kind, is_whole) in [("added", false), ("done", true)] {
+            let kind = format!("response.output_item.{kind}");
+            let told = events.iter().filter(|event| event["type"] == *kind);
+            let told: Vec<&Value> = told.map(|event| &event["item"]).collect();
+            assert_eq!(told.len(), output.len(), "{kind}");
+            assert!(!is_whole || told.into_iter().eq(output), "{kind}");
+        }
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+    }
 }
 
 #[tokio::test]
