@@ -5,15 +5,18 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, ENCODED_BODY, INVALID_BODY, NOT_JSON, Problem};
 
 /// The most bytes of a body.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// How long a client may take to send a body.
+/// How long a client may take to send a body, however little of it comes.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// So many bytes that came give a client a second more, so that files need no fast connection.
+const BYTES_A_SECOND: usize = 128 * 1024;
 
 /// Reads the body of a request that has to be JSON.
 pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
@@ -42,14 +45,7 @@ pub(crate) async fn json_of(
     if length(headers).is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    let bytes = timeout(TIMEOUT, read(body, most)).await;
-    bytes.unwrap_or_else(|_| {
-        let seconds = TIMEOUT.as_secs();
-        Err(Problem::new(
-            &BODY_TIMEOUT,
-            format!("the body did not arrive within {seconds} seconds"),
-        ))
-    })
+    read(body, most).await
 }
 
 /// Reads the body of a request that has to be JSON if there is any.
@@ -91,9 +87,14 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {
+    let began = Instant::now();
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
-    while let Some(chunk) = chunks.next().await {
+    loop {
+        let chunk = timeout_at(began + allowed(bytes.len()), chunks.next()).await;
+        let Some(chunk) = chunk.map_err(|_| too_slow(bytes.len()))? else {
+            return Ok(bytes);
+        };
         let chunk = chunk.map_err(|_| {
             Problem::new(
                 &INVALID_BODY,
@@ -105,7 +106,19 @@ async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+}
+
+/// Returns how long a client may take of whose body so many bytes came.
+fn allowed(bytes: usize) -> Duration {
+    let more = u64::try_from(bytes / BYTES_A_SECOND).unwrap_or_default();
+    TIMEOUT + Duration::from_secs(more)
+}
+
+fn too_slow(bytes: usize) -> Problem {
+    let seconds = allowed(bytes).as_secs();
+    let detail =
+        format!("the body did not arrive within {seconds} seconds: {bytes} bytes of it came");
+    Problem::new(&BODY_TIMEOUT, detail)
 }
 
 /// Returns the length that a request tells. One that is no number never gets here.
@@ -118,4 +131,41 @@ fn too_large(most: usize) -> Problem {
     let mebibytes = most / MAX_BYTES;
     let detail = format!("the body may have {most} bytes ({mebibytes} MiB) at most");
     Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", most)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Bytes;
+    use futures_util::stream;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// A body of so many bytes, and of another one so many seconds later.
+    fn body(bytes: usize, seconds: u64) -> Body {
+        let pieces = stream::iter([(0, bytes), (seconds, 1)]);
+        let pieces = pieces.then(|(wait, bytes)| async move {
+            sleep(Duration::from_secs(wait)).await;
+            Ok::<_, Infallible>(Bytes::from(vec![b'x'; bytes]))
+        });
+        Body::from_stream(pieces)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_more_time_the_more_of_it_came() {
+        let most = 16 * BYTES_A_SECOND;
+        for (bytes, seconds, arrives) in [
+            (1, 29, true),
+            (1, 31, false),
+            (8 * BYTES_A_SECOND, 37, true),
+            (8 * BYTES_A_SECOND, 39, false),
+        ] {
+            match read(body(bytes, seconds), most).await {
+                Ok(read) => assert!(arrives && read.len() == bytes + 1, "{seconds}"),
+                Err(refused) => assert!(!arrives && refused.is(&BODY_TIMEOUT), "{seconds}"),
+            }
+        }
+    }
 }
