@@ -220,7 +220,7 @@ async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in
     let client = server.client();
     let repeated = |named: &[Value], times: usize| {
         let mut items = vec![user("Hello.")];
-        items.extend(named.repeat(times));
+        items.extend((0..times).flat_map(|_| named).cloned());
         items.push(user("And?"));
         json!({"input": items})
     };
