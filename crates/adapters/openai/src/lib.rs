@@ -21,7 +21,6 @@
 mod client;
 mod config;
 mod dialect;
-mod errors;
 mod model;
 mod provider;
 mod responses;

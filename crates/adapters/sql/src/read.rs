@@ -1,6 +1,5 @@
 //! Reading, past the writer: each question is one statement, or several over what no longer changes.
 
-pub(crate) mod clock;
 pub(crate) mod history;
 pub(crate) mod outputs;
 #[cfg(test)]

@@ -389,7 +389,8 @@ impl SessionIndex for SqlStore {
 
     async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
         let dialect = self.0.database.dialect;
-        let found = read::clock::shared(&mut self.link("shared_time").await?, dialect).await;
+        let found =
+            read::sessions::shared_time(&mut self.link("shared_time").await?, dialect).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

@@ -6,8 +6,9 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, SessionId, Transcript};
 use neuraxis_ports::{Session, SessionFilter, StoreError};
-use sqlx::{AssertSqlSafe, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
+use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
@@ -150,4 +151,19 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
     );
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
     rows.iter().map(|row| session_of(row, 0)).collect()
+}
+
+/// Returns the time by the clock of a server. A file has that of the machine.
+pub(crate) async fn shared_time(
+    link: &mut Link,
+    dialect: Dialect,
+) -> Result<Option<Timestamp>, Failure> {
+    if dialect == Dialect::Sqlite {
+        return Ok(None);
+    }
+    let sql = format!("SELECT {}", dialect.now());
+    let row = link.row(AssertSqlSafe(sql), &[]).await?;
+    let now = row.ok_or(Error::RowNotFound)?.int(0)?;
+    let beyond = |_| StoreError::Damaged("the time of the database is beyond all times".to_owned());
+    Ok(Some(Timestamp::from_millisecond(now).map_err(beyond)?))
 }
