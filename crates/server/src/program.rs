@@ -365,7 +365,7 @@ pub(crate) fn of_build(error: &BuildError) -> ExitCode {
         // What is configured is right, and can be used another time.
         BuildError::DatabaseBusy { .. }
         | BuildError::Database {
-            source: OpenError::Store(StoreError::Unavailable(_)),
+            source: OpenError::Store(StoreError::Unavailable(_) | StoreError::Refused(_)),
             ..
         } => ExitCode::FAILURE,
         // It is told with the model, and not as its cause.

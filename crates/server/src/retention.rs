@@ -244,10 +244,19 @@ fn remove_parts(folder: &Path, before: Timestamp) -> io::Result<()> {
         if !is_part(&entry.file_name()) {
             continue;
         }
-        let changed = Timestamp::try_from(entry.metadata()?.modified()?);
-        if changed.is_ok_and(|changed| changed < before) {
-            fs::remove_file(entry.path())?;
+        match remove_if_old(&entry, before) {
+            // Another server was done with it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
         }
+    }
+    Ok(())
+}
+
+fn remove_if_old(part: &fs::DirEntry, before: Timestamp) -> io::Result<()> {
+    let changed = Timestamp::try_from(part.metadata()?.modified()?);
+    if changed.is_ok_and(|changed| changed < before) {
+        fs::remove_file(part.path())?;
     }
     Ok(())
 }

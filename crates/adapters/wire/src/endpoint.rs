@@ -231,8 +231,9 @@ impl Endpoint {
     }
 
     /// Posts a request to a model whose reply streams in as server-sent events, which what `decoder` makes turns into pieces of
-    /// a reply. It is made once the server answers: until then the call keeps no room for it. The call waits for its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the
-    /// exchange has its own of the [`Timeouts`].
+    /// a reply. The decoder is made once the server answers, so that a call that waits keeps no room for it. The call waits for
+    /// its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the exchange has its own of
+    /// the [`Timeouts`].
     ///
     /// Once the decoder said that the reply is whole, the stream ends, and its connection is free for the next call.
     ///

@@ -32,7 +32,8 @@ pub struct Timeouts {
     /// the times above, and the deadline of a run that waits for nothing else stands still. 5 min; `0s` waits for none.
     #[serde(with = "duration_text")]
     pub loading: Duration,
-    /// For a whole exchange, streamed or not. None by default: the run that asks has a deadline of its own.
+    /// For a whole exchange, streamed or not; where the server refuses what can be said in another way, asking again is another
+    /// one. None by default: the run that asks has a deadline of its own.
     #[serde(
         with = "duration_text::optional",
         skip_serializing_if = "Option::is_none"

@@ -125,12 +125,15 @@ fn set_apart(parts: &mut [Part]) {
             before = None;
             continue;
         };
-        if let Some(before) = before
+        if let Some(before) = &mut before
             && run_together(before, &next.text)
         {
             before.push('\n');
         }
-        before = Some(&mut next.text);
+        // An empty one between two others sets nothing apart.
+        if !next.text.is_empty() {
+            before = Some(&mut next.text);
+        }
     }
 }
 
@@ -365,16 +368,21 @@ mod tests {
             });
             told.collect()
         };
-        for (texts, apart) in [
-            (["3 ", "degrees"], "3 degrees"),
-            (["3", "\n\n[file a]"], "3\n\n[file a]"),
-            ([r#"{"row":1}"#, r#"{"row":2}"#], "{\"row\":1}\n{\"row\":2}"),
-            (["Be brief.", ""], "Be brief."),
-            (["", "Be brief."], "Be brief."),
-        ] {
-            assert_eq!(content(&texts).lines("content").unwrap(), apart);
-            assert_eq!(pieces(&texts).concat(), apart);
-            let answer = content(&texts).text("content").unwrap();
+        let cases: [(&[&str], &str); 6] = [
+            (&["3 ", "degrees"], "3 degrees"),
+            (&["3", "\n\n[file a]"], "3\n\n[file a]"),
+            (
+                &[r#"{"row":1}"#, r#"{"row":2}"#],
+                "{\"row\":1}\n{\"row\":2}",
+            ),
+            (&["Be brief.", ""], "Be brief."),
+            (&["", "Be brief."], "Be brief."),
+            (&["a", "", "b"], "a\nb"),
+        ];
+        for (texts, apart) in cases {
+            assert_eq!(content(texts).lines("content").unwrap(), apart);
+            assert_eq!(pieces(texts).concat(), apart);
+            let answer = content(texts).text("content").unwrap();
             assert_eq!(answer, texts.concat());
         }
         let file = json!({"type": "file", "file": {"filename": "n.txt", "file_data": "data:text/plain;base64,TWlsay4="}});

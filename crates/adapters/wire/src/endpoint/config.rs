@@ -29,7 +29,7 @@ pub struct EndpointConfig {
     /// What is added to each address as its query, such as a version: names and values.
     pub query: Vec<(String, String)>,
     /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, within the
-    /// total time of a call.
+    /// total time of an exchange.
     pub max_concurrent: Option<MaxConcurrent>,
     /// A file of certificates in PEM form that are trusted besides the machine's own.
     pub ca_file: Option<PathBuf>,

@@ -1,14 +1,12 @@
 //! The content of a message: texts, images and documents.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use neuraxis::core::{MediaPart, MediaSource, Part};
 use neuraxis::engine::attachment;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agui::input::{invalid, typed};
-use crate::attached::Files;
+use crate::attached::{Files, decoded};
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize)]
@@ -83,8 +81,7 @@ impl WireSource {
     fn into_part(self, kind: &str, field: &str) -> Result<Part, Problem> {
         match self.kind.as_str() {
             "data" => {
-                let content = STANDARD.decode(self.value.as_bytes());
-                let content = content
+                let content = decoded(&self.value)
                     .map_err(|_| invalid(&format!("{field}.source.value"), "it is not base64"))?;
                 attachment(kind, &content).map_err(|error| invalid(field, &error.to_string()))
             }
