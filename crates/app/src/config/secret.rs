@@ -84,15 +84,11 @@ pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> Strin
 /// of an option or a header, or in the word after that of an option.
 pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
     let hidden = || HIDDEN.to_owned();
-    let is_secret = |name: &str, value: &str| may_be_secret(&name.to_ascii_uppercase(), value);
-    let option = before.filter(|before| before.starts_with('-') && !before.contains('='));
-    if option.is_some_and(|option| !argument.starts_with("--") && is_secret(option, argument)) {
+    let is_value = before.is_some_and(takes_word) && !argument.starts_with("--");
+    if is_value && before.is_some_and(|option| may_be_secret_argument(option, "=", argument)) {
         return hidden();
     }
-    if let Some((name, value)) = argument.split_once(['=', ':'])
-        && is_plain_name(name)
-        && is_secret(name, value)
-    {
+    if let Some(value) = secret_in(argument) {
         let shown = argument.strip_suffix(value).unwrap_or_default();
         return format!("{shown}{HIDDEN}");
     }
@@ -107,6 +103,72 @@ pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
     match may_be_key(argument) && !argument.contains('/') {
         true => hidden(),
         false => argument.to_owned(),
+    }
+}
+
+/// Tells whether an argument is an option whose value may be the next one.
+fn takes_word(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.starts_with("--no-") && !argument.contains('=')
+}
+
+/// Returns what of an argument may be a secret: all that stands behind the first name of one. Names may stand behind each other,
+/// as in `--env=API_KEY=…` and in `host=db password=…`.
+fn secret_in(argument: &str) -> Option<&str> {
+    let mut from = 0;
+    for (at, separator) in argument.match_indices(['=', ':']) {
+        let between = argument.get(from..at)?;
+        from = at + separator.len();
+        let value = argument.get(from..)?;
+        let name = between.rsplit([' ', ',', ';']).next().unwrap_or_default();
+        if is_plain_name(name) && may_be_secret_argument(name, separator, value) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Tells whether what stands behind a name in the arguments of a program may be a secret. Behind `:` the name may be that of a
+/// header.
+fn may_be_secret_argument(name: &str, separator: &str, value: &str) -> bool {
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let sounds_secret = match separator {
+        ":" => header_sounds_secret(name) && !is_number,
+        _ => option_sounds_secret(name, is_number),
+    };
+    let is_of_file = names_file(&name.to_ascii_uppercase(), value);
+    let is_yes_or_no = matches!(value, "true" | "false");
+    sounds_secret && !is_of_file && !is_yes_or_no || may_be_key(value) && !value.contains('/')
+}
+
+/// Tells whether an option is called as one that holds a secret. Other than in the name of a variable its words count whole:
+/// neither `--max-tokens` nor `--author` holds any. A number is none behind a name that ends otherwise, as `--token-limit`.
+fn option_sounds_secret(name: &str, is_number: bool) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let words = lower.rsplit(|letter: char| !letter.is_ascii_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty());
+    // Words are joined, too, as in PGPASSWORD and apiKey.
+    let ends = [
+        "key",
+        "keys",
+        "token",
+        "secret",
+        "secrets",
+        "auth",
+        "authorization",
+        "pass",
+        "password",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "cookie",
+        "signature",
+    ];
+    let is_secret = |word: &str| {
+        matches!(word, "code" | "sig") || ends.iter().any(|ending| word.ends_with(ending))
+    };
+    match is_number {
+        true => words.next().is_some_and(is_secret),
+        false => words.any(is_secret),
     }
 }
 
@@ -135,10 +197,13 @@ fn shown_of_mcp(names: &[&str], value: &str) -> String {
 
 /// Tells whether a variable that stands in the configuration as it is may be a secret all the same.
 pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
-    let names_file = ["FILE", "PATH", "DIR", "SOCK"];
-    let is_path = value.contains('/');
-    let is_file = is_path && names_file.iter().any(|ending| name.ends_with(ending));
-    sounds_secret(name) && !is_file || may_be_key(value) && !is_path
+    sounds_secret(name) && !names_file(name, value) || may_be_key(value) && !value.contains('/')
+}
+
+/// Tells whether a name in capitals is one of a file, and what it stands for a path.
+fn names_file(name: &str, value: &str) -> bool {
+    let endings = ["FILE", "PATH", "DIR", "SOCK"];
+    value.contains('/') && endings.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Tells whether what is called so may be a secret: a variable, a header or a part of the query.
@@ -244,6 +309,21 @@ mod tests {
             (None, "Authorization: Bearer hunter2", "Authorization:***"),
             (Some("--password"), "hunter2", "***"),
             (Some("--api-key"), "hunt/er2", "***"),
+            (
+                None,
+                "--env=AWS_SECRET_ACCESS_KEY=wJal/K7MD",
+                "--env=AWS_SECRET_ACCESS_KEY=***",
+            ),
+            (
+                None,
+                "--header=Authorization: Basic dXNl/cjpodW50ZXIy==",
+                "--header=Authorization:***",
+            ),
+            (None, "--env=DB_PASS=hunter", "--env=DB_PASS=***"),
+            (Some("--header"), "X-Session: ada", "X-Session:***"),
+            (None, "host=db password=hunter2", "host=db password=***"),
+            (None, "--authToken=hunter2", "--authToken=***"),
+            (Some("--password"), "1234", "***"),
             (Some("--no-auth"), "--port", "--port"),
             (Some("--token=***"), "server.sh", "server.sh"),
             (Some("--token-file"), "/run/token", "/run/token"),
@@ -257,6 +337,26 @@ mod tests {
         ] {
             assert_eq!(shown_argument(before, argument), expected, "{argument}");
         }
+    }
+
+    #[test]
+    fn arguments_that_are_no_secrets_are_shown() {
+        for (before, argument) in [
+            (Some("--max-tokens"), "4096"),
+            (None, "--max-tokens=4096"),
+            (Some("--token-limit"), "4096"),
+            (Some("--author"), "Bob"),
+            (Some("--no-auth"), "server.js"),
+            (None, "--auth=false"),
+            (None, "keycloak:8080"),
+            (None, "--decode=utf-8"),
+        ] {
+            assert_eq!(shown_argument(before, argument), argument);
+        }
+    }
+
+    #[test]
+    fn a_list_of_arguments_that_a_user_wrote_is_not_shown() {
         let list = "['--token', 'hunter2']";
         assert_eq!(shown_setting("mcp.servers.a.args", list), "***");
     }
