@@ -16,7 +16,7 @@ use super::error::{ConfigError, Fault};
 use super::key::as_key;
 use super::layer::Layer;
 use super::secret::{
-    header_sounds_secret, may_be_secret, may_be_secret_header, shown_argument, shown_variable,
+    SHORTEST_SECRET, may_be_secret, may_be_secret_header, shown_argument, shown_variable,
     sounds_secret,
 };
 use super::{Layers, Origin};
@@ -42,9 +42,6 @@ const SYSTEM: [&str; 7] = [
 ];
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
-
-/// The fewest bytes of a variable's value that is taken for a secret whatever the variable, or the header, is called.
-const SHORTEST_SECRET: usize = 8;
 
 /// The keys that say where a server is, and those that say what is told to it.
 const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
@@ -254,7 +251,7 @@ impl McpServerSection {
             let key = format!("headers_env.{header}");
             let value = variable(environment, &key, name)?;
             let is_short = value.expose().trim().len() < SHORTEST_SECRET;
-            let is_plain = is_short && !header_sounds_secret(header) && !sounds_secret(name);
+            let is_plain = is_short && !sounds_secret(header) && !sounds_secret(name);
             told.insert(header.to_ascii_lowercase(), (header, value, is_plain));
         }
         for (header, value, is_plain) in told.into_values() {

@@ -5,6 +5,9 @@ use super::key;
 /// What stands in place of something hidden.
 pub(crate) const HIDDEN: &str = "***";
 
+/// The fewest bytes of a value that is taken for a secret where the name of its variable or header leaves that open.
+pub(super) const SHORTEST_SECRET: usize = 8;
+
 /// Returns a URL without what may be a user, a password or a token.
 pub(crate) fn without_secrets(url: &str) -> String {
     let (url, query) = match url.find(['?', '#']) {
@@ -221,11 +224,14 @@ pub(super) fn may_be_secret_header(name: &str, value: &str) -> bool {
     let (scheme, bare) = value.split_once(' ').unwrap_or_default();
     let schemes = ["basic", "bearer", "token"];
     let has_scheme = schemes.iter().any(|it| it.eq_ignore_ascii_case(scheme));
-    header_sounds_secret(name) || has_scheme || may_be_key(value) || may_be_key(bare)
+    let is_word = value.len() < SHORTEST_SECRET;
+    let is_called_so = sounds_secret(name) || header_sounds_secret(name) && !is_word;
+    is_called_so || has_scheme || may_be_key(value) || may_be_key(bare)
 }
 
-/// Tells whether a header is called as one that holds a secret. Of variables that would say too much: `PWD` names a folder.
-pub(super) fn header_sounds_secret(name: &str) -> bool {
+/// Tells whether a header is called as one that holds a secret. Of variables that would say too much: `PWD` names a folder. Of
+/// headers, too, where the value is a short word: `X-Session-Mode: read`.
+fn header_sounds_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let secrets = ["bearer", "cred", "jwt", "pwd", "session"];
     sounds_secret(name) || secrets.iter().any(|secret| lower.contains(secret))
@@ -377,11 +383,11 @@ mod tests {
     #[test]
     fn a_header_is_a_secret_by_its_name_or_by_its_value() {
         for (name, value) in [
-            ("X-Credential", "ada"),
-            ("x-session", "ada"),
-            ("X-Jwt", "ada"),
-            ("x-pwd", "ada"),
-            ("x-bearer", "ada"),
+            ("X-Credential", "ada-love"),
+            ("x-session", "ada-love"),
+            ("X-Jwt", "ada-love"),
+            ("x-pwd", "ada-love"),
+            ("x-bearer", "ada-love"),
             ("x-api-key", "ada"),
             ("x-upstream", "Bearer hunter2"),
             ("x-upstream", "basic aHVudGVyMg"),
@@ -395,6 +401,8 @@ mod tests {
             ("X-MCP-Toolsets", "issues"),
             ("x-team", "blue or green"),
             ("x-kind", "Bearer"),
+            ("X-Session-Mode", "read"),
+            ("X-Credits", "5"),
         ] {
             assert!(!may_be_secret_header(name, value), "{name}: {value}");
         }

@@ -291,19 +291,19 @@ fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
 #[test]
 fn a_header_that_is_no_secret_tears_no_text_apart() {
     let machine = own("[mcp.servers.a]\nurl = 'https://a/'\n\
-         headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'abcdefghij0123456789', x-session = 's-canar', x-upstream = 'Token u-canar' }\n\
+         headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'abcdefghij0123456789', x-session = 's-canary', x-session-mode = 'read', x-upstream = 'Token u-canar' }\n\
          headers_env = { x-mode = 'MODE', x-region = 'A_TOKEN', x-pass = 'WORD' }\n")
     .with_variable("MODE", "quick")
     .with_variable("A_TOKEN", "t-canar")
     .with_variable("WORD", "w-canar");
     let config = machine.load().unwrap();
     let redactor = crate::discover::secrets_of(&config, &machine.environment);
-    let plain = r#"list_issues {"is_admin": true, "quick": 1}"#;
+    let plain = r#"list_issues read_issue {"is_admin": true, "quick": 1}"#;
     assert_eq!(redactor.text(plain), plain);
     for secret in [
         "c-canary",
         "abcdefghij0123456789",
-        "s-canar",
+        "s-canary",
         "u-canar",
         "t-canar",
         "w-canar",
